@@ -1,0 +1,1 @@
+"""What each text is: one file a language, with its dataclasses, `parse`, `show` and `check`."""

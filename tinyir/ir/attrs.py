@@ -1,0 +1,99 @@
+"""Attributes: `{perm=[1, 0]}`. The text is one grammar; what a value means is the kind that the op table states.
+
+Kinds: int, ints, number, name, dtype, flag, string, dims (Exprs), pairs (two Exprs each), guard (Bounds), literal (a number, a size
+such as `3*n`, or nested lists of numbers). Attributes stand in the op table's order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Mapping
+
+from .expr import Expr, show_guard
+from .types import DTYPES, DType, round_to, show_number
+
+Attrs = tuple[tuple[str, Any], ...]
+
+
+class AttrFault(ValueError):
+    """An attribute that is not of its kind. `args[0]` says what was expected."""
+
+
+def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
+    """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was expected."""
+    if kind in ("dims", "ints", "pairs"):
+        if not isinstance(item, tuple):
+            raise AttrFault("a list")
+        inner = {"dims": "dim", "ints": "int", "pairs": "pair"}[kind]
+        return tuple(read_attr(inner, i) for i in item)
+    if kind == "pair":
+        if not isinstance(item, tuple) or len(item) != 2:
+            raise AttrFault("a pair [before, after]")
+        return tuple(read_attr("dim", i) for i in item)
+    if kind == "guard":
+        from .read import read_guard
+
+        if isinstance(item, str):
+            return read_guard(item)
+        raise AttrFault("a guard in quotes, such as \"0 <= i0 < M\"")
+    if kind == "dim" and isinstance(item, Expr):
+        return item
+    if kind == "int" and isinstance(item, Expr) and item.constant is not None:
+        return item.constant
+    if kind == "string" and isinstance(item, str):
+        return item
+    if kind == "flag" and isinstance(item, Expr) and item.name in ("true", "false"):
+        return item.name == "true"
+    if kind == "name" and isinstance(item, Expr) and item.name:
+        return item.name
+    if kind == "dtype":
+        if isinstance(item, Expr) and item.name in DTYPES:
+            return DTYPES[item.name]
+        raise AttrFault("a dtype, one of " + ", ".join(DTYPES))
+    if kind == "literal" and isinstance(item, tuple):
+        return tuple(read_attr("literal", i, dtype) for i in item)
+    if kind in ("number", "literal"):
+        number = _number(item)
+        if number is not None:
+            return number if dtype is None else round_to(dtype, number)
+        if kind == "literal" and isinstance(item, Expr):
+            return item
+    raise AttrFault({"int": "an integer", "dim": "a size", "string": "a string in quotes", "flag": "true or false", "name": "a name",
+                     "number": "a number", "literal": "a number or a list of numbers"}.get(kind, kind))
+
+
+def _number(item: Any) -> float | int | bool | None:
+    if isinstance(item, float):
+        return item
+    if isinstance(item, Expr):
+        if item.constant is not None:
+            return item.constant
+        if item.name in ("true", "false"):
+            return item.name == "true"
+        sign, bare = (1, item) if item.terms and item.terms[0][0] > 0 else (-1, -item)
+        if bare.name in ("inf", "nan"):
+            return sign * (math.inf if bare.name == "inf" else math.nan)
+    return None
+
+
+def show_attr(kind: str, value: Any, dtype: DType | None = None) -> str:
+    """The text of one attribute value."""
+    if kind == "string":
+        return json.dumps(value, ensure_ascii=False)
+    if kind == "flag":
+        return "true" if value else "false"
+    if kind == "guard":
+        return json.dumps(show_guard(value))
+    if isinstance(value, tuple):
+        return "[" + ", ".join(show_attr(kind, v, dtype) for v in value) + "]"
+    if kind in ("number", "literal") and not isinstance(value, Expr):
+        return show_number(value, dtype)
+    return str(value)
+
+
+def show_attrs(attrs: Attrs, schema: Mapping[str, tuple[str, bool]], dtype: DType | None = None) -> str:
+    """` {key=value, ...}` with a leading blank, or nothing when there are none."""
+    if not attrs:
+        return ""
+    return " {" + ", ".join(f"{k}={show_attr(schema[k][0], v, dtype)}" for k, v in attrs) + "}"

@@ -1,0 +1,270 @@
+"""Integer expressions over symbols and axes: sizes, index maps, guards.
+
+An Expr is a polynomial with integer coefficients over atoms; an atom is a name (a symbol of the signature, or an axis) or a
+`floor(e/d)` with a positive divisor, rounded down. Exprs are canonical: terms are sorted, none is zero, floors are in lowest
+terms, so equal expressions are equal objects and one expression has one spelling. There is no `%`: `a mod b` is written
+`a - b*floor(a/b)` (seed 001 section 4.3).
+
+Text, which isl reads as it stands when the expression is affine: `2*i0 + k0 - 1`, `floor((H - 1)/2) + 1`, `M*N`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from dataclasses import dataclass
+from typing import Iterator, Mapping, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """`floor(num/den)`, rounded towards minus infinity. `den` is positive wherever the expression is evaluated."""
+
+    num: "Expr"
+    den: "Expr"
+
+    def __str__(self) -> str:
+        return f"floor({_side(self.num)}/{_side(self.den)})"
+
+
+Atom = Union[str, Floor]
+Monomial = tuple[Atom, ...]
+Like = Union["Expr", int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A sum of `(coefficient, monomial)` terms, sorted; the constant's monomial is `()`. Build with `Expr.of` and arithmetic."""
+
+    terms: tuple[tuple[int, Monomial], ...]
+
+    @staticmethod
+    def of(value: Like) -> "Expr":
+        """The Expr of an integer, a name, or an Expr."""
+        if isinstance(value, Expr):
+            return value
+        return _constant(value) if isinstance(value, int) else _name(value)
+
+    def __add__(self, other: Like) -> "Expr":
+        return _sum(self.terms + Expr.of(other).terms)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Expr":
+        return Expr(tuple((-c, m) for c, m in self.terms))
+
+    def __sub__(self, other: Like) -> "Expr":
+        return self + (-Expr.of(other))
+
+    def __rsub__(self, other: Like) -> "Expr":
+        return Expr.of(other) - self
+
+    def __mul__(self, other: Like) -> "Expr":
+        right = Expr.of(other)
+        return _sum(tuple((a * b, tuple(sorted(m + n, key=_atom_key))) for a, m in self.terms for b, n in right.terms))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Like) -> "Expr":
+        return _floordiv(self, Expr.of(other))
+
+    def ceildiv(self, other: Like) -> "Expr":
+        """The quotient rounded up."""
+        return -((-self) // other)
+
+    @property
+    def constant(self) -> int | None:
+        """The value, when there are no names in it; None otherwise."""
+        if not self.terms:
+            return 0
+        return self.terms[0][0] if len(self.terms) == 1 and not self.terms[0][1] else None
+
+    @property
+    def offset(self) -> int:
+        """The constant term."""
+        return next((c for c, m in self.terms if not m), 0)
+
+    @property
+    def name(self) -> str | None:
+        """The name, when the expression is one bare name; None otherwise."""
+        if len(self.terms) == 1 and self.terms[0][0] == 1 and len(self.terms[0][1]) == 1 and isinstance(self.terms[0][1][0], str):
+            return self.terms[0][1][0]
+        return None
+
+    def names(self) -> Iterator[str]:
+        """Every name in it, inside floors too, possibly more than once."""
+        for _, monomial in self.terms:
+            for atom in monomial:
+                if isinstance(atom, str):
+                    yield atom
+                else:
+                    yield from atom.num.names()
+                    yield from atom.den.names()
+
+    def is_affine(self, symbols: frozenset[str] | None = None) -> bool:
+        """True when isl can hold it: no product of names, no divisor that is not an integer."""
+        for _, monomial in self.terms:
+            if len(monomial) > 1:
+                return False
+            for atom in monomial:
+                if isinstance(atom, Floor) and (atom.den.constant is None or not atom.num.is_affine(symbols)):
+                    return False
+        return True
+
+    def substitute(self, bindings: Mapping[str, Like]) -> "Expr":
+        """The expression with names replaced; canonical again."""
+        if not any(name in bindings for name in self.names()):
+            return self
+        total = _constant(0)
+        for coefficient, monomial in self.terms:
+            product = _constant(coefficient)
+            for atom in monomial:
+                if isinstance(atom, str):
+                    product = product * bindings.get(atom, atom)
+                else:
+                    product = product * (atom.num.substitute(bindings) // atom.den.substitute(bindings))
+            total = total + product
+        return total
+
+    def evaluate(self, bindings: Mapping[str, int]) -> int:
+        """The integer it stands for. Raises KeyError for a name without a binding, ZeroDivisionError for a zero divisor."""
+        total = 0
+        for coefficient, monomial in self.terms:
+            for atom in monomial:
+                coefficient *= bindings[atom] if isinstance(atom, str) else atom.num.evaluate(bindings) // atom.den.evaluate(bindings)
+            total += coefficient
+        return total
+
+    def __str__(self) -> str:
+        return _show(self)
+
+
+@functools.lru_cache(maxsize=65536)
+def _constant(value: int) -> Expr:
+    return Expr(((int(value), ()),) if value else ())
+
+
+@functools.lru_cache(maxsize=65536)
+def _name(name: str) -> Expr:
+    return Expr(((1, (name,)),))
+
+
+ZERO, ONE = _constant(0), _constant(1)
+
+
+def _sum(terms: tuple[tuple[int, Monomial], ...]) -> Expr:
+    collected: dict[Monomial, int] = {}
+    for coefficient, monomial in terms:
+        collected[monomial] = collected.get(monomial, 0) + coefficient
+    return Expr(tuple(sorted(((c, m) for m, c in collected.items() if c), key=_term_key)))
+
+
+def _floordiv(num: Expr, den: Expr) -> Expr:
+    if num.constant is not None and den.constant is not None:
+        return _constant(num.constant // den.constant)
+    if den == ONE:
+        return num
+    divisor = den.constant
+    if divisor is None:
+        quotient = _exact_quotient(num, den)
+        return quotient if quotient is not None else Expr(((1, (Floor(num, den),)),))
+    whole = _sum(tuple((c // divisor, m) for c, m in num.terms))
+    rest = _sum(tuple((c % divisor, m) for c, m in num.terms))
+    if rest.constant is not None:
+        return whole
+    common = math.gcd(divisor, *(c for c, m in rest.terms if m))
+    rest = _sum(tuple((c // common, m) for c, m in rest.terms))
+    divisor //= common
+    return whole + (rest if divisor == 1 else Expr(((1, (Floor(rest, _constant(divisor)),)),)))
+
+
+def _exact_quotient(num: Expr, den: Expr) -> Expr | None:
+    """num / den when den is one monomial that divides every term; None otherwise. Sound because divisors are positive."""
+    if len(den.terms) != 1:
+        return ONE if num == den else None
+    ((scale, divisor),) = den.terms
+    quotients = []
+    for coefficient, monomial in num.terms:
+        left = list(monomial)
+        for atom in divisor:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if coefficient % scale:
+            return None
+        quotients.append((coefficient // scale, tuple(left)))
+    return _sum(tuple(quotients))
+
+
+def _natural(name: str) -> tuple:
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+
+
+@functools.lru_cache(maxsize=65536)
+def _atom_key(atom: Atom) -> tuple:
+    return (0, _natural(atom)) if isinstance(atom, str) else (1, _natural(str(atom)))
+
+
+def _term_key(term: tuple[int, Monomial]) -> tuple:
+    return (not term[1], tuple(_atom_key(a) for a in term[1]))
+
+
+def _side(expr: Expr) -> str:
+    text = str(expr)
+    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+
+
+@functools.lru_cache(maxsize=65536)
+def _show(expr: Expr) -> str:
+    if not expr.terms:
+        return "0"
+    named = [t for t in expr.terms if t[1]]
+    constant = [t for t in expr.terms if not t[1]]
+    shown = [t for t in named if t[0] > 0]
+    negative = [t for t in named if t[0] < 0]
+    shown += constant + negative if constant and constant[0][0] > 0 and not shown else negative + constant
+    text = ""
+    for position, (coefficient, monomial) in enumerate(shown):
+        sign = ("-" if coefficient < 0 else "") if position == 0 else (" - " if coefficient < 0 else " + ")
+        factors = [str(a) for a in monomial]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        text += sign + "*".join(factors)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One guard: `lower <= expr < upper`; either side may be absent, and `equals` stands alone for `expr = value`."""
+
+    expr: Expr
+    lower: Expr | None = None
+    upper: Expr | None = None
+    equals: Expr | None = None
+
+    def __str__(self) -> str:
+        if self.equals is not None:
+            return f"{self.expr} = {self.equals}"
+        low = f"{self.lower} <= " if self.lower is not None else ""
+        high = f" < {self.upper}" if self.upper is not None else ""
+        return f"{low}{self.expr}{high}"
+
+    def holds(self, bindings: Mapping[str, int]) -> bool:
+        """Whether the guard is true at one point."""
+        value = self.expr.evaluate(bindings)
+        if self.equals is not None:
+            return value == self.equals.evaluate(bindings)
+        return (self.lower is None or self.lower.evaluate(bindings) <= value) and (self.upper is None or value < self.upper.evaluate(bindings))
+
+    def substitute(self, bindings: Mapping[str, Like]) -> "Bound":
+        """The guard with names replaced."""
+        def put(e: Expr | None) -> Expr | None:
+            return None if e is None else e.substitute(bindings)
+
+        return Bound(self.expr.substitute(bindings), put(self.lower), put(self.upper), put(self.equals))
+
+
+def show_guard(guard: tuple[Bound, ...]) -> str:
+    """A conjunction as text: `0 <= i0 - 1 < W and i1 < H`."""
+    return " and ".join(map(str, guard))

@@ -1,0 +1,220 @@
+"""The signature: the first section of every text, from tiny to the CUDA manifest. It is the ABI (seed 001 section 2.2).
+
+    model gemm_bias_relu
+      in  A           : fp16[M, K]
+      in  bias        : fp16[N] {role=param, storage=const_pool}
+      out C2          : fp16[M, N]
+      sym M in 1..4096
+    shapes default {M=1024, N=1024, K=1024}
+
+Symbols are the names in the dims; each is a size, so >= 0, or within its `sym` range, bounds included. A shape set gives every
+symbol a value to plan and tune for. Attributes of a tensor, all optional: role (data, param, state), mutability (immutable,
+mutable), storage (gmem, const_pool), alignment (bytes), layout (row_major, col_major), and for a constant kept in a file beside the
+model: file, key, offset, bytes, sha256.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Iterable
+
+from ..kit.diag import Diag, Refused
+from ..kit.span import Span
+from ..kit.text import token_span
+from .attrs import AttrFault, Attrs, read_attr, show_attrs
+from .expr import Expr
+from .read import expr_of, name_of, read_at, read_attrs, read_type
+from .types import DType, TensorType
+
+TENSOR_ATTRS: dict[str, tuple[str, bool]] = {
+    "role": ("name", False),
+    "mutability": ("name", False),
+    "storage": ("name", False),
+    "alignment": ("int", False),
+    "layout": ("name", False),
+    "file": ("string", False),
+    "key": ("string", False),
+    "offset": ("int", False),
+    "bytes": ("int", False),
+    "sha256": ("string", False),
+}
+CHOICES = {
+    "role": ("data", "param", "state"),
+    "mutability": ("immutable", "mutable"),
+    "storage": ("gmem", "const_pool"),
+    "layout": ("row_major", "col_major"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The op of the model that values came from: its name, its kind, and where it stands in the front end's file (1-based, or 0)."""
+
+    name: str
+    op: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        place = f" at {self.line}:{self.column}" if self.line else ""
+        return f"from {show_name(self.name)} : {show_name(self.op)}{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output of the model. `attrs` hold what differs from the defaults."""
+
+    name: str
+    type: TensorType
+    attrs: Attrs = ()
+    span: Span | None = field(default=None, compare=False)
+
+    def attr(self, key: str) -> Any:
+        """The attribute, or its default (role data, mutability immutable, storage gmem, layout row_major, else None)."""
+        stated = dict(self.attrs).get(key)
+        return stated if stated is not None or key not in CHOICES else CHOICES[key][0]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is known of a symbol: low <= symbol <= high."""
+
+    symbol: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """A shape set: a value for every symbol."""
+
+    name: str
+    sizes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The signature. Invariants are checked by `check_model`."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    ranges: tuple[Range, ...] = ()
+    shape_sets: tuple[Shapes, ...] = ()
+
+    def symbols(self) -> tuple[str, ...]:
+        """Every symbol, in the order of first use."""
+        dims = (d for t in self.inputs + self.outputs for d in t.type.shape)
+        return tuple(dict.fromkeys(name for d in dims for name in d.names()))
+
+    def input(self, name: str) -> Tensor | None:
+        """The input called `name`, or None."""
+        return next((t for t in self.inputs if t.name == name), None)
+
+    def output(self, name: str) -> Tensor | None:
+        """The output called `name`, or None."""
+        return next((t for t in self.outputs if t.name == name), None)
+
+    def range_of(self, symbol: str) -> Range:
+        """The range of a symbol; 0 to 2^31 - 1 when none is stated."""
+        return next((r for r in self.ranges if r.symbol == symbol), Range(symbol, 0, (1 << 31) - 1))
+
+
+def show_name(name: str) -> str:
+    """A name as the grammar reads it: bare when it can be, else quoted."""
+    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) else json.dumps(name, ensure_ascii=False)
+
+
+def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:
+    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind, E0104 missing)."""
+    given = dict(items)
+    faults = [Diag("E0102", at, {"key": k, "known": ", ".join(schema) or "none"}, span) for k in given if k not in schema]
+    read = []
+    for key, (kind, is_required) in schema.items():
+        if key in given:
+            try:
+                read.append((key, read_attr(kind, given[key], dtype)))
+            except AttrFault as fault:
+                faults.append(Diag("E0103", at, {"key": key, "expected": fault.args[0]}, span))
+        elif is_required:
+            code = "E1005" if key == "dtype" else "E0104"
+            faults.append(Diag(code, at, {"key": key, "kind": kind}, span))
+    if faults:
+        raise Refused(faults)
+    return tuple(read)
+
+
+def model_of(tree: Any, whole: str) -> Model:
+    """The Model of a tree of rule `model`."""
+    inputs, outputs, ranges, shape_sets = [], [], [], []
+    for part in tree.children[1:]:
+        if part.data == "tensor":
+            direction, name, type_token, attrs_token = part.children
+            token = name.children[0]
+            span = token_span(token)
+            items = read_at(read_attrs, attrs_token, whole) if attrs_token is not None else ()
+            attrs = read_schema(items, TENSOR_ATTRS, name_of(token), token_span(attrs_token) if attrs_token is not None else span)
+            tensor = Tensor(name_of(token), read_at(read_type, type_token, whole), attrs, span)
+            (inputs if direction == "in" else outputs).append(tensor)
+        elif part.data == "range":
+            symbol, low, high = part.children
+            ranges.append(Range(str(symbol), expr_of(low).evaluate({}), expr_of(high).evaluate({})))
+        else:
+            name, sizes = part.children
+            items = read_at(read_attrs, sizes, whole)
+            read = read_schema(items, {k: ("int", True) for k, _ in items}, name_of(name.children[0]), token_span(sizes))
+            shape_sets.append(Shapes(name_of(name.children[0]), read))
+    return Model(name_of(tree.children[0].children[0]), tuple(inputs), tuple(outputs), tuple(ranges), tuple(shape_sets))
+
+
+def origin_of(tree: Any) -> Origin:
+    """The Origin of a tree of rule `origin`."""
+    name, op, line, column = tree.children
+    return Origin(name_of(name.children[0]), name_of(op.children[0]), int(line or 0), int(column or 0))
+
+
+def show_model(model: Model) -> str:
+    """The signature's text, ending in a line break."""
+    lines = [f"model {show_name(model.name)}"]
+    for word, tensors in (("in ", model.inputs), ("out", model.outputs)):
+        lines += [f"  {word} {show_name(t.name):<11} : {t.type}{show_attrs(t.attrs, TENSOR_ATTRS)}" for t in tensors]
+    lines += [f"  sym {r.symbol} in {r.low}..{r.high}" for r in model.ranges]
+    for s in model.shape_sets:
+        lines.append(f"shapes {show_name(s.name)} {{{', '.join(f'{k}={v}' for k, v in s.sizes)}}}")
+    return "\n".join(lines) + "\n"
+
+
+def check_model(model: Model) -> list[Diag]:
+    """Invariants of every signature:
+
+    1. no two inputs and no two outputs share a name                           (E1301)
+    2. role, mutability, storage and layout are of their few words             (E1302)
+    3. a shape set names every symbol and nothing else, with sizes in range    (E1303)
+    """
+    diags = []
+    for tensors in (model.inputs, model.outputs):
+        seen: dict[str, Tensor] = {}
+        for t in tensors:
+            if t.name in seen:
+                diags.append(Diag("E1301", t.name, {"name": t.name}, t.span))
+            seen[t.name] = t
+            for key, value in t.attrs:
+                if key in CHOICES and value not in CHOICES[key]:
+                    diags.append(Diag("E1302", t.name, {"key": key, "given": value, "known": ", ".join(CHOICES[key])}, t.span))
+    symbols = model.symbols()
+    for s in model.shape_sets:
+        sizes = dict(s.sizes)
+        for name in [n for n in symbols if n not in sizes]:
+            diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": "has no size"}))
+        for name, size in s.sizes:
+            bounds = model.range_of(name)
+            if name not in symbols:
+                diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": "is not a symbol of the signature"}))
+            elif not bounds.low <= size <= bounds.high:
+                diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": f"is {size}, outside {bounds.low}..{bounds.high}"}))
+    return diags
+
+
+__all__ = ["Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "model_of", "origin_of", "read_schema", "show_model", "show_name"]

@@ -1,0 +1,122 @@
+"""Lark trees of the shared grammar (`grammars/expr.lark`) as Exprs, Bounds, types, names and attributes.
+
+Every stage's parser is built on these. Types and attribute lists recur in a program, so their text is read once and remembered.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from ..kit.diag import Refused, refuse
+from ..kit.span import Span, span_of
+from ..kit.text import Grammar
+from .expr import Bound, Expr
+from .types import DTYPES, TensorType
+
+GRAMMAR = Grammar("expr", ("dims", "exprs", "guard", "attrs", "expr"))
+
+
+def expr_of(tree: Any) -> Expr:
+    """The Expr of a tree of rule `expr`."""
+    kind, parts = tree.data, tree.children
+    if kind == "int":
+        return Expr.of(int(parts[0]))
+    if kind == "symbol":
+        return Expr.of(str(parts[0]))
+    if kind == "neg":
+        return -expr_of(parts[0])
+    left, right = expr_of(parts[0]), expr_of(parts[1])
+    if kind == "add":
+        return left + right
+    if kind == "sub":
+        return left - right
+    if kind == "mul":
+        return left * right
+    if right.constant is not None and right.constant <= 0:
+        raise refuse("E1105", divisor=str(right), span=_span(tree))
+    return left // right if kind == "floor" else left.ceildiv(right)
+
+
+def bound_of(tree: Any) -> Bound:
+    """The Bound of a tree of rule `bound`."""
+    parts = [expr_of(p) for p in tree.children]
+    if tree.data == "between":
+        return Bound(parts[1], parts[0], parts[2])
+    if tree.data == "at_least":
+        return Bound(parts[1], parts[0])
+    return Bound(parts[0], upper=parts[1]) if tree.data == "below" else Bound(parts[0], equals=parts[1])
+
+
+def guard_of(tree: Any) -> tuple[Bound, ...]:
+    """The Bounds of a tree of rule `guard`."""
+    return tuple(bound_of(b) for b in tree.children)
+
+
+def name_of(token: Any) -> str:
+    """The name a NAME, QUOTED or VALUE token spells (a VALUE without its `%`)."""
+    text = str(token).removeprefix("%")
+    return json.loads(text) if text.startswith('"') else text
+
+
+def _span(tree: Any) -> Span | None:
+    meta = tree.meta
+    return None if meta.empty else Span(meta.start_pos, meta.end_pos, meta.line, meta.column)
+
+
+@functools.lru_cache(maxsize=65536)
+def read_expr(text: str) -> Expr:
+    """The Expr that `text` spells. Raises Refused (E0002)."""
+    return Expr.of(text) if text.isidentifier() else expr_of(GRAMMAR.parse(text, "expr"))
+
+
+@functools.lru_cache(maxsize=65536)
+def read_guard(text: str) -> tuple[Bound, ...]:
+    """The guard that `text` spells. Raises Refused (E0002)."""
+    return guard_of(GRAMMAR.parse(text, "guard"))
+
+
+@functools.lru_cache(maxsize=65536)
+def read_type(text: str) -> TensorType:
+    """The type that `text` spells. Raises Refused (E0002, E0101 unknown dtype), its spans counted from the start of `text`."""
+    dtype, _, inside = text.partition("[")
+    if dtype not in DTYPES:
+        raise refuse("E0101", given=dtype, known=", ".join(DTYPES), span=span_of(text, 0, len(dtype)))
+    dims = [d.strip() for d in inside[:-1].split(",")] if inside != "]" else []
+    if all(d.isdigit() or d.isidentifier() for d in dims):
+        return TensorType(DTYPES[dtype], tuple(Expr.of(int(d) if d.isdigit() else d) for d in dims))
+    tree = GRAMMAR.parse(inside[:-1], "dims", offset=len(dtype) + 1, whole=text)
+    return TensorType(DTYPES[dtype], tuple(expr_of(d) for d in tree.children if d is not None))
+
+
+@functools.lru_cache(maxsize=65536)
+def read_attrs(text: str) -> tuple[tuple[str, Any], ...]:
+    """`{key=value, ...}` as (key, item) pairs; an item is an Expr, a float, a str or a tuple of items."""
+    tree = GRAMMAR.parse(text[1:-1], "attrs", offset=1, whole=text)
+    return tuple((str(a.children[0]), _item_of(a.children[1])) for a in tree.children if a is not None)
+
+
+def _item_of(tree: Any) -> Any:
+    if tree.data == "float":
+        return float(tree.children[0])
+    if tree.data == "neg_float":
+        return -float(tree.children[0])
+    if tree.data == "string":
+        return json.loads(str(tree.children[0]))
+    if tree.data == "list":
+        return tuple(_item_of(i) for i in tree.children if i is not None)
+    return expr_of(tree)
+
+
+def read_at(read: Any, token: Any, whole: str) -> Any:
+    """`read(token)`, with the spans of a fault moved to where the token stands in `whole`."""
+    try:
+        return read(str(token))
+    except Refused as fault:
+        moved = []
+        for d in fault.diags:
+            start = token.start_pos + (d.span.start if d.span else 0)
+            end = token.start_pos + (d.span.end if d.span else len(token))
+            moved.append(type(d)(d.code, d.at, d.facts, span_of(whole, start, end), d.labels, d.edit))
+        raise Refused(moved) from None

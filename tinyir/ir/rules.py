@@ -1,0 +1,188 @@
+"""Type rules: the type that an op gives, from its operands' types and its attributes. One function a rule.
+
+The builder of the front ends asks for the type; the checker compares it with the stated one. A rule that cannot hold raises Refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Mapping, Sequence
+
+from ..kit.diag import refuse
+from .expr import ONE, Expr
+from .ops import OPS, REDUCERS, Op
+from .types import DTYPES, DType, TensorType, is_exact
+
+
+def infer(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str = "") -> TensorType:
+    """The result type of `op`. `stated` is needed where operands and attributes leave it open: CONST, IOTA, RANDOM, CAST, RESHAPE,
+    EXPAND, VIEW, and a widening MUL. Raises Refused: E0204, E1001, E1002, E1003, E1004, E1005, E1006, E11xx."""
+    if len(types) != op.arity:
+        raise refuse("E0204", at, op=op.name, wanted=op.arity, given=len(types))
+    for t in types:
+        if op.gives != "cast" and op.group != "indirect" and t.dtype.kind not in op.accepts:
+            raise refuse("E1002", at, fault=f"{op.name} does not take {t.dtype}")
+    return _RULES[op.group](op, types, attrs, stated, at)
+
+
+def _elementwise(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    first, branches = types[0], types[1:] if op.name == "WHERE" else types
+    for other in types[1:]:
+        if other.shape != first.shape:
+            raise _broadcast_mismatch(first, other, at)
+    for other in branches[1:]:
+        if other.dtype != branches[0].dtype:
+            raise refuse("E1002", at, fault=f"{op.name} takes one dtype, not {branches[0].dtype} and {other.dtype}")
+    if op.name == "WHERE" and first.dtype.kind != "b":
+        raise refuse("E1002", at, fault=f"WHERE chooses by bool, not by {first.dtype}")
+    if op.gives == "bool":
+        return TensorType(DTYPES["bool"], first.shape)
+    if op.gives == "cast":
+        return TensorType(stated.dtype if stated else first.dtype, first.shape)
+    widens = op.name == "MUL" and stated is not None and stated.dtype != first.dtype
+    if widens:
+        if not holds_product(stated.dtype, first.dtype):
+            raise refuse("E1002", at, fault=f"a product of two {first.dtype} is not exact in {stated.dtype}")
+        return TensorType(stated.dtype, first.shape)
+    return TensorType(branches[0].dtype, first.shape)
+
+
+def holds_product(wide: DType, narrow: DType) -> bool:
+    """True when `wide` holds the product of any two `narrow` values exactly, up to its range: what MUL may widen to."""
+    if narrow.is_float:
+        return wide.is_float and wide.digits >= 2 * narrow.digits and is_exact(narrow, wide)
+    return wide.kind == narrow.kind and wide.bits >= 2 * narrow.bits
+
+
+def _broadcast_mismatch(left: TensorType, right: TensorType, at: str) -> Exception:
+    axis = next((i for i, (a, b) in enumerate(zip(reversed(left.shape), reversed(right.shape)), 1) if a != b), None)
+    where = f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}" if axis else f"rank {left.rank} against {right.rank}"
+    return refuse("E1001", at, lhs=left, rhs=right, where=where)
+
+
+def product(dims: Sequence[Expr]) -> Expr:
+    """The number of elements of a shape."""
+    return functools.reduce(lambda a, b: a * b, dims, ONE)
+
+
+def _axis(axis: int, rank: int, at: str) -> int:
+    if not -rank <= axis < rank:
+        raise refuse("E1006", at, axis=axis, rank=rank)
+    return axis % rank
+
+
+def _axes(axes: Sequence[int], rank: int, at: str) -> tuple[int, ...]:
+    found = tuple(_axis(a, rank, at) for a in axes)
+    if len(set(found)) != len(found):
+        raise refuse("E1007", at, axes=list(axes))
+    return found
+
+
+def broadcast_dims(operand: TensorType, result: TensorType, attrs: Mapping[str, Any]) -> tuple[int, ...]:
+    """Where each axis of an EXPAND's operand stands in the result: `broadcast_dimensions`, or right-aligned."""
+    stated = attrs.get("broadcast_dimensions")
+    return tuple(stated) if stated is not None else tuple(range(result.rank - operand.rank, result.rank))
+
+
+def _movement(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    source = types[0]
+    if op.name == "RESHAPE":
+        if product(source.shape) != product(stated.shape):
+            raise refuse("E1003", at, source=source, result=stated, left=product(source.shape), right=product(stated.shape))
+        return TensorType(source.dtype, stated.shape)
+    if op.name == "PERMUTE":
+        perm = attrs["perm"]
+        if sorted(perm) != list(range(source.rank)):
+            raise refuse("E1004", at, perm=list(perm), rank=source.rank)
+        return TensorType(source.dtype, tuple(source.shape[p] for p in perm))
+    if op.name == "EXPAND":
+        dims = broadcast_dims(source, stated, attrs)
+        rises = all(a < b for a, b in zip(dims, dims[1:])) and all(0 <= d < stated.rank for d in dims)
+        if len(dims) != source.rank or not rises:
+            raise refuse("E1008", at, source=source, result=stated, dims=list(dims))
+        for size, d in zip(source.shape, dims):
+            if size != ONE and size != stated.shape[d]:
+                raise refuse("E1001", at, lhs=source, rhs=stated, where=f"axis {d}: {size} against {stated.shape[d]}")
+        return TensorType(source.dtype, stated.shape)
+    if op.name == "PAD":
+        if len(attrs["pad"]) != source.rank:
+            raise refuse("E1101", at, what="pad", given=len(attrs["pad"]), rank=source.rank)
+        shape = tuple(size + low + high for size, (low, high) in zip(source.shape, attrs["pad"]))
+        for axis, size in enumerate(shape):
+            if size.constant is not None and size.constant < 0:
+                raise refuse("E1103", at, axis=axis, size=source.shape[axis], low=attrs["pad"][axis][0], high=attrs["pad"][axis][1])
+        return TensorType(source.dtype, shape)
+    if op.name == "SHRINK":
+        return _shrink(source, attrs, at)
+    if op.name == "FLIP":
+        _axes(attrs["axes"], source.rank, at)
+        return source
+    if op.name == "VIEW" and len(attrs["index_map"]) != source.rank:
+        raise refuse("E1101", at, what="index_map", given=len(attrs["index_map"]), rank=source.rank)
+    return TensorType(source.dtype, stated.shape) if op.name == "VIEW" else source
+
+
+def _shrink(source: TensorType, attrs: Mapping[str, Any], at: str) -> TensorType:
+    steps = attrs.get("step") or (1,) * source.rank
+    for what in ("lo", "hi", "step"):
+        given = len(attrs[what]) if attrs.get(what) is not None else source.rank
+        if given != source.rank:
+            raise refuse("E1101", at, what=what, given=given, rank=source.rank)
+    shape = []
+    for axis, (size, low, high, step) in enumerate(zip(source.shape, attrs["lo"], attrs["hi"], steps)):
+        if step < 1:
+            raise refuse("E1104", at, axis=axis, step=step)
+        known = [e.constant for e in (low, high, size)]
+        if None not in known and not 0 <= known[0] <= known[1] <= known[2]:
+            raise refuse("E1102", at, axis=axis, low=low, high=high, size=size)
+        shape.append((high - low).ceildiv(step))
+    return TensorType(source.dtype, tuple(shape))
+
+
+def _reduce(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    source = types[0]
+    if attrs["op"] not in REDUCERS:
+        raise refuse("E0106", at, given=attrs["op"], known=", ".join(REDUCERS))
+    axes = _axes(attrs["axes"], source.rank, at)
+    kept = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
+    return TensorType(attrs["dtype"], kept)
+
+
+def _leaf(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    if op.name == "IOTA":
+        _axis(attrs["axis"], stated.rank, at)
+    if op.name == "CONST" and isinstance(attrs["value"], tuple) and tuple(Expr.of(n) for n in literal_shape(attrs["value"])) != stated.shape:
+        raise refuse("E1009", at, given=list(literal_shape(attrs["value"])), result=stated)
+    return stated
+
+
+def literal_shape(literal: Any) -> tuple[int, ...]:
+    """The shape of nested lists; ragged lists give the shape of the first branch, with -1 where another differs."""
+    if not isinstance(literal, tuple):
+        return ()
+    inner = [literal_shape(i) for i in literal]
+    if not inner:
+        return (0,)
+    return (len(literal), *inner[0]) if all(i == inner[0] for i in inner) else (len(literal), -1)
+
+
+def _indirect(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    source = types[0]
+    axis = _axis(attrs["axis"], source.rank, at)
+    if op.name == "GATHER":
+        if not types[1].dtype.is_integer:
+            raise refuse("E1002", at, fault=f"GATHER takes integer indices, not {types[1].dtype}")
+        return TensorType(source.dtype, source.shape[:axis] + types[1].shape + source.shape[axis + 1 :])
+    return source if op.name == "SCATTER" else TensorType(attrs["dtype"], source.shape)
+
+
+_RULES = {
+    "unary": _elementwise,
+    "binary": _elementwise,
+    "ternary": _elementwise,
+    "movement": _movement,
+    "reduce": _reduce,
+    "leaf": _leaf,
+    "indirect": _indirect,
+}
+__all__ = ["OPS", "broadcast_dims", "holds_product", "infer", "literal_shape", "product"]

@@ -1,0 +1,183 @@
+"""Tiny IR: what is computed. A pure DAG of movement, elementwise and reduce (seeds 000 and 004).
+
+    from gemm : GEMM at 17:5
+      %gemm.a      = RESHAPE(A)                                        : fp16[M, 1, K]
+      %gemm        = REDUCE(%gemm.mul) {op=SUM, axes=[2], dtype=fp32}  : fp32[M, N]
+    outputs: C2=%C2
+
+It has no implicit broadcast, no implicit cast, no memory and no order but that of need. The operands of an op have one shape and one
+dtype; the result's shape and dtype stand in its type. One op may widen: `MUL(fp16, fp16) : fp32` is the exact product, which is
+how a contraction states that it rounds only when it accumulates. A value and an input never share a name; an operand that is a
+value is written `%name`, one that is an input `name`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable
+
+from ..kit.diag import Diag, Refused
+from ..kit.span import Span
+from ..kit.text import Grammar, body_of, header, token_span
+from . import verify
+from .attrs import Attrs, show_attrs
+from .model import Model, Origin, check_model, model_of, origin_of, read_schema, show_model, show_name
+from .ops import OPS
+from .read import name_of, read_at, read_attrs, read_type
+from .types import TensorType
+
+STAGE = "tiny"
+GRAMMAR = Grammar("tiny")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One instruction, `%name = op(operands) {attrs} : type`. Operands are names of values or inputs. `origin` and `span` ride
+    along and take no part in equality."""
+
+    name: str
+    op: str
+    operands: tuple[str, ...]
+    attrs: Attrs
+    type: TensorType
+    origin: Origin | None = field(default=None, compare=False)
+    span: Span | None = field(default=None, compare=False)
+
+    def attr(self, key: str) -> Any:
+        """The attribute called `key`, or None when it is absent."""
+        for name, value in self.attrs:
+            if name == key:
+                return value
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An output of the model and the value or input that it is."""
+
+    output: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A tiny text: the signature, the values in an order in which each comes after its operands, the results."""
+
+    model: Model
+    values: tuple[Value, ...]
+    results: tuple[Result, ...]
+
+    def value_of(self) -> dict[str, Value]:
+        """Every value by name."""
+        return {v.name: v for v in self.values}
+
+    def type_of(self) -> dict[str, TensorType]:
+        """The type of every input and value by name."""
+        types = {t.name: t.type for t in self.model.inputs}
+        types.update((v.name, v.type) for v in self.values)
+        return types
+
+
+def parse(text: str) -> Module:
+    """The Module of a tiny text. Raises Refused (E00xx text, E01xx words)."""
+    body_of(text, STAGE)
+    return program_of(GRAMMAR.parse(text).children[1], text)
+
+
+def program_of(tree: Any, whole: str) -> Module:
+    """The Module of a tree of rule `program`; `whole` is the text that the spans speak of."""
+    model = model_of(tree.children[0], whole)
+    values: list[Value] = []
+    results: list[Result] = []
+    faults: list[Diag] = []
+    origin = None
+    for part in tree.children[1:]:
+        if part is None:
+            continue
+        if part.data == "origin":
+            origin = origin_of(part)
+        elif part.data == "value":
+            try:
+                values.append(_value_of(part.children, origin, whole))
+            except Refused as fault:
+                faults.extend(fault.diags)
+        else:
+            output, ref = part.children
+            value = name_of(ref.children[0] if not hasattr(ref.children[0], "children") else ref.children[0].children[0])
+            results.append(Result(name_of(output.children[0]) if output is not None else value, value))
+    if faults:
+        raise Refused(faults)
+    return Module(model, tuple(values), tuple(results))
+
+
+def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
+    token, op_token, type_token, attrs_token = parts[0], parts[1], parts[-1], parts[-2]
+    name = name_of(token)
+    span = token_span(token)
+    op = OPS.get(op_token)
+    if op is None:
+        raise Refused([Diag("E0105", name, {"op": str(op_token), "near": ", ".join(verify.nearest(str(op_token), OPS))}, token_span(op_token))])
+    operands = tuple(_ref_of(r) for r in parts[2:-2] if r is not None)
+    read = read_at(read_type, type_token, whole)
+    attrs: Attrs = ()
+    if attrs_token is not None or op.attrs:
+        items = read_at(read_attrs, attrs_token, whole) if attrs_token is not None else ()
+        attrs = read_schema(items, op.attrs or {}, name, token_span(attrs_token) if attrs_token is not None else span, read.dtype)
+    return Value(name, op.name, operands, attrs, read, origin, span)
+
+
+def _ref_of(tree: Any) -> str:
+    inner = tree.children[0]
+    return name_of(inner.children[0] if hasattr(inner, "children") else inner)
+
+
+def show(module: Module) -> str:
+    """The canonical text of a module."""
+    return header(STAGE) + "\n" + show_program(module)
+
+
+def show_program(module: Module) -> str:
+    """The signature, values and outputs, without the header; later stages print it too."""
+    value_names = {v.name for v in module.values}
+    lines = [show_model(module.model)]
+    origin = None
+    for value in module.values:
+        if value.origin != origin and value.origin is not None:
+            origin = value.origin
+            lines.append(f"\n{origin}" if len(lines) > 1 else str(origin))
+        lines.append(show_value(value, value_names))
+    results = ", ".join(
+        show_ref(r.value, value_names) if r.output == r.value else f"{show_name(r.output)}={show_ref(r.value, value_names)}" for r in module.results
+    )
+    return "\n".join([*lines, "", f"outputs: {results}".rstrip()]) + "\n"
+
+
+def show_ref(name: str, value_names: Iterable[str]) -> str:
+    """An operand as text: `%name` for a value, `name` for an input."""
+    return f"%{show_name(name)}" if name in value_names else show_name(name)
+
+
+def show_value(value: Value, value_names: Iterable[str]) -> str:
+    """One value's line. Columns stand at fixed stops, so that an edit never moves its neighbours."""
+    schema = OPS[value.op].attrs or {}
+    operands = ", ".join(show_ref(o, value_names) for o in value.operands)
+    left = f"  %{show_name(value.name):<13} = {value.op}({operands}){show_attrs(value.attrs, schema, value.type.dtype)}"
+    return f"{left:<71} : {value.type}"
+
+
+def check(module: Module) -> list[Diag]:
+    """Invariants of tiny text, one function each in `ir.verify`, in this order:
+
+    1. the signature holds its own invariants                                     (E13xx)
+    2. a name is defined once, and never both as an input and as a value          (E0201)
+    3. every operand and every result is defined, and before its use              (E0202, E0203)
+    4. each op has its number of operands, of dtypes that it accepts              (E0204, E1002)
+    5. operands agree in shape and dtype                                          (E1001, E1002)
+    6. the stated type follows from op, operands and attributes                   (E1003, E10xx, E11xx)
+    7. every output has exactly one result, of its type                           (E1305)
+    8. every input is used                                                        (W2001)
+    """
+    return [*check_model(module.model), *verify.check_tiny(module)]
+
+
+__all__ = ["Module", "Result", "Value", "check", "parse", "program_of", "show", "show_program", "show_value"]

@@ -1,0 +1,174 @@
+"""Dtypes and tensor types, shared by every language.
+
+Text: `fp16[M, K]`, `fp32[]`. A shape is a tuple of Expr (ir.expr): integers, symbols of the signature, and sums, products and
+floors of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from dataclasses import dataclass
+
+from .expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A scalar type. `kind` is f (float), i (signed), u (unsigned) or b (bool); `digits` counts a float's significand bits, the
+    hidden one included; `numpy` is the NumPy or ml_dtypes name; `cuda` is the spelling in the emitted CUDA."""
+
+    name: str
+    kind: str
+    bits: int
+    digits: int
+    numpy: str
+    cuda: str
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in memory, in bytes."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def lowest(self) -> float | int:
+        """The neutral element of MAX: -inf for floats that have it, the smallest value otherwise."""
+        if self.kind == "f":
+            return -448.0 if self.name == "fp8e4m3" else -math.inf
+        return -(1 << (self.bits - 1)) if self.kind == "i" else 0
+
+    @property
+    def highest(self) -> float | int:
+        """The neutral element of MIN: inf for floats that have it, the largest value otherwise."""
+        if self.kind == "f":
+            return 448.0 if self.name == "fp8e4m3" else math.inf
+        return (1 << (self.bits - (self.kind == "i"))) - 1 if self.kind != "b" else 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        DType("fp64", "f", 64, 53, "float64", "double"),
+        DType("fp32", "f", 32, 24, "float32", "float"),
+        DType("fp16", "f", 16, 11, "float16", "fp16"),
+        DType("bf16", "f", 16, 8, "bfloat16", "bf16"),
+        DType("fp8e4m3", "f", 8, 4, "float8_e4m3fn", "fp8e4m3"),
+        DType("fp8e5m2", "f", 8, 3, "float8_e5m2", "fp8e5m2"),
+        DType("i64", "i", 64, 0, "int64", "long long"),
+        DType("i32", "i", 32, 0, "int32", "int"),
+        DType("i16", "i", 16, 0, "int16", "short"),
+        DType("i8", "i", 8, 0, "int8", "signed char"),
+        DType("u64", "u", 64, 0, "uint64", "unsigned long long"),
+        DType("u32", "u", 32, 0, "uint32", "unsigned int"),
+        DType("u16", "u", 16, 0, "uint16", "unsigned short"),
+        DType("u8", "u", 8, 0, "uint8", "unsigned char"),
+        DType("bool", "b", 8, 0, "bool", "bool"),
+    )
+}
+
+
+def is_exact(source: DType, target: DType) -> bool:
+    """True when every value of `source` is a value of `target`, so that a CAST loses nothing."""
+    if source == target or source.kind == "b":
+        return True
+    if source.kind == "f":
+        return target.name in _WIDER_FLOATS[source.name]
+    if target.kind == "f":
+        return source.bits - (source.kind == "i") <= target.digits
+    if source.kind == target.kind:
+        return target.bits >= source.bits
+    return source.kind == "u" and target.kind == "i" and target.bits > source.bits
+
+
+_WIDER_FLOATS = {
+    "fp64": (),
+    "fp32": ("fp64",),
+    "fp16": ("fp32", "fp64"),
+    "bf16": ("fp32", "fp64"),
+    "fp8e4m3": ("fp16", "bf16", "fp32", "fp64"),
+    "fp8e5m2": ("fp16", "bf16", "fp32", "fp64"),
+}
+
+
+def promote(left: DType, right: DType) -> DType:
+    """The smallest dtype in the table that holds both exactly; the wider float when no integer fits. Front ends insert CAST to it."""
+    if is_exact(left, right):
+        return right
+    if is_exact(right, left):
+        return left
+    fits = [d for d in DTYPES.values() if is_exact(left, d) and is_exact(right, d)]
+    return min(fits, key=lambda d: (d.bits, d.kind)) if fits else DTYPES["fp64"]
+
+
+@functools.lru_cache(maxsize=65536)
+def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
+    """`value` as the nearest (ties to even) value of `dtype`; integers wrap as NumPy's do."""
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype.is_integer:
+        wrapped = int(value) & ((1 << dtype.bits) - 1)
+        return wrapped - (1 << dtype.bits) if dtype.kind == "i" and wrapped >> (dtype.bits - 1) else wrapped
+    value = float(value)
+    if dtype.bits == 64 or value != value or value in (math.inf, -math.inf) or value == 0.0:
+        return value
+    if dtype.name in ("fp32", "fp16"):
+        try:
+            code = "f" if dtype.bits == 32 else "e"
+            return struct.unpack(code, struct.pack(code, value))[0]
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    lowest_exponent, top = {"bf16": (-126, 3.3895313892515355e38), "fp8e4m3": (-6, 448.0), "fp8e5m2": (-14, 57344.0)}[dtype.name]
+    exponent = max(math.frexp(value)[1] - 1, lowest_exponent)
+    quantum = math.ldexp(1.0, exponent - (dtype.digits - 1))
+    rounded = round(value / quantum) * quantum
+    if abs(rounded) > top:
+        return math.copysign(math.nan if dtype.name == "fp8e4m3" else math.inf, value)
+    return math.copysign(rounded, value)
+
+
+@functools.lru_cache(maxsize=65536)
+def show_number(value: float | int | bool, dtype: DType | None = None) -> str:
+    """The shortest spelling that reads back as the same value of `dtype` (default: as the same Python number)."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if value != value:
+        return "nan"
+    if value in (math.inf, -math.inf):
+        return "inf" if value > 0 else "-inf"
+    text = repr(value)
+    if dtype is not None and dtype.is_float and dtype.bits < 64:
+        for digits in range(1, 17):
+            short = f"{value:.{digits}g}"
+            if round_to(dtype, float(short)) == value:
+                text = short if len(short) <= len(text) else text
+                break
+    return text if any(c in text for c in ".en") else text + ".0"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """dtype and shape of a value: `fp16[M, K]`."""
+
+    dtype: DType
+    shape: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)

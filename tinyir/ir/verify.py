@@ -1,0 +1,90 @@
+"""The verifier of tiny text: one function an invariant, in the order that `ir.tiny.check` lists them."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, Iterable, Iterator
+
+from ..kit.diag import Diag, Label, Refused
+from .ops import OPS
+from .rules import infer
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """Up to three known words that `word` may have meant, or all of a short list."""
+    words = list(known)
+    close = difflib.get_close_matches(word.upper(), [w.upper() for w in words], 3, 0.5)
+    return [w for c in close for w in words if w.upper() == c][:3]
+
+
+def check_tiny(module: Any) -> list[Diag]:
+    """Invariants 2 to 8 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is one message."""
+    definitions = [*_check_definitions(module), *_check_uses(module)]
+    return [*definitions, *_check_types(module), *_check_results(module), *_check_inputs_used(module)]
+
+
+def _check_definitions(module: Any) -> Iterator[Diag]:
+    first: dict[str, Any] = {t.name: t for t in module.model.inputs}
+    for value in module.values:
+        if value.name in first:
+            earlier = first[value.name]
+            labels = (Label(earlier.span, "first defined here"),) if earlier.span else ()
+            yield Diag("E0201", value.name, {"name": value.name}, value.span, labels)
+        first.setdefault(value.name, value)
+
+
+def _check_uses(module: Any) -> Iterator[Diag]:
+    later = {v.name: v for v in module.values}
+    known = {t.name for t in module.model.inputs}
+    for value in module.values:
+        for operand in value.operands:
+            if operand in known:
+                continue
+            if operand in later:
+                yield Diag("E0203", value.name, {"name": operand}, value.span, (Label(later[operand].span, "defined here"),) if later[operand].span else ())
+            else:
+                yield Diag("E0202", value.name, {"name": operand, "near": ", ".join(nearest(operand, known)) or "nothing like it"}, value.span)
+        known.add(value.name)
+
+
+def _check_types(module: Any) -> Iterator[Diag]:
+    types = module.type_of()
+    place = {v.name: v.span for v in module.values} | {t.name: t.span for t in module.model.inputs}
+    for value in module.values:
+        if any(o not in types for o in value.operands):
+            continue
+        try:
+            wanted = infer(OPS[value.op], [types[o] for o in value.operands], dict(value.attrs), value.type, value.name)
+        except Refused as fault:
+            for d in fault.diags:
+                labels = tuple(Label(place[o], f"{o} is {types[o]}") for o in value.operands if place.get(o))
+                yield Diag(d.code, d.at, d.facts, value.span, labels)
+            continue
+        if wanted != value.type:
+            yield Diag("E1010", value.name, {"stated": value.type, "wanted": wanted}, value.span)
+
+
+def _check_results(module: Any) -> Iterator[Diag]:
+    types = module.type_of()
+    given: dict[str, str] = {}
+    for result in module.results:
+        if module.model.output(result.output) is None:
+            yield Diag("E1305", result.output, {"fault": f"{result.output} is not an output of the signature"})
+        elif result.output in given:
+            yield Diag("E1305", result.output, {"fault": f"{result.output} is given twice"})
+        elif result.value not in types:
+            yield Diag("E0202", result.output, {"name": result.value, "near": ", ".join(nearest(result.value, types)) or "nothing like it"})
+        elif types[result.value] != module.model.output(result.output).type:
+            declared = module.model.output(result.output)
+            yield Diag("E1305", result.output, {"fault": f"{result.output} is declared {declared.type} but %{result.value} is {types[result.value]}"}, declared.span)
+        given[result.output] = result.value
+    for output in module.model.outputs:
+        if output.name not in given:
+            yield Diag("E1305", output.name, {"fault": f"no value is given for {output.name}"}, output.span)
+
+
+def _check_inputs_used(module: Any) -> Iterator[Diag]:
+    used = {o for v in module.values for o in v.operands} | {r.value for r in module.results}
+    for tensor in module.model.inputs:
+        if tensor.name not in used:
+            yield Diag("W2001", tensor.name, {"name": tensor.name}, tensor.span)

@@ -1,0 +1,99 @@
+"""Diagnostics as data. Drawing them is `kit.render`; their words are in `explain/catalogue.toml`.
+
+A diagnostic is a code and the facts of one case. The catalogue turns it into English or Japanese, so that the code that finds a
+fault states facts only and every message of one kind reads alike.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, Iterable, Mapping
+
+from .span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A second place that a diagnostic speaks of, with the words to write beside it."""
+
+    span: Span
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A mend a machine can apply: put `text` in place of `span`."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diag:
+    """One message. `facts` fill the catalogue's sentences; `at` names the value, op or tensor; `span` is the smallest faulty place.
+
+    `code` is `E....` (error), `W....` (warning) or `R....` (remark).
+    """
+
+    code: str
+    at: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    span: Span | None = None
+    labels: tuple[Label, ...] = ()
+    edit: Edit | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.code.startswith("E")
+
+    @property
+    def kind(self) -> str:
+        """The catalogue's CamelCase name of this code, such as `BroadcastMismatch`."""
+        return entry_of(self.code)["kind"]
+
+    def why(self, lang: str = "en") -> str:
+        """What is wrong, in `lang` (`en` or `ja`)."""
+        return _fill(entry_of(self.code)["why"], lang, self.facts)
+
+    def suggestion(self, lang: str = "en") -> str:
+        """What to type to mend it, in `lang`; empty when there is nothing to say."""
+        return _fill(entry_of(self.code).get("suggestion", {}), lang, self.facts)
+
+
+class Refused(Exception):
+    """The input is at fault. Carries every diagnostic found; the command line prints them and exits with 1."""
+
+    def __init__(self, diags: Iterable[Diag]):
+        self.diags = tuple(diags)
+        super().__init__("; ".join(f"{d.code} {d.at}" for d in self.diags))
+
+
+def refuse(code: str, at: str = "", span: Span | None = None, labels: tuple[Label, ...] = (), edit: Edit | None = None, **facts: Any) -> Refused:
+    """The exception for one diagnostic: `raise refuse("E1001", at="add", lhs=..., rhs=...)`."""
+    return Refused([Diag(code, at, facts, span, labels, edit)])
+
+
+@functools.cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """Every code with its kind and sentences, read once."""
+    import tomllib
+
+    return tomllib.loads(resources.files("tinyir.explain").joinpath("catalogue.toml").read_text(encoding="utf-8"))
+
+
+def entry_of(code: str) -> dict[str, Any]:
+    """The catalogue entry of `code`; a code without one is a fault of ours and raises KeyError."""
+    return catalogue()[code]
+
+
+def _fill(sentences: Mapping[str, str], lang: str, facts: Mapping[str, Any]) -> str:
+    sentence = sentences.get(lang) or sentences.get("en", "")
+    return sentence.format_map({k: _show(v) for k, v in facts.items()})
+
+
+def _show(fact: Any) -> str:
+    if isinstance(fact, (list, tuple)):
+        return "[" + ", ".join(_show(f) for f in fact) + "]"
+    return str(fact)

@@ -1,0 +1,25 @@
+"""Where something stands in a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of characters `[start, end)` of one text, with the 1-based line and column of its start."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
+
+def span_of(text: str, start: int, end: int) -> Span:
+    """The Span of `text[start:end]`; line and column are counted here, so this is for messages, not for inner loops."""
+    line = text.count("\n", 0, start) + 1
+    column = start - (text.rfind("\n", 0, start) + 1) + 1
+    return Span(start, max(end, start), line, column)

@@ -1,0 +1,192 @@
+"""Texts: the header line, the Lark grammars, and syntax errors with spans.
+
+The only user of lark. A grammar is built once and its tables are kept in the user's cache as JSON, named by the sha256 of the
+grammar files and lark's version, so that a filter starts fast and nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Callable
+
+from .diag import Diag, Label, Refused
+from .span import Span, span_of
+
+VERSION = "1.0"
+HEADER = re.compile(r"tinyir (\d+)\.(\d+) ([a-z]+)[ \t]*(?:\n|$)")
+MAX_TEXT = 1 << 28  # characters; a text beyond this is refused rather than read for an hour
+
+
+def header(stage: str) -> str:
+    """The first line of every text of `stage`."""
+    return f"tinyir {VERSION} {stage}\n"
+
+
+def read_stage(text: str) -> tuple[str, str] | None:
+    """`(version, stage)` as the first line says, or None when the text has no header."""
+    found = HEADER.match(text)
+    return (f"{found[1]}.{found[2]}", found[3]) if found else None
+
+
+def body_of(text: str, stage: str) -> int:
+    """The offset just past the header. Raises Refused (E0003 no header, E0004 other stage, E0005 newer version)."""
+    found = HEADER.match(text)
+    if not found:
+        first = text.split("\n", 1)[0][:60]
+        raise Refused([Diag("E0003", facts={"stage": stage, "first": first, "version": VERSION}, span=span_of(text, 0, len(first)))])
+    if found[3] != stage:
+        raise Refused([Diag("E0004", facts={"stage": stage, "given": found[3], "hint": ""}, span=span_of(text, found.start(3), found.end(3)))])
+    if (int(found[1]), int(found[2])) > tuple(int(n) for n in VERSION.split(".")):
+        raise Refused([Diag("E0005", facts={"given": f"{found[1]}.{found[2]}", "version": VERSION}, span=span_of(text, found.start(1), found.end(2)))])
+    return found.end()
+
+
+class Grammar:
+    """One Lark grammar of `grammars/`, LALR with a contextual lexer.
+
+    `names` says in a reader's words what a terminal is; a syntax error lists the expected ones by these words.
+    """
+
+    def __init__(self, name: str, start: str | tuple[str, ...] = "start"):
+        self.name = name
+        self.starts = (start,) if isinstance(start, str) else start
+
+    @functools.cached_property
+    def _lark(self) -> Any:
+        return _load(self.name, self.starts)
+
+    def parse(self, text: str, start: str | None = None, offset: int = 0, whole: str | None = None) -> Any:
+        """The Lark tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by `offset`."""
+        from lark.exceptions import UnexpectedInput
+
+        try:
+            return self._lark.parse(text, start=start or self.starts[0])
+        except UnexpectedInput as fault:
+            raise _syntax_error(fault, text, offset, whole if whole is not None else text, self._lark) from None
+        except RecursionError:
+            raise Refused([Diag("E0006", facts={"what": "nesting"})]) from None
+
+
+def _grammar_dir() -> Path:
+    """`grammars/` of the checkout, or the copy that the wheel carries inside the package."""
+    packaged = Path(__file__).resolve().parent.parent / "grammars"
+    return packaged if packaged.is_dir() else packaged.parent.parent / "grammars"
+
+
+def cache_dir() -> Path:
+    """Where tinyir keeps what it can make again: `$XDG_CACHE_HOME/tinyir`, else `~/.cache/tinyir`."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "tinyir"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is no error: the cache is a favour."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+
+
+def _load(name: str, starts: tuple[str, ...]) -> Any:
+    import lark
+
+    folder = _grammar_dir()
+    source = _source_of(folder, name)
+    key = sha256("\0".join([lark.__version__, repr(starts), source]).encode()).hexdigest()[:32]
+    kept = cache_dir() / f"grammar-{name}-{key}.json"
+    options: dict[str, Any] = dict(parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
+    try:
+        tables, memo = _decode(json.loads(kept.read_bytes()))
+        return lark.Lark._load_from_dict(tables, memo, **options)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    built = lark.Lark(source, start=list(starts), **options)
+    tables, memo = built.memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
+    write_atomically(kept, json.dumps(_encode([tables, memo])).encode())
+    return built
+
+
+def _source_of(folder: Path, name: str) -> str:
+    """The grammar with those in front that its first line names: `// with expr, model`."""
+    own = (folder / f"{name}.lark").read_text(encoding="utf-8")
+    shared = re.match(r"// with ([\w, ]+)\n", own)
+    others = [other.strip() for other in shared[1].split(",")] if shared else []
+    return "\n".join([*((folder / f"{other}.lark").read_text(encoding="utf-8") for other in others), own])
+
+
+def _encode(node: Any) -> Any:
+    """Lark's tables as JSON: dicts become pair lists, since their keys are ints as well as strings."""
+    if isinstance(node, dict):
+        return {"d": [[_encode(k), _encode(v)] for k, v in node.items()]}
+    if isinstance(node, (list, tuple)):
+        return {"t" if isinstance(node, tuple) else "l": [_encode(n) for n in node]}
+    if isinstance(node, (set, frozenset)):
+        return {"s": sorted(_encode(n) for n in node)}
+    return node
+
+
+def _decode(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    ((tag, inner),) = node.items()
+    if tag == "d":
+        return {_decode(k): _decode(v) for k, v in inner}
+    items = [_decode(n) for n in inner]
+    return items if tag == "l" else tuple(items) if tag == "t" else set(items)
+
+
+def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> Refused:
+    token = getattr(fault, "token", None)
+    start = min(getattr(fault, "pos_in_stream", None) or getattr(token, "start_pos", None) or 0, len(text))
+    if getattr(fault, "pos_in_stream", 0) == 0 and token is not None and token.type == "$END":
+        start = len(text.rstrip())
+    found = "the end of the text" if start >= len(text.rstrip()) else _word_at(text, start)
+    wanted = getattr(fault, "accepts", None) or getattr(fault, "expected", None) or getattr(fault, "allowed", None) or ()
+    words = sorted({_terminal_word(t, lark) for t in wanted})
+    end = start + (len(found) if start < len(text.rstrip()) else 0)
+    span = span_of(whole, start + offset, end + offset)
+    return Refused([Diag("E0002", facts={"found": found, "expected": _one_of(words)}, span=span)])
+
+
+def _word_at(text: str, start: int) -> str:
+    found = re.compile(r"[%\w.]+|\S|\s").match(text, start)
+    word = found[0] if found else ""
+    return "the end of the line" if word == "\n" else word
+
+
+def _terminal_word(terminal: str, lark: Any) -> str:
+    if terminal in ("_NL", "_NEWLINE"):
+        return "the end of the line"
+    if terminal == "$END":
+        return "the end of the text"
+    pattern = next((t.pattern for t in lark.terminals if t.name == terminal), None)
+    if pattern is not None and type(pattern).__name__ == "PatternStr":
+        return f"`{pattern.value}`"
+    return terminal.strip("_").lower().replace("_", " ")
+
+
+def _one_of(words: list[str]) -> str:
+    if len(words) > 8:
+        words = words[:8] + ["..."]
+    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing more"
+
+
+def token_span(token: Any, offset: int = 0) -> Span:
+    """The Span of a Lark token of a text whose first character stands at `offset` of the whole (same line numbering as lark's)."""
+    return Span(token.start_pos + offset, token.end_pos + offset, token.line, token.column)
+
+
+__all__ = ["Callable", "Grammar", "Label", "VERSION", "body_of", "cache_dir", "header", "read_stage", "token_span", "write_atomically"]
