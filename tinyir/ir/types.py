@@ -33,10 +33,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Floating point."""
         return self.kind == "f"
 
     @property
     def is_integer(self) -> bool:
+        """Signed or unsigned integer; bool is neither."""
         return self.kind in "iu"
 
     @property
@@ -171,4 +173,5 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """Number of axes."""
         return len(self.shape)
