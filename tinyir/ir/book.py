@@ -30,7 +30,7 @@ def check_book(module: Any) -> list[Diag]:
 
 def _check_symbols(module: Any) -> Iterator[Diag]:
     for symbol in module.tiny.model.symbols():
-        if re.fullmatch(r"[ik]\d+", symbol):
+        if re.fullmatch(r"[iko]\d+", symbol):
             yield Diag("E1208", symbol, {"symbol": symbol})
 
 

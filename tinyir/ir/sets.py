@@ -20,7 +20,7 @@ Ranges = tuple[tuple[str, int, int], ...]
 def identifier(name: str, taken: Iterable[str] = ()) -> str:
     """`name` as an isl identifier: other characters become `_`; `_` and a number follow until it is not among `taken`."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
-    word = f"_{word}" if word[0].isdigit() else word + "_" if word in WORDS else word
+    word = f"_{word}" if word[0].isdigit() else word
     used, plain, count = set(taken), word, 1
     while word in used:
         count += 1
@@ -36,6 +36,16 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
         given[name] = identifier(name, used)
         used.add(given[name])
     return given
+
+
+def symbol_params(symbols: Iterable[str]) -> dict[Expr, str]:
+    """Another name for each symbol that isl would not read as one: a dot in it, or a word of isl's own."""
+    names = list(symbols)
+    odd = [s for s in names if s in WORDS or identifier(s) != s]
+    params: dict[Expr, str] = {}
+    for symbol in odd:
+        params[Expr.of(symbol)] = identifier(f"{symbol}_" if symbol in WORDS else symbol, [*params.values(), *names])
+    return params
 
 
 def is_representable(expr: Expr, axes: Mapping[str, Any]) -> bool:
@@ -95,11 +105,12 @@ def bound_text(bound: Bound, params: dict[Expr, str]) -> str:
 
 def is_empty(axes: Axes, ranges: Ranges, facts: Iterable[Expr]) -> bool:
     """True when no point of the axes, for any symbols in their ranges, has every fact >= 0."""
-    params: dict[Expr, str] = {}
+    facts = tuple(facts)
+    names = {name for e in (*(size for _, size in axes), *facts) for name in e.names()} - {name for name, _ in axes}
+    params = symbol_params(sorted(names))
     constraints = domain_text(axes, params)
     constraints += [f"{as_affine(fact, params)} >= 0" for fact in facts]
-    names = {name for _, size in axes for name in size.names()} | {name for fact in facts for name in fact.names()}
-    constraints += [f"{low} <= {name} <= {high}" for name, low, high in ranges if name in names]
+    constraints += [f"{low} <= {as_affine(Expr.of(name), params)} <= {high}" for name, low, high in ranges if name in names]
     return _is_empty(f"{{ [{', '.join(name for name, _ in axes)}] : {' and '.join(constraints) or 'true'} }}", tuple(sorted(_symbols(axes, facts, params))))
 
 
@@ -133,6 +144,18 @@ def _read(kind: str, text: str, params: tuple[str, ...]) -> Any:
         return getattr(islpy, kind)(f"[{', '.join(params)}] -> {text}")
     except islpy.Error as fault:
         raise ValueError(str(fault).split(" in ")[0]) from None
+
+
+def with_names(text: str, *names: str) -> str:
+    """A set's or map's text with other tuple names: the first of each piece, and the second behind its arrow."""
+    pieces = (piece.split(" -> ") for piece in text.split(";"))
+    return ";".join(" -> ".join(re.sub(r"\w+\[", f"{name}[", side, count=1) for name, side in zip(names, piece)) for piece in pieces)
+
+
+def tuples(text: str) -> list[tuple[str, list[str]]]:
+    """The tuples of a set's or map's text, in order: (name, what stands in its brackets)."""
+    found = re.findall(r"(\w+)\[([^\]]*)\]", text)
+    return [(name, [part.strip() for part in inside.split(",")] if inside.strip() else []) for name, inside in found]
 
 
 def show_isl(thing: Any) -> str:
