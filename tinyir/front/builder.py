@@ -298,12 +298,10 @@ class Builder:
                 sizes[letter] = size
             elif size != known and not (size == ONE and letter in out):
                 other = x_axes.index(letter)
-                places = [(x.place.dim(other), f"{x.tensor or 'the left operand'} has {known} here"),
-                          (y.place.dim(axis), f"{y.tensor or 'the right operand'} has {size} here")]
-                facts = {"left": x.tensor or "the left operand", "left_axis": other, "left_size": known, "left_type": x.type,
-                         "right": y.tensor or "the right operand", "right_axis": axis, "right_size": size, "right_type": y.type}
-                labels = tuple(Label(span, note) for span, note in places[:1] if span is not None)
-                raise Refused([Diag("E1304", self._origin.name, facts, places[1][0], labels)])
+                facts = {"left": f"{_word(x)}[{other}] = {known}", "right": f"{_word(y)}[{axis}] = {size}"}
+                place = x.place.dim(other)
+                labels = (Label(place, facts["left"]),) if place is not None else ()
+                raise Refused([Diag("E1304", self._origin.name, facts, y.place.dim(axis), labels)])
         return sizes
 
     def _spread(self, x: Ref, axes: str, order: str, part: str) -> Ref:
@@ -344,6 +342,10 @@ def _rounded(dtype: DType, value: Any) -> Any:
     if dtype.is_integer and isinstance(value, float) and not value.is_integer():
         raise refuse("E1002", fault=f"{show_number(value)} is no value of {dtype}")
     return round_to(dtype, value)
+
+
+def _word(ref: Ref) -> str:
+    return ref.tensor or ref.name or "it"
 
 
 def _room_for(value: float | int | bool, dtype: DType) -> DType:

@@ -35,12 +35,13 @@ DEFAULT_SIZE = 1024
 _TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
 _TENSOR_KEYS = ("dtype", "shape", "value", *TENSOR_ATTRS)
 _SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
+_KIND_WORDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 _OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
 def read(text: str, name: str = "model") -> tiny.Module:
     """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with every fault
-    found: E0010-E0012 JSON, E011x and E012x words and attributes, E10xx and E11xx types, E13xx signature."""
+    found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
     return _Reader(text).module(parse_json(text), name)
 
 
@@ -62,22 +63,21 @@ class _Reader:
         self.faults.append(Diag(code, at, facts, span, labels))
 
     def expect(self, node: Node | None, kind: type, what: str, parent: Node | None = None, key: str = "") -> Any:
-        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0121 missing from `parent`."""
+        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0104 missing from `parent`."""
         if node is None:
             if parent is not None:
-                self.fault("E0121", self.places.span(parent.start, parent.start + 1), key, what=what, key=key)
+                self.fault("E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind])
         elif type(node.value) is kind:
             return node.value
         else:
-            words = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
-            self.fault("E0110", node, key, what=what, expected=words[kind], given=node.kind)
+            self.fault("E0110", node, what, key=key or what, expected=_KIND_WORDS[kind], given=node.kind)
         return kind()
 
     def only(self, node: Node, known: tuple[str, ...], what: str) -> None:
-        """E0120 for every key that is not known."""
+        """E0102 for every key that is not known."""
         for key, member in node.value.items():
             if key not in known:
-                self.fault("E0120", member, key, what=what, key=key, near=", ".join(nearest(key, known)) or ", ".join(known))
+                self.fault("E0102", member, what, key=key, known=", ".join(nearest(key, known) or known))
 
     # --- the parts
 
@@ -135,7 +135,7 @@ class _Reader:
                 except ValueError:
                     pass
             if size is None or size.constant is not None and size.constant < 0:
-                self.fault("E0122", dim, name, tensor=name, given=dim.plain)
+                self.fault("E0111", dim, name, tensor=name, given=dim.plain)
             else:
                 dims.append(size)
         self.places_of[name] = Place(self.places.of(shape_node or member), tuple(self.places.of(d) for d in shape))
@@ -175,18 +175,18 @@ class _Reader:
         return found
 
     def attributes(self, entry: Node, name: str) -> dict[str, Any]:
-        """The ABI attributes in one entry (E0112 of another kind, E1302 of other words)."""
+        """The ABI attributes in one entry (E0103 of another kind, E1302 of other words)."""
         found = {}
         for key, (kind, _) in TENSOR_ATTRS.items():
             node = entry.get(key)
             if node is None or node.value is None:
                 continue
             if type(node.value) is not (int if kind == "int" else str):
-                self.fault("E0112", node, name, op=f"tensor {name}", key=key, expected="an integer" if kind == "int" else "a string", given=node.plain)
+                self.fault("E0103", node, name, key=key, expected="an integer" if kind == "int" else "a string")
             elif key in CHOICES and node.value not in CHOICES[key]:
                 self.fault("E1302", node, name, key=key, given=node.value, known=", ".join(CHOICES[key]))
             elif kind == "int" and node.value < 0:
-                self.fault("E0113", node, name, op=f"tensor {name}", key=key, range="0 or more", given=node.value)
+                self.fault("E0107", node, name, key=key, range="0 or more", given=node.value)
             else:
                 found[key] = node.value
         return found
@@ -274,7 +274,7 @@ class _Reader:
             for what, given, (low, high) in (("inputs", len(operands), row.inputs), ("outputs", len(outputs), row.outputs)):
                 if not low <= given <= high:
                     wanted = str(low) if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
-                    self.fault("E0117", node.get(what) or node, name, op=row.name, what=what, given=given, wanted=wanted)
+                    self.fault("E0204" if what == "inputs" else "E0205", node.get(what) or node, name, op=row.name, given=given, wanted=wanted)
         if len(self.faults) == count and None not in operands:
             self.lower(node, name, row, operands, attrs, outputs)
         for output in outputs:
@@ -286,11 +286,11 @@ class _Reader:
         if op != "Elementwise":
             if op and op not in FRONT_OPS:
                 hint = f"Elementwise with fn {op.lower()}" if op.lower() in ELEMENTWISE else ", ".join(nearest(op, FRONT_OPS)) or "nothing like it"
-                self.fault("E0116", op_node, name, op=op, near=hint)
+                self.fault("E0105", op_node, name, op=op, near=hint)
             return FRONT_OPS.get(op)
         fn = self.expect(fn_node, str, "Elementwise", node, "fn")
         if fn and fn not in ELEMENTWISE:
-            self.fault("E0118", fn_node, name, fn=fn, near=", ".join(nearest(fn, ELEMENTWISE)) or "nothing like it")
+            self.fault("E0105", fn_node, name, op=f"fn {fn}", near=", ".join(nearest(fn, ELEMENTWISE)) or "nothing like it")
         return ELEMENTWISE.get(fn)
 
     def operand(self, node: Node, name: str) -> Operand | None:
@@ -310,12 +310,12 @@ class _Reader:
         beside = {k: m for k, m in node.value.items() if k not in _OP_KEYS}
         for key, member in beside.items():
             if key in inside:
-                self.fault("E0115", member, name, (Label(self.places.of(inside[key]), "and here"),), key=key)
+                self.fault("E0108", member, name, (Label(self.places.of(inside[key]), "and here"),), key=key)
         members = {k: m for k, m in {**beside, **inside}.items() if not (k == "fn" and row.name.startswith("Elementwise"))}
         checked, faults = check_attrs(row, {k: m.node.plain for k, m in members.items()}, name)
         for d in faults:
             member = members.get(d.facts["key"])
-            place = node if member is None else member if d.code == "E0111" else member.node
+            place = node if member is None else member if d.code == "E0102" else member.node
             self.faults.append(Diag(d.code, d.at, d.facts, self.places.of(place)))
         return checked
 
@@ -385,7 +385,7 @@ class _Reader:
             if isinstance(limits, list) and len(limits) == 2 and all(type(n) is int for n in limits) and 0 <= limits[0] <= limits[1]:
                 found.append(Range(symbol, *limits))
             else:
-                self.fault("E0112", member.node, symbol, op="symbols", key=symbol, expected="[least, greatest]", given=limits)
+                self.fault("E0103", member.node, symbol, key=symbol, expected="[least, greatest]")
         return tuple(found)
 
     def shape_sets(self, node: Node | None, symbols: tuple[str, ...]) -> tuple[Shapes, ...]:
@@ -396,7 +396,7 @@ class _Reader:
             sizes = self.expect(member.node, dict, f"shape set {name}")
             faulty = [m for m in sizes.values() if type(m.node.value) is not int]
             for size in faulty:
-                self.fault("E0110", size.node, name, what=f"shape set {name}", expected="an integer", given=size.node.kind)
+                self.fault("E0110", size.node, name, key=f"shape set {name}", expected="an integer", given=size.node.kind)
             if sizes and not faulty:
                 given = {k: m.node.value for k, m in sizes.items()}
                 missing = [s for s in symbols if s not in given]

@@ -80,7 +80,7 @@ class Places:
 
 
 def parse_json(text: str) -> Node:
-    """The value that `text` holds. Raises Refused: E0010 bad JSON, E0011 a key twice, E0012 a number that is not finite or too long,
+    """The value that `text` holds. Raises Refused: E0011 bad JSON, E0012 a key twice, E0013 a number that is not finite or too long,
     E0006 nested too deep; each with its place."""
     stack: list[tuple[Node, str]] = []  # open objects and lists, each with the key that its value will get
     position, wanted, key, key_place = 0, "value", "", (0, 0)
@@ -103,7 +103,7 @@ def parse_json(text: str) -> Node:
                 wanted = "key or }" if word == "{" else "value or ]"
                 continue
             if node is None and not (wanted == "value or ]" and word == "]"):
-                raise _fault("E0010", text, start, position, expected=_WANTED[wanted], found=word or "the end of the text")
+                raise _fault("E0011", text, start, position, expected=_WANTED[wanted], found=word or "the end of the text")
             if node is not None:
                 if not stack:
                     return _closed(text, node, position)
@@ -117,7 +117,7 @@ def parse_json(text: str) -> Node:
                 first = members[key]
                 places = Places(text)
                 label = Label(places.of(first), "first here")
-                raise Refused([Diag("E0011", key, {"key": key}, places.span(start, position), (label,))])
+                raise Refused([Diag("E0012", key, {"key": key}, places.span(start, position), (label,))])
             wanted = "colon"
             continue
         elif wanted == "colon" and word == ":":
@@ -126,7 +126,7 @@ def parse_json(text: str) -> Node:
         elif wanted == "comma" and word == ",":
             wanted = "key" if isinstance(stack[-1][0].value, dict) else "value"
             continue
-        closing = "}" if isinstance(stack[-1][0].value, dict) else "]" if stack else ""
+        closing = "}" if isinstance(stack[-1][0].value, dict) else "]"
         if word == closing and wanted in ("comma", "key or }", "value or ]"):
             node, key = stack.pop()
             node.end = position
@@ -135,7 +135,7 @@ def parse_json(text: str) -> Node:
             wanted = "comma"
             continue
         expected = f"`,` or `{closing}`" if wanted == "comma" else _WANTED[wanted]
-        raise _fault("E0010", text, start, position, expected=expected, found=word or "the end of the text")
+        raise _fault("E0011", text, start, position, expected=expected, found=word or "the end of the text")
 
 
 _WANTED = {"value": "a value", "value or ]": "a value or `]`", "key": "a key in double quotes", "key or }": "a key in double quotes or `}`", "colon": "`:`"}
@@ -152,7 +152,7 @@ def _closed(text: str, node: Node, position: int) -> Node:
     found = _TOKEN.match(text, position)
     if found is None or found.lastgroup != "end":
         start = position + len(text[position:]) - len(text[position:].lstrip())
-        raise _fault("E0010", text, start, start + 1, expected="the end of the text", found=text[start])
+        raise _fault("E0011", text, start, start + 1, expected="the end of the text", found=text[start])
     return node
 
 
@@ -162,16 +162,16 @@ def _scalar(text: str, kind: str | None, word: str, start: int, end: int) -> Nod
     if kind == "escaped":
         value = json.loads(word)
         if any("\ud800" <= c <= "\udfff" for c in value):
-            raise _fault("E0010", text, start, end, expected="whole characters", found="half of a surrogate pair")
+            raise _fault("E0011", text, start, end, expected="whole characters", found="half of a surrogate pair")
         return Node(value, start, end)
     if kind == "word":
         return Node(_WORDS[word], start, end)
     if kind == "number":
         if len(word) > MAX_DIGITS:
-            raise _fault("E0012", text, start, end, given=word[:20] + "...")
+            raise _fault("E0013", text, start, end, given=word[:20] + "...")
         value = int(word) if word.lstrip("-").isdigit() else float(word)
         if isinstance(value, float) and math.isinf(value):
-            raise _fault("E0012", text, start, end, given=word)
+            raise _fault("E0013", text, start, end, given=word)
         return Node(value, start, end)
     return None
 
@@ -180,12 +180,12 @@ def _bad_token(text: str, position: int, wanted: str) -> Refused:
     start = position + len(text[position:]) - len(text[position:].lstrip(" \t\r\n"))
     word = re.compile(r"-?\w[\w.+-]*|.", re.S).match(text, start)[0]
     if word.lstrip("-+") in ("NaN", "Infinity", "nan", "inf"):
-        return _fault("E0012", text, start, start + len(word), given=word)
+        return _fault("E0013", text, start, start + len(word), given=word)
     if word == '"':
         line = text.find("\n", start)
         end = len(text) if line < 0 else line
-        return _fault("E0010", text, start, end, expected="a string that ends on its line, with legal escapes", found=text[start : min(end, start + 20)])
-    return _fault("E0010", text, start, start + len(word), expected=_WANTED.get(wanted, "`,`"), found=word)
+        return _fault("E0011", text, start, end, expected="a string that ends on its line, with legal escapes", found=text[start : min(end, start + 20)])
+    return _fault("E0011", text, start, start + len(word), expected=_WANTED.get(wanted, "`,`"), found=word)
 
 
 def _fault(code: str, text: str, start: int, end: int, **facts: Any) -> Refused:

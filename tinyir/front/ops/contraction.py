@@ -25,9 +25,9 @@ def acc_dtype(b: Builder, x: Ref, y: Ref, stated: DType | None) -> DType:
 
 
 def tensor(operand: Operand, op: str, position: int) -> Ref:
-    """The operand, which must be a tensor and no literal (E0119)."""
+    """The operand, which must be a tensor and no literal (E0109)."""
     if not isinstance(operand, Ref):
-        raise refuse("E0119", op=op, position=position + 1)
+        raise refuse("E0109", op=op, position=position + 1)
     return operand
 
 

@@ -167,7 +167,7 @@ def clip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     for position, (op, limit) in enumerate((("MAX", attrs.min), ("MIN", attrs.max)), 1):
         if position < len(operands):
             if limit is not None:
-                raise refuse("E0115", key="min" if op == "MAX" else "max", other=f"operand {position + 1}")
+                raise refuse("E0108", key="min" if op == "MAX" else "max")
             bound = operands[position]
         elif limit is None:
             continue

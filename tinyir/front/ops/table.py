@@ -82,31 +82,31 @@ def _range(count: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, list[Diag]]:
-    """The attributes of one use of `op` with defaults filled in, and the faults (E0111 unknown, E0112 of another kind, E0113 out of
-    range, E0114 missing), each with the attribute's name under `key`. `given` holds Python values; None counts as absent."""
+    """The attributes of one use of `op` with defaults filled in, and the faults (E0102 unknown, E0103 of another kind, E0107 out of
+    range, E0104 missing), each with the attribute's name under `key`. `given` holds Python values; None counts as absent."""
     known = {a.name: a for a in op.attrs}
     faults = []
     for key in given:
         if key not in known:
-            near = ", ".join(nearest(key, known)) or ", ".join(known) or "no attribute at all"
-            faults.append(Diag("E0111", at, {"op": op.name, "key": key, "near": near}))
+            near = ", ".join(nearest(key, known) or known) or "no attribute at all"
+            faults.append(Diag("E0102", at, {"at": op.name, "key": key, "known": near}))
     checked = Attrs()
     for attr in op.attrs:
         item = given.get(attr.name)
         if item is None:
             if attr.default is REQUIRED:
-                faults.append(Diag("E0114", at, {"op": op.name, "key": attr.name, "expected": _expected(attr)}))
+                faults.append(Diag("E0104", at, {"key": attr.name, "kind": _expected(attr)}))
             checked[attr.name] = None if attr.default is REQUIRED else attr.default
             continue
         try:
             value = checked[attr.name] = _READERS[attr.kind](item, attr)
         except ValueError:
             checked[attr.name] = None
-            faults.append(Diag("E0112", at, {"op": op.name, "key": attr.name, "expected": _expected(attr), "given": item}))
+            faults.append(Diag("E0103", at, {"key": attr.name, "expected": _expected(attr)}))
             continue
         numbers = value if isinstance(value, tuple) else (value,)
         if not all(_is_in_range(n, attr) for n in numbers):
-            faults.append(Diag("E0113", at, {"op": op.name, "key": attr.name, "range": _range_words(attr), "given": item}))
+            faults.append(Diag("E0107", at, {"key": attr.name, "range": _range_words(attr), "given": item}))
     return checked, faults
 
 
