@@ -57,14 +57,17 @@ class Ref:
 
     @property
     def dtype(self) -> DType:
+        """Its dtype."""
         return self.type.dtype
 
     @property
     def shape(self) -> tuple[Expr, ...]:
+        """Its size along each axis."""
         return self.type.shape
 
     @property
     def rank(self) -> int:
+        """The number of its axes."""
         return self.type.rank
 
 
@@ -106,8 +109,9 @@ class Builder:
         """Forget the open step."""
         self._step = []
 
-    def close(self, given: Sequence[Ref], tensors: Sequence[str], declared: Sequence[DType | None], place: Place = Place()) -> tuple[Ref, ...]:
-        """End the step: name its values, and bring what it gives to the dtypes that are declared for its tensors."""
+    def close(self, given: Sequence[Ref], tensors: Sequence[str], declared: Sequence[DType | None], places: Sequence[Place]) -> tuple[Ref, ...]:
+        """End the step: name its values, and bring what it gives to the dtypes that are declared for its tensors, which stand at
+        `places`."""
         base = self._origin.name
         casts = [want is not None and want != ref.dtype for ref, want in zip(given, declared)]
         own = {id(ref) for ref in self._step}
@@ -124,7 +128,7 @@ class Builder:
                 ref.name = self._claim(f"{base}.{ref.part}", finals)
         self._values += self._step
         results = []
-        for ref, tensor, is_cast, want in zip(given, tensors, casts, declared):
+        for ref, tensor, is_cast, want, place in zip(given, tensors, casts, declared, places):
             if is_cast:
                 self._step = []
                 ref = self.cast(ref, want)

@@ -71,6 +71,7 @@ class Places:
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def span(self, start: int, end: int) -> Span:
+        """The Span of `text[start:end]`."""
         line = bisect_right(self._starts, start)
         return Span(start, end, line, start - self._starts[line - 1] + 1)
 

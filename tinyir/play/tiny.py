@@ -55,7 +55,7 @@ class _Player:
                 if value.name in left and not self.is_folded(value):
                     self.found[value.name] = self.value(value)
                 self.release(value, left)
-        return {r.output: np.ascontiguousarray(self.found[r.value]) for r in self.module.results}
+        return {r.output: np.array(self.found[r.value], order="C") for r in self.module.results}
 
     def release(self, value: Value, left: dict[str, int]) -> None:
         if self.is_folded(value):
