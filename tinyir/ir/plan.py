@@ -1,0 +1,396 @@
+"""Schedule Plan: how each kernel is made (seed 001 section 8; spec section 10). The region text, then one `plan` a kernel.
+
+    plan gemm : sm90 contraction
+      algo       synchronous
+      tile       [128, 128, 16]
+      micro      [8, 8]
+      threads    [16, 16]
+      stages     1
+      bind       i0.o -> cta.y, i1.o -> cta.x, i0.i -> thread.y, i1.i -> thread.x
+      cache      A -> smem at k0.o, B -> smem at k0.o
+      predicate  [i0, i1, k0]
+      epilogue   [bias_add, relu]
+      estimate   66.1 us  bound compute  smem 8192 B  regs 128  occupancy 2 CTA/SM
+
+What the region had and this text does not have: nothing; a plan only adds. It names regions, axes, tensors and values of the regions
+above it, and decides no meaning. A plan of several regions (joined by deferred buffers) is one kernel. A hand-made plan is checked, then
+obeyed. `algo`, `tile`, `stages` and `bind` always stand; another field stands when it differs from its default.
+
+Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one number made of
+both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row length], of a map [elements];
+several axes of one kind are cut as their product. `threads` and `cta` count in CUDA's order x, y, z; `micro` in the tile's order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, Iterable
+
+from ..kit.diag import Diag, Refused
+from ..kit.span import Span
+from ..kit.text import Grammar, body_of, header, token_span
+from . import region as region_text
+from .model import show_name
+from .read import name_of
+
+STAGE = "plan"
+GRAMMAR = Grammar("plan", "plan_text")
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread, warp, warpgroup
+    or lane, with .x, .y or .z where it has several."""
+
+    axes: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """`A -> smem at k0.o`: the tensor is kept in `where` (smem, reg), and refilled each time the axis `at` moves."""
+
+    tensor: str
+    where: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How a cached tensor is brought in (ld, cp_async, gather, tma), and the swizzle of its rows in bytes (0 none)."""
+
+    tensor: str
+    by: str
+    swizzle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """How an output leaves: `global` from registers, `tma` through shared memory."""
+
+    tensor: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize:
+    """`width` elements along `axis` move as one access."""
+
+    axis: str
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """Warpgroups that compute, and whether they share a tile (cooperative) or take turns (pingpong)."""
+
+    count: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """CTAs of a cluster along the tile's first two axes, and the tensors whose loads go to all of them."""
+
+    shape: tuple[int, ...]
+    multicast: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Regs:
+    """Registers a thread of the producer and of the consumer warps, set by setmaxnreg."""
+
+    producer: int
+    consumer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which tiles are taken: `group` of `width` columns of tiles, or `hilbert`."""
+
+    by: str
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SplitK:
+    """The sum is cut in `parts`, joined `by` cluster (distributed shared memory), serial (in order), workspace or atomic."""
+
+    parts: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Async:
+    """How many tiles ahead loads are issued, and what they overlap with beside the main loop (`epilogue`, or nothing)."""
+
+    prefetch: int
+    overlap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed, padded."""
+
+    tensor: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What carries a value or buffer from its maker to its user inside the kernel: reg, smem or smem_ring, `depth` deep."""
+
+    source: str
+    target: str
+    buffer: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA takes."""
+
+    microseconds: float
+    bound: str
+    smem: int
+    regs: int
+    occupancy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One kernel's plan. Fields stand in the order of the text. `spans` say where each field stands."""
+
+    regions: tuple[str, ...]
+    arch: str
+    family: str
+    algo: str
+    tile: tuple[int, ...]
+    warp_tile: tuple[int, ...] = ()
+    micro: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
+    stages: int = 1
+    consumers: Consumers | None = None
+    cluster: Cluster | None = None
+    regs: Regs | None = None
+    bind: tuple[Bind, ...] = ()
+    order: Order | None = None
+    split_k: SplitK | None = None
+    swap_ab: bool = False
+    cache: tuple[Cache, ...] = ()
+    load: tuple[Load, ...] = ()
+    store: tuple[Store, ...] = ()
+    vectorize: tuple[Vectorize, ...] = ()
+    predicate: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    asynchrony: Async | None = None
+    barrier: str = "cta"
+    layout: tuple[Layout, ...] = ()
+    edge: tuple[Edge, ...] = ()
+    estimate: Estimate | None = None
+    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name: its regions', joined by dots."""
+        return ".".join(self.regions)
+
+    def span_of(self, word: str = "plan") -> Span | None:
+        """Where a field stands, or the plan's first line; None for a plan that was not read from a text."""
+        places = dict(self.spans)
+        return places.get(word, places.get("plan"))
+
+    def load_of(self, tensor: str) -> Load:
+        """How the tensor is brought in; plain loads unless the plan says otherwise."""
+        return next((item for item in self.load if item.tensor == tensor), Load(tensor, "ld"))
+
+    def store_of(self, tensor: str) -> Store:
+        """How the output leaves; from registers unless the plan says otherwise."""
+        return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
+
+    def place_of(self, part: str) -> str | None:
+        """Where an axis or a part of one (`i0.o`) is bound, or None."""
+        return next((b.place for b in self.bind if part in b.axes), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A plan text: the region module, and a plan a kernel in the order of the program."""
+
+    program: region_text.Module
+    plans: tuple[Plan, ...]
+
+
+def parse(text: str) -> Module:
+    """The Module of a plan text. Raises Refused (E00xx text, E01xx words, E1501 a field given twice)."""
+    body_of(text, STAGE)
+    _, program, *plans = GRAMMAR.parse(text).children
+    return Module(region_text.program_of(program, text), plans_of(plans, text))
+
+
+def plans_of(trees: Iterable[Any], whole: str) -> tuple[Plan, ...]:
+    """The Plans of trees of rule `plan`, all faults in one Refused; later stages read theirs through this."""
+    plans, faults = [], []
+    for tree in trees:
+        try:
+            plans.append(_plan_of(tree, whole))
+        except Refused as fault:
+            faults.extend(fault.diags)
+    if faults:
+        raise Refused(faults)
+    return tuple(plans)
+
+
+def _plan_of(tree: Any, whole: str) -> Plan:
+    first = [part for part in tree.children if getattr(part, "data", "") == "name"]
+    arch, family = (str(t) for t in tree.children[len(first) : len(first) + 2])
+    given: dict[str, Any] = {}
+    spans = [("plan", _line_span(tree, whole))]
+    faults = []
+    regions = tuple(_name(n) for n in first)
+    for part in tree.children[len(first) + 2 :]:
+        word = part.data.removesuffix("_field")
+        span = _line_span(part, whole)
+        if word in given:
+            faults.append(Diag("E1501", ".".join(regions), {"field": word}, span))
+        given[word] = _READ[word](part.children)
+        spans.append((word, span))
+    for word in [w for w in ("algo", "tile") if w not in given]:
+        faults.append(Diag("E1502", ".".join(regions), {"field": word}, spans[0][1]))
+    if faults:
+        raise Refused(faults)
+    given = {_ATTRIBUTE.get(word, word): value for word, value in given.items()}
+    return Plan(regions, arch, family, spans=tuple(spans), **given)
+
+
+def _line_span(tree: Any, whole: str) -> Span:
+    meta = tree.meta
+    end = whole.find("\n", meta.start_pos)
+    line = whole[meta.start_pos : end if end >= 0 else len(whole)]
+    return Span(meta.start_pos, meta.start_pos + len(line.split("#", 1)[0].rstrip()), meta.line, meta.column)
+
+
+def _name(tree: Any) -> str:
+    return name_of(tree.children[0])
+
+
+def _names(tree: Any) -> tuple[str, ...]:
+    return tuple(_name(n) for n in tree.children if n is not None)
+
+
+def _counts(tree: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in tree.children)
+
+
+def _only(read: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    return lambda parts: read(parts[0])
+
+
+def _each(read: Callable[..., Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    return lambda items: tuple(read(*item.children) for item in items)
+
+
+_ATTRIBUTE = {"async": "asynchrony"}  # a word of Python's own
+_READ: dict[str, Callable[[list[Any]], Any]] = {
+    "algo": _only(str),
+    "tile": _only(_counts),
+    "warp_tile": _only(_counts),
+    "micro": _only(_counts),
+    "threads": _only(_counts),
+    "stages": _only(int),
+    "consumers": lambda p: Consumers(int(p[0]), str(p[1])),
+    "cluster": lambda p: Cluster(_counts(p[0]), _names(p[1]) if p[1] is not None else ()),
+    "regs": lambda p: Regs(int(p[0]), int(p[1])),
+    "bind": _each(lambda *p: Bind(tuple(map(str, p[:-1])), str(p[-1]))),
+    "order": lambda p: Order(str(p[0]), int(p[1] or 0)),
+    "split_k": lambda p: SplitK(int(p[0]), str(p[1])),
+    "swap_ab": lambda p: p[0] == "true",
+    "cache": _each(lambda tensor, where, at: Cache(_name(tensor), str(where), str(at))),
+    "load": _each(lambda tensor, by, swizzle: Load(_name(tensor), str(by), int(swizzle or 0))),
+    "store": _each(lambda tensor, by: Store(_name(tensor), str(by))),
+    "vectorize": _each(lambda axis, width: Vectorize(str(axis), int(width))),
+    "predicate": _only(_names),
+    "epilogue": _only(_names),
+    "async": lambda p: Async(int(p[0]), str(p[1] or "")),
+    "barrier": _only(str),
+    "layout": _each(lambda tensor, hint: Layout(_name(tensor), str(hint))),
+    "edge": _each(lambda source, target, buffer, depth: Edge(_name(source), _name(target), str(buffer), int(depth))),
+    "estimate": lambda p: Estimate(float(p[0]), str(p[1]), *(int(n) for n in p[2:])),
+}
+
+
+def show(module: Module) -> str:
+    """The canonical text of a module."""
+    return header(STAGE) + "\n" + show_plans(module)
+
+
+def show_plans(module: Module) -> str:
+    """The region program and the plans, without the header; later stages print them too."""
+    return region_text.show_program(module.program) + "".join("\n" + show_plan(p) for p in module.plans)
+
+
+def show_plan(plan: Plan) -> str:
+    """One plan's section, ending in a line break."""
+    lines = [f"plan {', '.join(map(show_name, plan.regions))} : {plan.arch} {plan.family}"]
+    defaults = {f.name: f.default for f in fields(Plan)}
+    for word, write in _SHOW.items():
+        value = getattr(plan, _ATTRIBUTE.get(word, word))
+        if word in ALWAYS or value != defaults[_ATTRIBUTE.get(word, word)]:
+            lines.append(f"  {word:<10} {write(value)}")
+    return "\n".join(lines) + "\n"
+
+
+ALWAYS = ("algo", "tile", "stages")
+
+
+def show_microseconds(value: float) -> str:
+    """A time as the text has it: no fraction where there is none, else the shortest that reads back the same."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _list(items: Iterable[Any]) -> str:
+    return "[" + ", ".join(map(str, items)) + "]"
+
+
+def _name_list(names: Iterable[str]) -> str:
+    return _list(map(show_name, names))
+
+
+def _joined(write: Callable[[Any], str]) -> Callable[[Iterable[Any]], str]:
+    return lambda items: ", ".join(write(i) for i in items)
+
+
+def _show_cluster(c: Cluster) -> str:
+    return _list(c.shape) + (f"  multicast {_name_list(c.multicast)}" if c.multicast else "")
+
+
+def _show_estimate(e: Estimate) -> str:
+    return f"{show_microseconds(e.microseconds)} us  bound {e.bound}  smem {e.smem} B  regs {e.regs}  occupancy {e.occupancy} CTA/SM"
+
+
+_SHOW: dict[str, Callable[[Any], str]] = {
+    "algo": str,
+    "tile": _list,
+    "warp_tile": _list,
+    "micro": _list,
+    "threads": _list,
+    "stages": str,
+    "consumers": lambda c: f"{c.count} {c.mode}",
+    "cluster": _show_cluster,
+    "regs": lambda r: f"producer {r.producer} consumer {r.consumer}",
+    "bind": _joined(lambda b: f"{'*'.join(b.axes)} -> {b.place}"),
+    "order": lambda o: f"{o.by} {o.width}" if o.width else o.by,
+    "split_k": lambda s: f"{s.parts} {s.by}",
+    "swap_ab": lambda swapped: "true" if swapped else "false",
+    "cache": _joined(lambda c: f"{show_name(c.tensor)} -> {c.where} at {c.at}"),
+    "load": _joined(lambda item: f"{show_name(item.tensor)} {item.by}" + (f" swizzle {item.swizzle}" if item.swizzle else "")),
+    "store": _joined(lambda s: f"{show_name(s.tensor)} {s.by}"),
+    "vectorize": _joined(lambda v: f"{v.axis} width {v.width}"),
+    "predicate": _list,
+    "epilogue": _name_list,
+    "async": lambda a: f"prefetch {a.prefetch}" + (f" overlap {a.overlap}" if a.overlap else ""),
+    "barrier": str,
+    "layout": _joined(lambda item: f"{show_name(item.tensor)} {item.hint}"),
+    "edge": _joined(lambda e: f"{show_name(e.source)} -> {show_name(e.target)} {e.buffer} depth {e.depth}"),
+    "estimate": _show_estimate,
+}
