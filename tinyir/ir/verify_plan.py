@@ -320,12 +320,12 @@ def _check_row(case: Case) -> Iterator[Diag]:
     if plan.algo != "row_resident" or len(plan.tile) != 2:
         return
     length = extent_of(kernel.row)
-    most = _most(length, case.model)
+    most = most_of(length, case.model)
     if most is None or most > plan.tile[1]:
         yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
 
 
-def _most(size: Expr, model: Model) -> int | None:
+def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
         return None
@@ -345,4 +345,4 @@ _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
     _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_cluster,
 )
-__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple"]
+__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]
