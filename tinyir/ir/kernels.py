@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator, Union
 
-from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, walk
+from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, show_body, walk
 from .expr import ONE, Expr
 from .region import Region
 from .types import DType
@@ -95,15 +95,15 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
 
 
 def why_none(region: Region) -> str:
-    """What in the region no family of kernels covers; empty when there is nothing of the kind."""
+    """What in the region no family of kernels covers, as the text has it; empty when there is nothing of the kind."""
     for body in bodies_of(region):
         for node in walk(body):
             if isinstance(node, (Scan, Scatter)):
-                return f"a {type(node).__name__.lower()}"
+                return type(node).__name__.lower()
             if isinstance(node, Ref) and node.index is not None:
-                return f"%{node.name} at another point"
+                return show_body(node)
     if _folds_own_iters(region) and _row_of(region) is None:
-        return "folds over different axes"
+        return ", ".join(dict.fromkeys(f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region)))
     return ""
 
 

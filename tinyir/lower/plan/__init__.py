@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...analysis.cost import cost_of
 from ...analysis.device import Device, get_device
+from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
 from ...ir.kernels import FAMILY, Contraction, Kernel, Row, kernels_of, sizes_of, why_none
@@ -42,23 +43,26 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
 
 def choose_plan(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> plan.Plan:
     """The cheapest candidate of one region, its estimate line filled in."""
-    best = next((c for c in candidates(module, one, arch, device) if not c.rejected), None)
-    if best is None:
-        raise Refused([Diag("E1520", one.name, {"region": one.name, "why": "every candidate exceeds the architecture"}, one.span)])
+    found = candidates(module, one, arch, device)
+    best = found[0]
+    if best.rejected:
+        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
     return best.plan
 
 
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[Candidate, ...]:
     """Every plan thought of for a region: the ranked ones first, the cheapest in front, then the rejected ones with the reason."""
     card = card_of(arch, device)
-    if any(t.attr("materialize") == "deferred" for t in one.inputs + one.outputs):
-        raise Refused([Diag("E1520", one.name, {"region": one.name, "why": "it shares a deferred buffer with another region"}, one.span)])
+    deferred = [t.name for t in one.inputs + one.outputs if t.attr("materialize") == "deferred"]
+    if deferred:
+        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": f"{deferred[0]} {{materialize=deferred}}"}, one.span)])
     sizes = sizes_of(module.model)
     kernels = kernels_of(one, sizes)
     if not kernels:
-        raise Refused([Diag("E1520", one.name, {"region": one.name, "why": why_none(one)}, one.span)])
+        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": why_none(one)}, one.span)])
     kernel = kernels[0]
-    found = [_judged(proposal, one, kernel, sizes, card) for proposal in _propose(kernel, module, one, card)]
+    work = work_of(one, sizes)
+    found = [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
     ranked = sorted((c for c in found if not c.rejected), key=_rank)
     return (*ranked[:KEPT], *(replace(c, rejected=f"not among the {KEPT} cheapest") for c in ranked[KEPT:]), *(c for c in found if c.rejected))
 
@@ -87,11 +91,11 @@ def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: De
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
 
 
-def _judged(proposal: Proposal, one: region.Region, kernel: Kernel, sizes: dict[str, int], card: Device) -> Candidate:
+def _judged(proposal: Proposal, one: region.Region, kernel: Kernel, work: Work, sizes: dict[str, int], card: Device) -> Candidate:
     stop = proposal.stop or _stop(proposal.plan, one, kernel, card)
     if stop and not resources.occupancy_of(proposal.plan, resources.smem_of(proposal.plan, one, kernel), resources.registers_of(proposal.plan, kernel)):
         return Candidate(proposal.plan, None, stop)
-    cost = cost_of(proposal.plan, one, kernel, sizes, card)
+    cost = cost_of(proposal.plan, one, kernel, work, sizes, card)
     return Candidate(replace(proposal.plan, estimate=cost.estimate()), cost, stop)
 
 

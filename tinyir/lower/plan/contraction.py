@@ -12,7 +12,7 @@ from .candidate import Proposal
 
 SIDES = (16, 32, 64, 128)
 DEPTHS = (8, 16, 32)
-THREADS = ((8, 8), (16, 8), (16, 16))  # x, y
+THREADS = ((8, 8), (16, 8), (16, 16), (32, 8))  # x, y
 MICRO = 8  # an 8 x 8 micro tile of fp32 is what 255 registers hold with its fragments
 
 
