@@ -208,7 +208,7 @@ def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
     groups = kernel.groups[:2] if isinstance(kernel, Contraction) else kernel.groups
     for group in groups:
-        place = plan.place_of(f"{group[-1].name}.i") or ""
+        place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
         yield plan.threads[position] if position is not None and position < len(plan.threads) else 1
 

@@ -14,10 +14,11 @@ EACH = (1, 2, 4)
 
 
 def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Each block size with one, two or four elements a thread, a block's width apart so that a warp's accesses stay together."""
+    """Each block size with one, two or four elements a thread, a block's width apart so that a warp's accesses stay together. A scalar
+    takes one thread."""
     found = []
-    for threads in THREADS:
-        for each in EACH:
+    for threads in THREADS if kernel.axes else (1,):
+        for each in EACH if kernel.axes else (1,):
             tile = threads * each
             bind = (Bind(_parts(kernel, "o"), "cta.x"), Bind(_parts(kernel, "i"), "thread.x")) if kernel.axes else ()
             guarded = guarded_axes(kernel.axes, tile)
