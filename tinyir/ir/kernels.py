@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Iterator, Union
 
@@ -107,6 +108,7 @@ def why_none(region: Region) -> str:
     return ""
 
 
+@functools.lru_cache(maxsize=4096)
 def extent_of(axes: tuple[Axis, ...]) -> Expr:
     """The number of points of a group of axes."""
     total = ONE
