@@ -188,3 +188,12 @@ def test_cards_are_known_and_go_with_their_arch() -> None:
     for arch, device in (("sm70", None), ("sm90", "a100"), ("sm90", "b200")):
         with pytest.raises(Refused, match="E1503"):
             card_of(arch, device)
+
+
+@pytest.mark.parametrize("name,known", [("gemm_sm90", 205.0), ("gemm_sm80", 530.0)])
+def test_a_hand_made_tensor_core_plan_has_a_cost(name: str, known: float) -> None:
+    module = plan.parse((DESIGN / f"{name}.plan").read_text(encoding="utf-8"))
+    (one,), (only,) = module.plans, module.program.program.regions
+    at = dict.fromkeys("MNK", 4096)
+    cost = cost_of(one, only, kernels_of(only)[0], work_of(only, at), at, card_of(one.arch, None))
+    assert 0.7 < cost.microseconds / known < 1.3

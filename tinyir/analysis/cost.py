@@ -64,7 +64,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     occupancy = max(1, resources.occupancy_of(plan, smem, regs))
     flops, moved = work.flops, work.bytes
     if isinstance(kernel, Contraction):
-        parts = _contraction(plan, kernel, sizes, device, occupancy, moved)
+        contraction = _synchronous if plan.algo == "synchronous" else _tensor
+        parts = contraction(plan, kernel, sizes, device, occupancy, moved)
     elif isinstance(kernel, Row):
         parts = _row(plan, kernel, sizes, device, occupancy, flops, moved)
     else:
@@ -74,7 +75,7 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     return Cost(time, bound if parts[bound] > device.start_us else "latency", smem, regs, occupancy, parts, flops, moved)
 
 
-def _contraction(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
+def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
     """The synchronous template: per step of the sum every thread copies its share, waits, and multiplies its micro tile. The resident
     CTAs of an SM hide one another's waits; a step takes the longer of the SM's issue and one CTA's own chain, smoothly joined."""
     simt = device.simt
@@ -104,6 +105,25 @@ def _contraction(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], devi
         "latency" if chain > resident * busy else "compute": clocks / device.clock_ghz / 1e3,
         "memory": max(traffic / device.l2_bytes_per_us, _dram(plan, kernel, sizes, device, tiles, resident, moved) / device.dram_bytes_per_us),
     }
+
+
+def _tensor(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
+    """A tensor-core template that hides its loads: whole tiles on whole SMs at the share of the peak that its instruction reaches;
+    a multicast tile is fetched once a cluster."""
+    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    bm, bn, bk = plan.tile
+    tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
+    mine = -(-tiles // device.sms)
+    peak = device.peak[f"mma_{_UNIT.get(kernel.lhs.dtype.name, 'fp16')}"] * device.reached["wgmma" if plan.consumers else "mma_sync"]
+    one = 2 * bm * bn * -(-depth // bk) * bk / (peak / device.sms * 1e6)
+    shared = {name: math.prod(plan.cluster.shape) for name in plan.cluster.multicast} if plan.cluster else {}
+    left, right = (side * read.dtype.bytes / shared.get(read.tensor, 1) for side, read in ((bm, kernel.lhs), (bn, kernel.rhs)))
+    traffic = tiles * -(-depth // bk) * bk * (left + right)
+    fetched = _dram(plan, kernel, sizes, device, tiles, min(occupancy, mine), moved)
+    return {"compute": mine * one, "memory": max(traffic / device.l2_bytes_per_us, fetched / device.dram_bytes_per_us)}
+
+
+_UNIT = {"bf16": "bf16", "fp32": "tf32", "fp8e4m3": "fp8", "fp8e5m2": "fp8", "i8": "i8", "u8": "i8"}
 
 
 def _dram(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, tiles: int, resident: int, moved: int) -> float:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Iterator
 
-from ..kit.diag import Diag
+from ..kit.diag import Diag, Edit
 from . import resources
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
-from .model import Model
+from .model import Model, show_name
 from .region import Region
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -82,6 +82,11 @@ def check_plans(module: Any) -> list[Diag]:
 
 def _fault(plan: Any, code: str, word: str, **facts: Any) -> Diag:
     return Diag(code, plan.name, facts, plan.span_of(word))
+
+
+def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
+    """The fault with the edit that mends it, where the field stands in the text."""
+    return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
 
 
 def _check_coverage(module: Any) -> Iterator[Diag]:
@@ -284,7 +289,8 @@ def _check_predicate(case: Case) -> Iterator[Diag]:
     for group, tile in zip(kernel.groups, plan.tile):
         missing = [name for name in guarded_axes(group, tile) if name not in plan.predicate]
         if missing:
-            yield _fault(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            fault = _fault(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
 
 
 def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
@@ -306,7 +312,8 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
         return
     wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
     if list(plan.epilogue) != wanted:
-        yield _fault(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        fault = _fault(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
 
 
 def _check_vectors(case: Case) -> Iterator[Diag]:
