@@ -14,7 +14,7 @@
 
 What the region had and this text does not have: nothing; a plan only adds. It names regions, axes, tensors and values of the regions
 above it, and decides no meaning. A plan of several regions (joined by deferred buffers) is one kernel. A hand-made plan is checked, then
-obeyed. `algo`, `tile`, `stages` and `bind` always stand; another field stands when it differs from its default.
+obeyed. `algo`, `tile` and `stages` always stand; another field stands when it differs from its default.
 
 Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one number made of
 both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row length], of a map [elements];
@@ -394,3 +394,30 @@ _SHOW: dict[str, Callable[[Any], str]] = {
     "edge": _joined(lambda e: f"{show_name(e.source)} -> {show_name(e.target)} {e.buffer} depth {e.depth}"),
     "estimate": _show_estimate,
 }
+
+
+def check(module: Module) -> list[Diag]:
+    """Invariants of plan text, one function each in `ir.verify_plan`, in this order:
+
+    1. the region program holds its own invariants                                                      (E13xx, E14xx)
+    2. every region is planned exactly once, and deferred neighbours together                            (E1504)
+    3. arch, family, algo and every word of a field are known, and the algo's own fields are there       (E1502, E1503)
+    4. the first region is of the plan's family                                                          (E1517)
+    5. bind, cache, vectorize and predicate name axes of the regions                                     (E1505)
+    6. cache, load, store, multicast, layout and edge name their tensors and values                      (E1506)
+    7. no part of an axis is bound twice, and every parallel axis reaches the grid                       (E1507)
+    8. the tile has the family's numbers, made of whole warp tiles or micro tiles of the threads         (E1508)
+    9. a CTA has 1 to 1024 threads                                                                       (E1509)
+    10. stages, depths and prefetch are 1 to 8, and 1 where the algo has no ring                         (E1510)
+    11. what is asked for, the architecture has                                                          (E1511)
+    12. the cached tiles fit in shared memory                                                            (E1512)
+    13. accumulators and setmaxnreg fit in the registers                                                 (E1513)
+    14. predicate covers every axis that the tile is not proven to divide                                (E1514)
+    15. epilogue lists the values that follow the accumulator, in order                                  (E1515)
+    16. an access is at most 16 bytes, a power of two of elements                                        (E1516)
+    17. a resident row fits in its tile whatever its length                                              (E1518)
+    18. clusters and split_k are within the architecture's counts                                        (E1519)
+    """
+    from .verify_plan import check_plans
+
+    return [*region_text.check(module.program), *check_plans(module)]
