@@ -457,7 +457,7 @@ PRODUCERS = (CpAsync, TmaLoad, TmaStore, Wgmma)
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: one launch. `regions` are those that it computes; grid and
-    block count from x on."""
+    block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what the block size allows)."""
 
     name: str
     regions: tuple[str, ...]
@@ -466,6 +466,7 @@ class Kernel:
     block: tuple[int, ...]
     body: tuple[Statement, ...]
     cluster: tuple[int, ...] = ()
+    regs: int = 0
     span: Span | None = _span()
 
     @property

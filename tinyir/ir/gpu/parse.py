@@ -35,7 +35,7 @@ def kernels_of(trees: list[Any], plans: PlanModule, whole: str) -> tuple[Kernel,
 
 
 def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
-    name_tree, regions, arch, grid, block, cluster, *lines = tree.children
+    name_tree, regions, arch, grid, block, cluster, regs, *lines = tree.children
     name = _name(name_tree)
     reader = _Reader(Names(dict(dtypes), {}, whole, name), whole)
     body = reader.block(_nest(lines, name, whole))
@@ -49,6 +49,7 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         _ints(block, name),
         body,
         _ints(cluster, name),
+        int(regs or 0),
         span=token_span(name_tree.children[0]),
     )
 

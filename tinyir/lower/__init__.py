@@ -1,0 +1,1 @@
+"""What each filter does: one room a lowering, none knows another."""
