@@ -1,1 +1,1 @@
-"""Poly Core: what the later stages ask of a region. Dependences, families, work and cost; and the cards it runs on."""
+"""Poly Core: what the maps of a program imply. Dependence, contraction, composition, proofs."""

@@ -27,10 +27,11 @@ from typing import Any
 from ..kit.diag import Diag, Refused
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
+from . import prove_region, verify_region
 from .attrs import Attrs, show_attrs
 from .body import Axis, Body, show_body
 from .expr import Bound, Expr, show_guard
-from .model import Model, Origin, model_of, origin_of, read_schema, show_model, show_name
+from .model import Model, Origin, check_model, model_of, origin_of, read_schema, show_model, show_name
 from .read import expr_of, guard_of, name_of, read_at, read_attrs, read_type
 from .read_body import Names, body_from, names_in
 from .types import TensorType
@@ -275,4 +276,30 @@ def _show_analysis(found: Analysis) -> str:
             f"    halo [{halo}]  buffer {found.buffer} depth {found.depth}  barrier {found.barrier}")
 
 
-__all__ = ["Analysis", "Axis", "Let", "Module", "Program", "Region", "Tensor", "Yield", "parse", "program_of", "show", "show_program", "show_region"]
+def check(module: Module) -> list[Diag]:
+    """Invariants of region text, one function each in `ir.verify_region` and, for the last two, `ir.prove_region`:
+
+    1. the signature holds its own invariants                                                            (E13xx)
+    2. a tensor, buffer or region has its name alone                                                     (E0201)
+    3. a region's tensors are inputs, outputs or buffers of the program, of one type everywhere; an alias keeps
+       dtype and number of elements                                                                      (E1402)
+    4. memory is written by one region, before it is read; every output is written                       (E1402)
+    5. in a region a value has its name alone; each output has a yield and is not read                   (E0201, E1402)
+    6. indices, sizes and guards name axes in scope and symbols; a fold's axes are new or the region's   (E1407)
+    7. an index has the rank, and a yield the dtype, of what it names                                    (E1410, E1412, E1002)
+    8. a fold is known, starts from its neutral element, and its accumulator holds what it folds         (E0106, E1405, E1406)
+    9. operands have equal free axes, or broadcast_in_dim says how they meet; a fold's body reads
+       directly what it needs (C-CON1)                                                                   (E1408, E1004, E1409)
+    10. every read is in bounds under its guards                                                         (E1403)
+    11. every element of an output is written exactly once                                               (E1404)
+    """
+    found = [*check_model(module.model), *verify_region.check_program(module)]
+    if any(d.is_error for d in found):
+        return found
+    for region in module.program.regions:
+        own = verify_region.check_region(module, region)
+        found += own if any(d.is_error for d in own) else [*own, *prove_region.check_proofs(module, region)]
+    return found
+
+
+__all__ = ["Analysis", "Axis", "Let", "Module", "Program", "Region", "Tensor", "Yield", "check", "parse", "program_of", "show", "show_program", "show_region"]

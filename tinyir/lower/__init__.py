@@ -1,1 +1,1 @@
-"""What each filter does: one room a lowering, none knows another."""
+"""What a filter does: one file a filter, from the language before it to its own."""
