@@ -14,7 +14,8 @@ from ..kit.diag import refuse
 @dataclass(frozen=True, slots=True)
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
-    well-made kernel reaches by the instruction that drives it. The files say where each figure comes from."""
+    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores. The
+    files say where each figure comes from."""
 
     name: str
     title: str
@@ -29,9 +30,10 @@ class Device:
     smem_bytes_per_clock: int
     dram_latency_ns: float
     l2_latency_ns: float
-    launch_us: float
+    start_us: float
     peak: Mapping[str, float]
     reached: Mapping[str, float]
+    simt: Mapping[str, float]
 
     @property
     def dram_bytes_per_us(self) -> float:

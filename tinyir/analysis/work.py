@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Mapping
+
 from ..ir.body import Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
 from ..ir.kernels import axes_of
@@ -9,6 +12,19 @@ from ..ir.region import Region
 from ..ir.rules import product
 
 FREE_OPS = frozenset({"cast", "where", "not", "neg"})  # renaming, choosing and signs cost no arithmetic unit
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of a region at one shape set: operations, and bytes to and from memory."""
+
+    flops: int
+    bytes: int
+
+
+def work_of(region: Region, sizes: Mapping[str, int]) -> Work:
+    """The region's work at the symbol values `sizes`."""
+    return Work(flops_of(region).evaluate(sizes), bytes_of(region).evaluate(sizes))
 
 
 def flops_of(region: Region) -> Expr:

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Iterator, Union
 
-from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, walk
+from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, show_body, walk
 from .expr import ONE, Expr
 from .region import Region
 from .types import DType
@@ -95,18 +96,23 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
 
 
 def why_none(region: Region) -> str:
-    """What in the region no family of kernels covers; empty when there is nothing of the kind."""
+    """What in the region no family of kernels covers, as the text has it; empty when there is nothing of the kind."""
+    if _folds_own_iters(region) and _row_of(region) is None:
+        return ", ".join(dict.fromkeys(f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region)))
+    return _uncovered(region)
+
+
+def _uncovered(region: Region) -> str:
     for body in bodies_of(region):
         for node in walk(body):
             if isinstance(node, (Scan, Scatter)):
-                return f"a {type(node).__name__.lower()}"
+                return type(node).__name__.lower()
             if isinstance(node, Ref) and node.index is not None:
-                return f"%{node.name} at another point"
-    if _folds_own_iters(region) and _row_of(region) is None:
-        return "folds over different axes"
+                return show_body(node)
     return ""
 
 
+@functools.lru_cache(maxsize=4096)
 def extent_of(axes: tuple[Axis, ...]) -> Expr:
     """The number of points of a group of axes."""
     total = ONE
@@ -168,7 +174,7 @@ def _operand_of(body: Body) -> Read | None:
 
 
 def _contraction_of(region: Region) -> Contraction | None:
-    if any(isinstance(node, (Scan, Scatter)) for body in bodies_of(region) for node in walk(body)):
+    if _uncovered(region):
         return None
     let = next((v for v in region.lets if isinstance(v.expr, Reduce)), None)
     if let is None or let.expr.op != "sum" or let.expr.init is not None:

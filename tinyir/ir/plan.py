@@ -23,194 +23,21 @@ several axes of one kind are cut as their product. `threads` and `cta` count in 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterable
 
 from ..kit.diag import Diag, Refused
 from ..kit.span import Span
-from ..kit.text import Grammar, body_of, header, token_span
+from ..kit.text import Grammar, body_of, header
 from . import region as region_text
 from .model import show_name
 from .read import name_of
+from .schedule import (
+    Async, Bind, Cache, Cluster, Consumers, Edge, Estimate, Layout, Load, Order, Plan, Regs, SplitK, Store, Vectorize,
+)
 
 STAGE = "plan"
 GRAMMAR = Grammar("plan", "plan_text")
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread, warp, warpgroup
-    or lane, with .x, .y or .z where it has several."""
-
-    axes: tuple[str, ...]
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """`A -> smem at k0.o`: the tensor is kept in `where` (smem, reg), and refilled each time the axis `at` moves."""
-
-    tensor: str
-    where: str
-    at: str
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """How a cached tensor is brought in (ld, cp_async, gather, tma), and the swizzle of its rows in bytes (0 none)."""
-
-    tensor: str
-    by: str
-    swizzle: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """How an output leaves: `global` from registers, `tma` through shared memory."""
-
-    tensor: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Vectorize:
-    """`width` elements along `axis` move as one access."""
-
-    axis: str
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class Consumers:
-    """Warpgroups that compute, and whether they share a tile (cooperative) or take turns (pingpong)."""
-
-    count: int
-    mode: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """CTAs of a cluster along the tile's first two axes, and the tensors whose loads go to all of them."""
-
-    shape: tuple[int, ...]
-    multicast: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Regs:
-    """Registers a thread of the producer and of the consumer warps, set by setmaxnreg."""
-
-    producer: int
-    consumer: int
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The order in which tiles are taken: `group` of `width` columns of tiles, or `hilbert`."""
-
-    by: str
-    width: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SplitK:
-    """The sum is cut in `parts`, joined `by` cluster (distributed shared memory), serial (in order), workspace or atomic."""
-
-    parts: int
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Async:
-    """How many tiles ahead loads are issued, and what they overlap with beside the main loop (`epilogue`, or nothing)."""
-
-    prefetch: int
-    overlap: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed, padded."""
-
-    tensor: str
-    hint: str
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """What carries a value or buffer from its maker to its user inside the kernel: reg, smem or smem_ring, `depth` deep."""
-
-    source: str
-    target: str
-    buffer: str
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA takes."""
-
-    microseconds: float
-    bound: str
-    smem: int
-    regs: int
-    occupancy: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One kernel's plan. Fields stand in the order of the text. `spans` say where each field stands."""
-
-    regions: tuple[str, ...]
-    arch: str
-    family: str
-    algo: str
-    tile: tuple[int, ...]
-    warp_tile: tuple[int, ...] = ()
-    micro: tuple[int, ...] = ()
-    threads: tuple[int, ...] = ()
-    stages: int = 1
-    consumers: Consumers | None = None
-    cluster: Cluster | None = None
-    regs: Regs | None = None
-    bind: tuple[Bind, ...] = ()
-    order: Order | None = None
-    split_k: SplitK | None = None
-    swap_ab: bool = False
-    cache: tuple[Cache, ...] = ()
-    load: tuple[Load, ...] = ()
-    store: tuple[Store, ...] = ()
-    vectorize: tuple[Vectorize, ...] = ()
-    predicate: tuple[str, ...] = ()
-    epilogue: tuple[str, ...] = ()
-    asynchrony: Async | None = None
-    barrier: str = "cta"
-    layout: tuple[Layout, ...] = ()
-    edge: tuple[Edge, ...] = ()
-    estimate: Estimate | None = None
-    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
-
-    @property
-    def name(self) -> str:
-        """The kernel's name: its regions', joined by dots."""
-        return ".".join(self.regions)
-
-    def span_of(self, word: str = "plan") -> Span | None:
-        """Where a field stands, or the plan's first line; None for a plan that was not read from a text."""
-        places = dict(self.spans)
-        return places.get(word, places.get("plan"))
-
-    def load_of(self, tensor: str) -> Load:
-        """How the tensor is brought in; plain loads unless the plan says otherwise."""
-        return next((item for item in self.load if item.tensor == tensor), Load(tensor, "ld"))
-
-    def store_of(self, tensor: str) -> Store:
-        """How the output leaves; from registers unless the plan says otherwise."""
-        return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
-
-    def place_of(self, part: str) -> str | None:
-        """Where an axis or a part of one (`i0.o`) is bound, or None."""
-        return next((b.place for b in self.bind if part in b.axes), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,25 +226,30 @@ _SHOW: dict[str, Callable[[Any], str]] = {
 def check(module: Module) -> list[Diag]:
     """Invariants of plan text, one function each in `ir.verify_plan`, in this order:
 
-    1. the region program holds its own invariants                                                      (E13xx, E14xx)
-    2. every region is planned exactly once, and deferred neighbours together                            (E1504)
-    3. arch, family, algo and every word of a field are known, and the algo's own fields are there       (E1502, E1503)
-    4. the first region is of the plan's family                                                          (E1517)
-    5. bind, cache, vectorize and predicate name axes of the regions                                     (E1505)
-    6. cache, load, store, multicast, layout and edge name their tensors and values                      (E1506)
-    7. no part of an axis is bound twice, and every parallel axis reaches the grid                       (E1507)
-    8. the tile has the family's numbers, made of whole warp tiles or micro tiles of the threads         (E1508)
-    9. a CTA has 1 to 1024 threads                                                                       (E1509)
-    10. stages, depths and prefetch are 1 to 8, and 1 where the algo has no ring                         (E1510)
-    11. what is asked for, the architecture has                                                          (E1511)
-    12. the cached tiles fit in shared memory                                                            (E1512)
-    13. accumulators and setmaxnreg fit in the registers                                                 (E1513)
-    14. predicate covers every axis that the tile is not proven to divide                                (E1514)
-    15. epilogue lists the values that follow the accumulator, in order                                  (E1515)
-    16. an access is at most 16 bytes, a power of two of elements                                        (E1516)
-    17. a resident row fits in its tile whatever its length                                              (E1518)
-    18. clusters and split_k are within the architecture's counts                                        (E1519)
+    1. the region program holds its own invariants                                                        (E13xx, E14xx)
+    2. every region is planned exactly once, and deferred neighbours together                             (E1504, E1506, E1521)
+    3. arch, family, algo and every word of a field are known, and the algo's own fields are there        (E1502, E1503)
+    4. the first region is of the plan's family                                                           (E1517)
+    5. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
+    6. cache, load, store, multicast, layout and edge name tensors and values of the regions              (E1506)
+    7. no part of an axis is bound twice, and every parallel axis reaches the grid                        (E1507, E1522)
+    8. the tile has the family's numbers, made of whole warp tiles or of the threads' micro tiles         (E1508, E1509, E1519)
+    9. a CTA has 1 to 1024 threads, in whole warps where they fold together                               (E1509)
+    10. stages, depths, prefetch, consumers, clusters, parts and registers are counts that there are      (E1510)
+    11. the architecture has what is asked of it                                                          (E1511)
+    12. the cached tiles fit in shared memory                                                             (E1512)
+    13. accumulators and setmaxnreg fit in the registers                                                  (E1513)
+    14. predicate covers every axis that the tile is not proven to divide                                 (E1514)
+    15. epilogue lists the values that follow the accumulator, in order                                   (E1515)
+    16. an access is at most 16 bytes, a power of two of elements                                         (E1516)
+    17. a resident row fits in its tile at every length that the symbols allow                            (E1518)
     """
     from .verify_plan import check_plans
 
     return [*region_text.check(module.program), *check_plans(module)]
+
+
+__all__ = [
+    "Async", "Bind", "Cache", "Cluster", "Consumers", "Edge", "Estimate", "Layout", "Load", "Module", "Order", "Plan", "Regs", "SplitK",
+    "Store", "Vectorize", "check", "parse", "plans_of", "show", "show_microseconds", "show_plan", "show_plans",
+]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Iterator
 
-from ..kit.diag import Diag
+from ..kit.diag import Diag, Edit
 from . import resources
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
-from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of, why_none
-from .model import Model
+from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
+from .model import Model, show_name
 from .region import Region
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -46,6 +46,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "swizzle": ("0", "32", "64", "128"),
 }
 MAX_STAGES = 8
+MAX_PARTS = 256
 VECTOR_BYTES = 16
 
 
@@ -60,7 +61,7 @@ class Case:
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 18 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 17 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -71,8 +72,8 @@ def check_plans(module: Any) -> list[Diag]:
             continue
         kernel = kernel_of(regions[0], plan.family)
         if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo != "streaming_softmax":
-            can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "none"
-            diags.append(_fault(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can, why=why_none(regions[0])))
+            can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
+            diags.append(_fault(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
         for check in _CHECKS:
             diags += check(Case(plan, regions, kernel, module.program.model))
@@ -83,24 +84,30 @@ def _fault(plan: Any, code: str, word: str, **facts: Any) -> Diag:
     return Diag(code, plan.name, facts, plan.span_of(word))
 
 
+def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
+    """The fault with the edit that mends it, where the field stands in the text."""
+    return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
+
+
 def _check_coverage(module: Any) -> Iterator[Diag]:
     program = module.program.program
-    planned: dict[str, Any] = {}
+    known = ", ".join(r.name for r in program.regions)
+    plans: dict[str, list[Any]] = {}
     for plan in module.plans:
         for name in plan.regions:
+            plans.setdefault(name, []).append(plan)
             if program.region(name) is None:
-                yield _fault(plan, "E1504", "plan", region=name, fault="is not a region of the program")
-            elif name in planned:
-                yield _fault(plan, "E1504", "plan", region=name, fault="is planned twice")
-            planned[name] = plan
+                yield _fault(plan, "E1506", "plan", name=name, known=known)
+            elif len(plans[name]) > 1:
+                yield _fault(plan, "E1504", "plan", region=name, count=len(plans[name]))
     for region in program.regions:
-        if region.name not in planned:
-            yield Diag("E1504", region.name, {"region": region.name, "fault": "has no plan"}, region.span)
+        own = plans.get(region.name, [])
+        if not own:
+            yield Diag("E1504", region.name, {"region": region.name, "count": 0}, region.span)
         for tensor in region.inputs:
             maker = next((r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)), None)
-            parted = maker and planned.get(maker.name) is not planned.get(region.name)
-            if parted and tensor.attr("materialize") == "deferred" and region.name in planned:
-                yield _fault(planned[region.name], "E1504", "plan", region=region.name, fault=f"takes {tensor.name} from {maker.name} on the chip, but has another plan")
+            if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
+                yield _fault(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
 
 
 def _check_words(plan: Any) -> Iterator[Diag]:
@@ -162,13 +169,13 @@ def _check_binding(case: Case) -> Iterator[Diag]:
     seen: set[str] = set()
     for part in (p for b in plan.bind for p in b.axes):
         if part in seen:
-            yield _fault(plan, "E1507", "bind", axis=part, fault="is bound twice")
+            yield _fault(plan, "E1507", "bind", axis=part)
         seen.add(part)
     for axis, tile in _grid_axes(plan, kernel):
         size = axis.size.constant if axis.size is not None else None
         to_grid = any((plan.place_of(part) or "").startswith("cta.") for part in (axis.name, f"{axis.name}.o"))
         if not to_grid and (size is None or size > tile):
-            yield _fault(plan, "E1507", "bind", axis=axis.name, fault="reaches no cta: its tiles would not be computed")
+            yield _fault(plan, "E1522", "bind", axis=axis.name, size=axis.size)
 
 
 def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
@@ -187,29 +194,26 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
 def _check_tile(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     if len(plan.tile) != len(kernel.groups) or min(plan.tile) < 1:
-        yield _fault(plan, "E1508", "tile", tile=list(plan.tile), fault=f"has not {len(kernel.groups)} positive numbers")
+        yield _fault(plan, "E1508", "tile", tile=list(plan.tile), family=plan.family, wanted=len(kernel.groups))
         return
-    for word, part in (("warp_tile", plan.warp_tile), ("micro", plan.micro)):
-        for whole, piece in zip(plan.tile, part):
-            if piece < 1 or whole % piece:
-                yield _fault(plan, "E1508", word, tile=list(plan.tile), fault=f"is not a multiple of {word} {list(part)}")
-                break
+    for whole, piece in zip(plan.tile, plan.warp_tile):
+        if piece < 1 or whole % piece:
+            yield _fault(plan, "E1519", "warp_tile", whole=whole, field="warp_tile", piece=piece, count="n")
     if plan.warp_tile and plan.threads:
         warps = math.prod(-(-whole // max(piece, 1)) for whole, piece in zip(plan.tile, plan.warp_tile))
         if warps * 32 != math.prod(plan.threads):
-            yield _fault(plan, "E1508", "threads", tile=list(plan.tile), fault=f"is {warps} warp tiles, not {math.prod(plan.threads)} threads")
+            yield _fault(plan, "E1509", "threads", threads=math.prod(plan.threads), wanted=f"32 * {warps}")
     if plan.micro and plan.threads:
-        for position, count in enumerate(_threads_along(plan, kernel)):
-            if position < len(plan.micro) and count * plan.micro[position] != plan.tile[position]:
-                fault = f"is not {count} threads of {plan.micro[position]} at number {position}"
-                yield _fault(plan, "E1508", "micro", tile=list(plan.tile), fault=fault)
+        for whole, piece, count in zip(plan.tile, plan.micro, _threads_along(plan, kernel)):
+            if count * piece != whole:
+                yield _fault(plan, "E1519", "micro", whole=whole, field="micro", piece=piece, count=count)
 
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
     groups = kernel.groups[:2] if isinstance(kernel, Contraction) else kernel.groups
     for group in groups:
-        place = plan.place_of(f"{group[-1].name}.i") or ""
+        place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
         yield plan.threads[position] if position is not None and position < len(plan.threads) else 1
 
@@ -218,35 +222,40 @@ def _check_threads(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     threads, most = resources.threads_of(plan), ARCHS[plan.arch].threads_per_cta
     if len(plan.threads) > 3 or not 1 <= threads <= most or (len(plan.threads) == 3 and plan.threads[2] > 64):
-        yield _fault(plan, "E1509", "threads", threads=threads, most=most, fault="")
+        yield _fault(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
     elif isinstance(kernel, Row) and threads % 32:
-        yield _fault(plan, "E1509", "threads", threads=threads, most=most, fault=" in whole warps of 32")
-    if plan.consumers and not 1 <= plan.consumers.count <= 3:
-        yield _fault(plan, "E1509", "consumers", threads=threads, most=most, fault=" in one to three consumer warpgroups")
+        yield _fault(plan, "E1509", "threads", threads=threads, wanted="32 * n")
 
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
     ringless = plan.algo in ("synchronous", *FAMILIES["row"], *FAMILIES["map"])
-    if not 1 <= plan.stages <= (1 if ringless else MAX_STAGES):
-        yield _fault(plan, "E1510", "stages", stages=plan.stages, algo=plan.algo, most=1 if ringless else MAX_STAGES)
-    for edge in plan.edge:
-        if not 1 <= edge.depth <= MAX_STAGES:
-            yield _fault(plan, "E1510", "edge", stages=edge.depth, algo=f"edge {edge.source} -> {edge.target}", most=MAX_STAGES)
-    if plan.asynchrony and plan.asynchrony.prefetch > plan.stages:
-        yield _fault(plan, "E1510", "async", stages=plan.asynchrony.prefetch, algo="prefetch", most=plan.stages)
+    counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
+    counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
+    if plan.asynchrony:
+        counts.append(("async", "prefetch", plan.asynchrony.prefetch, 0, plan.stages))
+    if plan.consumers:
+        counts.append(("consumers", "consumers", plan.consumers.count, 1, 3))
+    if plan.cluster and ARCHS[plan.arch].has_tma:
+        counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
+    if plan.split_k:
+        counts.append(("split_k", "split_k", plan.split_k.parts, 1, MAX_PARTS))
+    for word, what, given, least, most in counts:
+        if not least <= given <= most:
+            yield _fault(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
+    for given in (plan.regs.producer, plan.regs.consumer) if plan.regs else ():
+        if given % 8 or not 24 <= given <= 256:
+            yield _fault(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)
 
 
 def _check_arch(case: Case) -> Iterator[Diag]:
     plan = case.plan
     if ARCHS[plan.arch].has_tma:
         return
-    wanted = [("load", "tma loads")] if any(item.by == "tma" for item in plan.load) else []
-    wanted += [("store", "tma stores")] if any(item.by == "tma" for item in plan.store) else []
-    wanted += [("barrier", "mbarrier rings")] if plan.barrier == "mbarrier" else []
-    wanted += [("consumers", "warpgroups")] if plan.consumers else []
-    wanted += [("cluster", "clusters")] if plan.cluster else []
-    wanted += [("regs", "setmaxnreg")] if plan.regs else []
+    wanted = [("load", "tma")] if any(item.by == "tma" for item in plan.load) else []
+    wanted += [("store", "tma")] if any(item.by == "tma" for item in plan.store) else []
+    wanted += [("barrier", "mbarrier")] if plan.barrier == "mbarrier" else []
+    wanted += [(word, word) for word in ("consumers", "cluster", "regs") if getattr(plan, word)]
     for word, feature in wanted:
         yield _fault(plan, "E1511", word, arch=plan.arch, feature=feature)
 
@@ -262,19 +271,17 @@ def _check_registers(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     arch = ARCHS[plan.arch]
     threads, held = resources.threads_of(plan), resources.accumulators_of(plan, kernel)
+    takes = [("micro" if plan.micro else "tile", "accumulators", held + (0 if plan.regs else resources.ADDRESSING // 2), arch.registers_per_thread)]
     if plan.regs:
-        producer, consumer = plan.regs.producer, plan.regs.consumer
-        total = 128 * (producer + consumer * (plan.consumers.count if plan.consumers else 1))
-        if any(n % 8 or not 24 <= n <= 256 for n in (producer, consumer)):
-            yield _fault(plan, "E1513", "regs", fault="setmaxnreg takes a multiple of 8 from 24 to 256", most=arch.registers_per_sm)
-        elif total > arch.registers_per_sm:
-            yield _fault(plan, "E1513", "regs", fault=f"the warpgroups together take {total}", most=arch.registers_per_sm)
-        elif held >= consumer:
-            yield _fault(plan, "E1513", "regs", fault=f"a consumer thread holds {held} accumulators", most=consumer)
-    elif held + resources.ADDRESSING // 2 > arch.registers_per_thread:
-        yield _fault(plan, "E1513", "micro", fault=f"a thread holds {held} accumulators", most=arch.registers_per_thread)
-    elif (held + resources.ADDRESSING // 2) * threads > arch.registers_per_sm:
-        yield _fault(plan, "E1513", "threads", fault=f"{threads} threads hold {held * threads} accumulators", most=arch.registers_per_sm)
+        consumers = plan.consumers.count if plan.consumers else 1
+        takes.append(("regs", "regs", 128 * (plan.regs.producer + plan.regs.consumer * consumers), arch.registers_per_sm))
+        takes.append(("regs", "accumulators", held + 1, plan.regs.consumer))
+    else:
+        takes.append(("threads", "threads", (held + resources.ADDRESSING // 2) * threads, arch.registers_per_sm))
+    for word, what, given, most in takes:
+        if given > most:
+            yield _fault(plan, "E1513", word, field=what, given=given, most=most)
+            return
 
 
 def _check_predicate(case: Case) -> Iterator[Diag]:
@@ -282,7 +289,8 @@ def _check_predicate(case: Case) -> Iterator[Diag]:
     for group, tile in zip(kernel.groups, plan.tile):
         missing = [name for name in guarded_axes(group, tile) if name not in plan.predicate]
         if missing:
-            yield _fault(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            fault = _fault(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
 
 
 def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
@@ -304,7 +312,8 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
         return
     wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
     if list(plan.epilogue) != wanted:
-        yield _fault(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        fault = _fault(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
 
 
 def _check_vectors(case: Case) -> Iterator[Diag]:
@@ -320,29 +329,20 @@ def _check_row(case: Case) -> Iterator[Diag]:
     if plan.algo != "row_resident" or len(plan.tile) != 2:
         return
     length = extent_of(kernel.row)
-    most = _most(length, case.model)
+    most = most_of(length, case.model)
     if most is None or most > plan.tile[1]:
         yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
 
 
-def _most(size: Expr, model: Model) -> int | None:
+def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
         return None
     return size.evaluate({name: model.range_of(name).high for name in size.names()})
 
 
-def _check_cluster(case: Case) -> Iterator[Diag]:
-    plan = case.plan
-    most = ARCHS[plan.arch].ctas_per_cluster
-    if plan.cluster and ARCHS[plan.arch].has_tma and not 1 <= math.prod(plan.cluster.shape) <= most:
-        yield _fault(plan, "E1519", "cluster", what="a cluster", given=math.prod(plan.cluster.shape), most=most)
-    if plan.split_k and not 1 <= plan.split_k.parts <= 256:
-        yield _fault(plan, "E1519", "split_k", what="split_k", given=plan.split_k.parts, most=256)
-
-
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_cluster,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row,
 )
-__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple"]
+__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]
