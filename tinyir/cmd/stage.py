@@ -1,0 +1,74 @@
+"""What the commands of the pipeline share: reading a text of a stage, with the hint which filter is missing in between."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Sequence
+
+from ..ir.pipeline import FILTERS, STAGES, filters_between, language_of
+from ..kit.cli import Session, filter_main
+from ..kit.diag import Refused, refuse
+from ..kit.span import span_of
+from ..kit.text import read_stage
+
+
+def stage_filter(argv: Sequence[str] | None, name: str, summary: str) -> int:
+    """The filter of the pipeline called `name`, when it has no options of its own; the exit code."""
+    reads, writes = next((r, w) for n, r, w in FILTERS if n == name)
+    return filter_main(
+        argv,
+        name,
+        summary,
+        reads=f"{reads} text",
+        read=lambda session: read_module(session, reads),
+        target=lambda: language_of(writes),
+        lower=lambda module, args, notes: lowering_of(writes).lower(module),
+    )
+
+
+def lowering_of(stage: str) -> Any:
+    """The module of `lower` that makes text of `stage`; imported when asked for."""
+    return importlib.import_module(f"..lower.{stage}", __package__)
+
+
+def read_module(session: Session, stage: str) -> Any:
+    """The checked module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and what parse and check find)."""
+    writer = next(name for name, _, writes in FILTERS if writes == stage)
+    text = session.read(f"{stage} text, as {writer} prints it")
+    must_be(text, stage)
+    language = language_of(stage)
+    module = session.timed("parse", lambda: language.parse(text))
+    session.must_hold(session.timed("check", lambda: language.check(module)))
+    return module
+
+
+def must_be(text: str, stage: str) -> None:
+    """Raise Refused (E0004) when the text is of another stage; its facts say what to put in the pipe."""
+    given = stage_of(text)
+    if given is None or given == stage:
+        return
+    missing = filters_between(given, stage)
+    hint = "put " + " | ".join(missing) + " in between" if missing else f"this text is already past {stage}; feed it to {_reader_of(given)}"
+    first_line = text.split("\n", 1)[0]
+    raise refuse("E0004", span=span_of(text, 0, len(first_line)), given=given, stage=stage, hint=hint)
+
+
+def stage_of(text: str) -> str | None:
+    """The stage that the first line names (for a `.cu`: `cu`), or None."""
+    found = read_stage(text.removeprefix("// "))
+    return found[1] if found else None
+
+
+def any_module(session: Session) -> tuple[Any, Any]:
+    """The language and the parsed module of an input of any stage. Raises Refused (E0003 no header)."""
+    text = session.read("text of any stage")
+    stage = stage_of(text)
+    if stage not in STAGES:
+        first = text.split("\n", 1)[0][:60]
+        raise Refused(refuse("E0003", stage="tiny", first=first, version="1.0", span=span_of(text, 0, len(first))).diags)
+    language = language_of(stage)
+    return language, session.timed("parse", lambda: language.parse(text))
+
+
+def _reader_of(stage: str) -> str:
+    return next(name for name, reads, _ in FILTERS if reads == stage)

@@ -1,0 +1,27 @@
+"""tiny-explain: a diagnostic, with a failing example and its mend."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Sequence
+
+from ..ir.verify import nearest
+from ..kit.cli import Session, parser_of, run
+from ..kit.diag import catalogue, refuse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the page of a code, or every code with its kind; the exit code."""
+    parser = parser_of("tiny-explain", "What a diagnostic means, with a failing example and its mend.", None)
+    parser.add_argument("code", nargs="?", metavar="CODE", help="such as E1001; without it every code is listed")
+
+    def body(session: Session) -> None:
+        code = session.args.code
+        if code is None:
+            session.write("".join(f"{c}  {entry['kind']}\n" for c, entry in sorted(catalogue().items())))
+            return
+        if code.upper() not in catalogue():
+            raise refuse("E0010", at=code, given=code, near=", ".join(nearest(code, catalogue())) or "none like it")
+        session.write(resources.files("tinyir.explain").joinpath(f"{code.upper()}.md").read_text(encoding="utf-8"))
+
+    return run("tiny-explain", parser.parse_args(argv), body)

@@ -1,0 +1,73 @@
+"""tinyc: the whole chain in one process; the same bytes as the filters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+from ..ir.pipeline import STAGES
+from ..kit.cli import Session, parser_of, run, write_whole
+from ..kit.diag import refuse
+from .stage import language_of, lowering_of, stage_of
+
+# The seed's words for the dumps (seed 001 section 13) beside the stages' own.
+DUMPS = {"frontend": "json", "tiny": "tiny", "indexbook": "index", "index": "index", "poly_view": "poly", "poly": "poly", "region": "region", "plan": "plan", "gpu": "gpu", "cu": "cu"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read a model or text of any stage, print the text of a later stage (default: cu); the exit code."""
+    parser = parser_of("tinyc", "The whole chain in one process: a model, or text of any stage, in; CUDA, or any later stage, out.", "a model or text of any stage")
+    parser.add_argument("--emit", choices=STAGES, default="cu", help="the stage to print (default: cu)")
+    parser.add_argument("--dump", metavar="STAGES", default="", help=f"also write these stages to files, comma-separated, of {', '.join(DUMPS)}")
+    parser.add_argument("--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)")
+    parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
+    args = parser.parse_args(argv)
+    wanted = [word for word in args.dump.split(",") if word]
+    for word in wanted:
+        if word not in DUMPS:
+            parser.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
+
+    def body(session: Session) -> None:
+        text = session.read("a model, or text of any stage")
+        for stage, printed in _chain(session, text, args.emit, args.arch):
+            if stage in {DUMPS[word] for word in wanted}:
+                write_whole(Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8"))
+            if stage == args.emit:
+                session.write(session.timed("show", printed))
+
+    return run("tinyc", args, body)
+
+
+def _chain(session: Session, text: str, last: str, arch: str) -> Any:
+    """(stage, a function that prints it) for each stage from the input's to `last`."""
+    stage = stage_of(text)
+    if stage is None:
+        from .. import front
+
+        yield "json", lambda: text
+        stage, module = "tiny", session.timed("front", lambda: front.read(text, session.file))
+    elif stage not in STAGES:
+        raise refuse("E0004", given=stage, stage="tiny", hint="feed a model or text of a stage: " + ", ".join(STAGES))
+    else:
+        given = stage
+        module = session.timed("parse", lambda: language_of(given).parse(text))
+    session.must_hold(language_of(stage).check(module))
+    if STAGES.index(stage) > STAGES.index(last):
+        raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
+    yield stage, _printer(stage, module)
+    for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
+        module = session.timed(following, lambda: lower_to(following, module, arch))
+        faults = [d for d in language_of(following).check(module) if d.is_error]
+        if faults:  # what a stage makes must hold, or the fault is ours
+            raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+        yield following, _printer(following, module)
+
+
+def _printer(stage: str, module: Any) -> Callable[[], str]:
+    return lambda: language_of(stage).show(module)
+
+
+def lower_to(stage: str, module: Any, arch: str) -> Any:
+    """The module of `stage` from the module of the stage before it."""
+    lowering = lowering_of(stage)
+    return lowering.lower(module, arch=arch) if stage == "plan" else lowering.lower(module)

@@ -1,0 +1,195 @@
+"""The contract that every executable keeps, written once (spec sections 2 and 3).
+
+A filter reads a text, parses and checks it, lowers it, checks the result and prints it: all of it, or on any error nothing.
+Exit codes: 0 done, 1 the input is at fault, 2 usage, 70 our own fault. Diagnostics go to stderr. The only user of argv, stdin,
+stdout and exit codes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+from .. import __version__
+from .diag import Diag, Refused, refuse
+from .text import MAX_TEXT, write_atomically
+
+OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
+Notes = list[Diag]
+
+
+class Session:
+    """One run of one command: its arguments, what it has read, and the way its messages are drawn."""
+
+    def __init__(self, name: str, args: argparse.Namespace):
+        self.name = name
+        self.args = args
+        self.text = ""
+        self.file = ""
+        self.notes: Notes = []
+        self.times: list[tuple[str, float]] = []
+
+    def read(self, wants: str) -> str:
+        """The input: the FILE argument or stdin, as text. `wants` says what it should be, for the message when there is nothing.
+
+        Raises Refused: E0001 empty, E0007 not UTF-8, E0008 unreadable, E0006 too large."""
+        path = self.args.file
+        self.file = path if path and path != "-" else ""
+        try:
+            raw = Path(path).read_bytes() if self.file else sys.stdin.buffer.read()
+        except OSError as fault:
+            raise refuse("E0008", at=path, file=path, reason=fault.strerror or str(fault)) from None
+        if len(raw) > MAX_TEXT:
+            raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as fault:
+            raise refuse("E0007", offset=fault.start, wants=wants) from None
+        if not text.strip():
+            raise refuse("E0001", wants=wants)
+        self.text = text.replace("\r\n", "\n")
+        return self.text
+
+    def timed(self, step: str, work: Callable[[], Any]) -> Any:
+        """`work()`, its seconds kept for `--time`."""
+        start = time.perf_counter()
+        result = work()
+        self.times.append((step, time.perf_counter() - start))
+        return result
+
+    def must_hold(self, diags: Sequence[Diag]) -> None:
+        """Refuse on errors; keep warnings to print at the end."""
+        if any(d.is_error for d in diags):
+            raise Refused(diags)
+        self.notes += diags
+
+    def write(self, text: str) -> None:
+        """The whole output, to `-o FILE` (atomically) or stdout."""
+        target = getattr(self.args, "output", None)
+        if target and target != "-":
+            write_whole(Path(target), text.encode("utf-8"))
+        else:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def report(self, diags: Sequence[Diag]) -> None:
+        """Draw diagnostics on stderr, in source order, in the asked form and language."""
+        from .render import draw
+
+        ordered = sorted(diags, key=lambda d: d.span.start if d.span else -1)
+        draw(ordered, self.text, self.file or "<stdin>", self.args.diag, self.args.lang)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that the user asked for, all or nothing. Raises Refused (E0009)."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.exists() and not path.is_file():  # /dev/stdout, a fifo: there is nothing to replace
+            path.write_bytes(content)
+            return
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as fault:
+        temporary.unlink(missing_ok=True)
+        raise refuse("E0009", at=str(path), file=str(path), reason=fault.strerror or str(fault)) from None
+
+
+def parser_of(name: str, summary: str, reads: str | None, has_output: bool = True) -> argparse.ArgumentParser:
+    """The options that every command has; `reads` describes FILE, or is None for a command without one."""
+    parser = argparse.ArgumentParser(prog=name, description=summary, allow_abbrev=False)
+    if reads is not None:
+        parser.add_argument("file", nargs="?", metavar="FILE", help=f"{reads} (default: stdin)")
+    if has_output:
+        parser.add_argument("-o", dest="output", metavar="FILE", help="write here instead of stdout; all or nothing")
+    parser.add_argument("--version", action="version", version=f"{name} {__version__}")
+    parser.add_argument("--diag", choices=("rich", "plain", "json"), default="rich" if sys.stderr.isatty() else "plain", help="how messages are drawn (default: rich on a terminal, else plain)")
+    parser.add_argument("--lang", choices=("en", "ja"), default=_locale(), help="language of messages (default: from the locale)")
+    parser.add_argument("--remarks", nargs="?", const="text", choices=("text", "json"), help="say on stderr what was done, and what was not and why")
+    parser.add_argument("--time", action="store_true", help="print the seconds of each step on stderr")
+    return parser
+
+
+def _locale() -> str:
+    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if os.environ.get(variable):
+            return "ja" if os.environ[variable].startswith("ja") else "en"
+    return "en"
+
+
+def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | None]) -> int:
+    """`body` under the contract: Refused is drawn and gives 1, a closed pipe ends quietly, anything else is our fault and gives 70."""
+    session = Session(name, args)
+    try:
+        code = body(session) or OK
+        _report_notes(session)
+        return code
+    except Refused as fault:
+        session.report([*fault.diags, *session.notes])
+        return REFUSED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes stdout once more at exit
+        return OK
+    except KeyboardInterrupt:
+        return 130
+    except RecursionError:
+        session.report([Diag("E0006", facts={"what": "nesting"})])
+        return REFUSED
+    except Exception as fault:  # noqa: BLE001 - the one place where nothing may pass
+        _report_our_fault(session, fault)
+        return OUR_FAULT
+
+
+def _report_notes(session: Session) -> None:
+    remarks = [d for d in session.notes if d.code.startswith("R")]
+    warnings = [d for d in session.notes if not d.code.startswith("R")]
+    if warnings:
+        session.report(warnings)
+    if remarks and session.args.remarks:
+        session.args.diag = "json" if session.args.remarks == "json" else session.args.diag
+        session.report(remarks)
+    if session.args.time:
+        for step, seconds in session.times:
+            print(f"{session.name:<12} {step:<12} {seconds * 1e3:9.2f} ms", file=sys.stderr)
+
+
+def _report_our_fault(session: Session, fault: Exception) -> None:
+    import tempfile
+    import traceback
+
+    frames = traceback.extract_tb(fault.__traceback__)
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+    with tempfile.NamedTemporaryFile("w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8") as kept:
+        kept.write("".join(traceback.format_exception(fault)) + "\n--- input\n" + session.text)
+    print(f"{session.name}: a fault of ours, not of the input: {type(fault).__name__} at {place}: {str(fault)[:200]}", file=sys.stderr)
+    print(f"  the input and the trace are kept in {kept.name}; please report them", file=sys.stderr)
+
+
+def filter_main(
+    argv: Sequence[str] | None,
+    name: str,
+    summary: str,
+    reads: str,
+    read: Callable[[Session], Any],
+    target: Callable[[], Any],
+    lower: Callable[[Any, argparse.Namespace, Notes], Any],
+    options: Callable[[argparse.ArgumentParser], None] | None = None,
+) -> int:
+    """A filter from one language to the next. `read` gives the checked module, `target()` is the ir module of the result."""
+    parser = parser_of(name, summary, reads)
+    if options:
+        options(parser)
+
+    def body(session: Session) -> None:
+        module = read(session)
+        result = session.timed("lower", lambda: lower(module, session.args, session.notes))
+        language = target()
+        faults = [d for d in session.timed("check", lambda: language.check(result)) if d.is_error]
+        if faults:  # what we print must hold, or the fault is ours
+            raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+        session.write(session.timed("show", lambda: language.show(result)))
+
+    return run(name, parser.parse_args(argv), body)

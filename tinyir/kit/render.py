@@ -1,0 +1,89 @@
+"""Diagnostics drawn: inside their text with a caret, as plain lines, in colour through rich, or as JSON (spec section 14)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Iterator, Sequence
+
+from .diag import Diag
+from .span import Span
+
+Piece = tuple[str, str]  # words and their style
+_WORDS = {
+    "en": {"E": "error", "W": "warning", "R": "remark", "help": "help", "note": "note", "see": "more"},
+    "ja": {"E": "エラー", "W": "警告", "R": "注記", "help": "助言", "note": "参照", "see": "詳細"},
+}
+_STYLES = {"E": "bold red", "W": "bold yellow", "R": "bold cyan"}
+
+
+def draw(diags: Sequence[Diag], text: str, file: str, form: str, lang: str) -> None:
+    """Write diagnostics about `text` (called `file`) to stderr, as `form` (rich, plain, json) in `lang`."""
+    if form == "json":
+        print(json.dumps({"diagnostics": [as_json(d, lang) for d in diags]}, ensure_ascii=False), file=sys.stderr)
+        return
+    lines = [line for d in diags for line in _lines_of(d, text, file, lang)]
+    if form == "plain":
+        print("\n".join("".join(words for words, _ in line).rstrip() for line in lines), file=sys.stderr)
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for line in lines:
+        console.print(Text.assemble(*line))
+
+
+def as_json(d: Diag, lang: str) -> dict[str, Any]:
+    """One diagnostic as the JSON object of seed 001 section 14, with span, labels and edit."""
+    shown: dict[str, Any] = {"code": d.code, "kind": d.kind, "at": d.at, "why": d.why(lang), "suggestion": d.suggestion(lang)}
+    if d.facts:
+        shown["facts"] = {k: v if isinstance(v, (int, float, bool)) else str(v) for k, v in d.facts.items()}
+    if d.span:
+        shown["span"] = _span(d.span)
+    if d.labels:
+        shown["labels"] = [{"note": label.note, "span": _span(label.span)} for label in d.labels]
+    if d.edit:
+        shown["edit"] = {"span": _span(d.edit.span), "text": d.edit.text}
+    return shown
+
+
+def _span(span: Span) -> dict[str, int]:
+    return {"start": span.start, "end": span.end, "line": span.line, "column": span.column}
+
+
+def _lines_of(d: Diag, text: str, file: str, lang: str) -> Iterator[list[Piece]]:
+    words, style = _WORDS[lang], _STYLES[d.code[0]]
+    where = f" at {d.at}" if d.at else ""
+    yield [(f"{words[d.code[0]]}[{d.code}]", style), (f" {d.kind}{where}: ", "bold"), (d.why(lang), "bold")]
+    if d.span and text:
+        yield [("  --> ", "blue"), (f"{file}:{d.span}", "")]
+        yield from _excerpt(text, d.span, "", style)
+    for label in d.labels:
+        yield [(f"  {words['note']}: ", "blue"), (f"{label.note} ({file}:{label.span})", "")]
+        if text:
+            yield from _excerpt(text, label.span, "", "blue", context=0)
+    if d.suggestion(lang):
+        yield [(f"  {words['help']}: ", "green"), (d.suggestion(lang), "")]
+    if not d.code.startswith("R"):
+        yield [(f"  {words['see']}: ", "dim"), (f"tiny-explain {d.code}", "dim")]
+
+
+def _excerpt(text: str, span: Span, note: str, style: str, context: int = 1) -> Iterator[list[Piece]]:
+    lines = text.split("\n")
+    first, last = max(1, span.line - context), min(len(lines), span.line)
+    for number in range(first, last + 1):
+        line, shift = _window(lines[number - 1], span.column if number == span.line else 1)
+        yield [(f"{number:>5} | ", "blue"), (line, "")]
+        if number == span.line:
+            width = min(max(1, span.end - span.start), max(1, len(line) - (span.column - 1 - shift)))
+            yield [("      | ", "blue"), (" " * (span.column - 1 - shift) + "^" * width + (f" {note}" if note else ""), style)]
+
+
+def _window(line: str, column: int, width: int = 140) -> tuple[str, int]:
+    """The part of a long line around a column, and how many characters were cut from its left."""
+    line = "".join(c if c.isprintable() else " " for c in line)
+    if len(line) <= width:
+        return line, 0
+    start = max(0, min(column - width // 2, len(line) - width))
+    return line[start : start + width], start
