@@ -1,8 +1,8 @@
 """Integer expressions over symbols and axes: sizes, index maps, guards.
 
 An Expr is a polynomial with integer coefficients over atoms; an atom is a name (a symbol of the signature, or an axis) or a
-`floor(e/d)` with a positive divisor, rounded down. Exprs are canonical: terms are sorted, none is zero, floors are in lowest
-terms, so equal expressions are equal objects and one expression has one spelling. There is no `%`: `a mod b` is written
+`floor(e/d)` with a positive divisor, rounded down. Exprs are normal: terms are sorted, none is zero, floors are in lowest
+terms, so one object has one spelling and equal polynomials are equal objects; whether two floors are equal functions is isl's to say. There is no `%`: `a mod b` is written
 `a - b*floor(a/b)` (seed 001 section 4.3).
 
 Text, which isl reads as it stands when the expression is affine: `2*i0 + k0 - 1`, `floor((H - 1)/2) + 1`, `M*N`.
@@ -71,7 +71,7 @@ class Expr:
 
     def ceildiv(self, other: Like) -> "Expr":
         """The quotient rounded up."""
-        return -((-self) // other)
+        return (self + Expr.of(other) - 1) // other
 
     @property
     def constant(self) -> int | None:
@@ -169,14 +169,20 @@ def _floordiv(num: Expr, den: Expr) -> Expr:
     if divisor is None:
         quotient = _exact_quotient(num, den)
         return quotient if quotient is not None else Expr(((1, (Floor(num, den),)),))
-    whole = _sum(tuple((c // divisor, m) for c, m in num.terms))
-    rest = _sum(tuple((c % divisor, m) for c, m in num.terms))
+    # Whole multiples of the divisor leave the floor. A remainder keeps its sign, so that M - i0 stays M - i0; the constant's is positive.
+    parts = [(*(divmod(c, divisor) if c > 0 or not m else _divmod_negative(c, divisor)), m) for c, m in num.terms]
+    whole = _sum(tuple((q, m) for q, _, m in parts))
+    rest = _sum(tuple((r, m) for _, r, m in parts))
     if rest.constant is not None:
         return whole
     common = math.gcd(divisor, *(c for c, m in rest.terms if m))
     rest = _sum(tuple((c // common, m) for c, m in rest.terms))
     divisor //= common
     return whole + (rest if divisor == 1 else Expr(((1, (Floor(rest, _constant(divisor)),)),)))
+
+
+def _divmod_negative(value: int, divisor: int) -> tuple[int, int]:
+    return -(-value // divisor), -(-value % divisor)
 
 
 def _exact_quotient(num: Expr, den: Expr) -> Expr | None:

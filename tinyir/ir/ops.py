@@ -29,10 +29,12 @@ class Op:
 
     @property
     def is_elementwise(self) -> bool:
+        """One result element from the elements at the same place."""
         return self.group in ("unary", "binary", "ternary")
 
     @property
     def is_movement(self) -> bool:
+        """A view of its operand: no arithmetic, no memory traffic."""
         return self.group == "movement"
 
 

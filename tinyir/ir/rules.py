@@ -108,8 +108,9 @@ def _movement(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], sta
         if len(attrs["pad"]) != source.rank:
             raise refuse("E1101", at, what="pad", given=len(attrs["pad"]), rank=source.rank)
         shape = tuple(size + low + high for size, (low, high) in zip(source.shape, attrs["pad"]))
-        for axis, size in enumerate(shape):
-            if size.constant is not None and size.constant < 0:
+        for axis, (size, (low, high)) in enumerate(zip(source.shape, attrs["pad"])):
+            cut = [-e.constant for e in (low, high) if e.constant is not None and e.constant < 0]
+            if size.constant is not None and sum(cut) > size.constant:
                 raise refuse("E1103", at, axis=axis, size=source.shape[axis], low=attrs["pad"][axis][0], high=attrs["pad"][axis][1])
         return TensorType(source.dtype, shape)
     if op.name == "SHRINK":

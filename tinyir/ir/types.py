@@ -6,7 +6,6 @@ floors of them.
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 from dataclasses import dataclass
@@ -33,10 +32,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Floating point."""
         return self.kind == "f"
 
     @property
     def is_integer(self) -> bool:
+        """Signed or unsigned integer; bool is neither."""
         return self.kind in "iu"
 
     @property
@@ -103,16 +104,15 @@ _WIDER_FLOATS = {
 
 
 def promote(left: DType, right: DType) -> DType:
-    """The smallest dtype in the table that holds both exactly; the wider float when no integer fits. Front ends insert CAST to it."""
+    """The smallest dtype in the table that holds both exactly, an integer if one does; fp64 when none does. Front ends insert CAST to it."""
     if is_exact(left, right):
         return right
     if is_exact(right, left):
         return left
     fits = [d for d in DTYPES.values() if is_exact(left, d) and is_exact(right, d)]
-    return min(fits, key=lambda d: (d.bits, d.kind)) if fits else DTYPES["fp64"]
+    return min(fits, key=lambda d: (d.is_float, d.bits, d.kind)) if fits else DTYPES["fp64"]
 
 
-@functools.lru_cache(maxsize=65536)
 def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
     """`value` as the nearest (ties to even) value of `dtype`; integers wrap as NumPy's do."""
     if dtype.kind == "b":
@@ -121,6 +121,8 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
         wrapped = int(value) & ((1 << dtype.bits) - 1)
         return wrapped - (1 << dtype.bits) if dtype.kind == "i" and wrapped >> (dtype.bits - 1) else wrapped
     value = float(value)
+    if value in (math.inf, -math.inf) and dtype.name == "fp8e4m3":
+        return math.copysign(math.nan, value)  # the one float without an infinity
     if dtype.bits == 64 or value != value or value in (math.inf, -math.inf) or value == 0.0:
         return value
     if dtype.name in ("fp32", "fp16"):
@@ -138,7 +140,6 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
     return math.copysign(rounded, value)
 
 
-@functools.lru_cache(maxsize=65536)
 def show_number(value: float | int | bool, dtype: DType | None = None) -> str:
     """The shortest spelling that reads back as the same value of `dtype` (default: as the same Python number)."""
     if isinstance(value, bool):
@@ -171,4 +172,5 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """Number of axes."""
         return len(self.shape)

@@ -46,6 +46,7 @@ class Diag:
 
     @property
     def is_error(self) -> bool:
+        """Whether it refuses the input; warnings and remarks do not."""
         return self.code.startswith("E")
 
     @property
@@ -55,11 +56,14 @@ class Diag:
 
     def why(self, lang: str = "en") -> str:
         """What is wrong, in `lang` (`en` or `ja`)."""
-        return _fill(entry_of(self.code)["why"], lang, self.facts)
+        return _fill(entry_of(self.code)["why"], lang, self._words())
 
     def suggestion(self, lang: str = "en") -> str:
         """What to type to mend it, in `lang`; empty when there is nothing to say."""
-        return _fill(entry_of(self.code).get("suggestion", {}), lang, self.facts)
+        return _fill(entry_of(self.code).get("suggestion", {}), lang, self._words())
+
+    def _words(self) -> Mapping[str, Any]:
+        return {"at": self.at, **self.facts}
 
 
 class Refused(Exception):

@@ -1,0 +1,34 @@
+# `make demo` runs the main job and `make test` the tests; both set up .venv first and need nothing but Python 3.11 and make.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+SAMPLE := samples/gemm_bias_relu/gemm_bias_relu
+
+.PHONY: demo test test-all bless bench setup clean
+.DELETE_ON_ERROR:
+
+setup: $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+demo: setup
+	@PATH="$(CURDIR)/bin:$$PATH" sh samples/demo.sh $(SAMPLE).json
+
+test: setup
+	$(PY) -m pytest -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
+
+test-all: setup
+	$(PY) -m pytest -m 'not gpu' -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
+
+bless: setup
+	$(PY) tests/bless.py
+
+bench: setup
+	$(PY) tests/bench/text.py
+
+clean:
+	rm -rf $(VENV) build *.egg-info

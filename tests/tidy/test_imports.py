@@ -1,0 +1,91 @@
+"""Who may import whom: the table of docs/design.md as a test. Anything absent is forbidden."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "tinyir"
+ROOMS = {
+    "kit": {"kit"},
+    "ir": {"kit", "ir"},
+    "front": {"kit", "ir", "front"},
+    "lower": {"kit", "ir", "analysis", "lower"},
+    "analysis": {"kit", "ir", "analysis"},
+    "play": {"kit", "ir", "play"},
+    "runtime": {"kit", "ir", "runtime", "sim", "play"},
+    "sim": {"kit", "ir", "sim", "runtime"},
+    "cmd": {"kit", "ir", "front", "lower", "analysis", "play", "runtime", "sim", "cmd"},
+}
+PACKAGES = {
+    "lark": {"kit"},
+    "rich": {"kit"},
+    "islpy": {"analysis", "ir", "lower"},
+    "numpy": {"play", "runtime", "sim", "front", "analysis"},
+    "onnx": {"front"},
+    "pycuda": {"runtime"},
+    "cuda": {"runtime"},
+    "ml_dtypes": {"play", "runtime", "front", "sim"},
+    "safetensors": {"runtime", "front"},
+}
+LANGUAGES = ("tiny", "index", "poly", "region", "plan", "gpu", "manifest")
+LOWERINGS = ("index", "poly", "region", "plan", "gpu", "cu")
+
+
+def modules() -> list[Path]:
+    """Every module of the package."""
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def imports_of(file: Path) -> list[tuple[str, bool]]:
+    """(dotted name, is it at module level) of every import, relative ones made absolute."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    package = ["tinyir", *file.relative_to(PACKAGE).parent.parts]
+    found = []
+    for node in ast.walk(tree):
+        top = node in tree.body
+        if isinstance(node, ast.Import):
+            found += [(alias.name, top) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            found += [(f"{prefix}.{alias.name}", top) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
+def test_a_room_imports_only_its_neighbours(file: Path) -> None:
+    parts = file.relative_to(PACKAGE).parts
+    room = parts[0] if len(parts) > 1 else None
+    faults = []
+    for name, _ in imports_of(file):
+        words = name.split(".")
+        if words[0] == "tinyir" and room and len(words) > 1 and words[1] in ROOMS and words[1] not in ROOMS[room]:
+            faults.append(name)
+        if words[0] in PACKAGES and room not in PACKAGES[words[0]]:
+            faults.append(name)
+    assert faults == []
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
+def test_heavy_packages_are_imported_where_they_are_used(file: Path) -> None:
+    lazily = {"rich", "onnx", "pycuda", "cuda", "ml_dtypes", "safetensors", "lark"}
+    assert [name for name, top in imports_of(file) if top and name.split(".")[0] in lazily] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_language_knows_only_the_languages_whose_text_it_contains(language: str) -> None:
+    for file in sorted((PACKAGE / "ir").glob(f"{language}.py")) + sorted((PACKAGE / "ir" / language).glob("*.py")):
+        later = LANGUAGES[LANGUAGES.index(language) + 1 :]
+        names = {n.split(".")[2] for n, _ in imports_of(file) if n.startswith("tinyir.ir.") and len(n.split(".")) > 2}
+        assert sorted(names & set(later)) == []
+
+
+@pytest.mark.parametrize("lowering", LOWERINGS)
+def test_a_lowering_knows_no_other_lowering(lowering: str) -> None:
+    others = {f"tinyir.lower.{o}" for o in LOWERINGS if o != lowering}
+    for file in sorted((PACKAGE / "lower").glob(f"{lowering}.py")) + sorted((PACKAGE / "lower" / lowering).rglob("*.py")):
+        assert [n for n, _ in imports_of(file) if ".".join(n.split(".")[:3]) in others] == []
