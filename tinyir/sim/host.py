@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 
 from ..kit.diag import Diag, Refused, refuse
-from ..kit.span import Span
+from ..kit.span import span_of_line
 from ..runtime.cache import built, key_of
 
 SHIM = Path(__file__).parent / "shim"
@@ -74,17 +74,8 @@ def _compile(command: list[str], source: str) -> None:
     located = LOCATED.findall(done.stderr)
     if not located:
         raise refuse("E1721", fault=done.stderr.strip()[:400] or f"{command[0]} gave {done.returncode}")
-    lines = source.split('#line 1 "kernel.cu"\n', 1)[-1].split("\n")
-    raise Refused([Diag("E1721", facts={"fault": fault}, span=line_span(lines, int(line), int(column or 1))) for line, column, fault in located[:10]])
-
-
-def line_span(lines: list[str], line: int, column: int = 0) -> Span | None:
-    """The Span of a 1-based line of a text split into lines, from `column` on (0: from its first word); None beyond the text."""
-    if not 1 <= line <= len(lines):
-        return None
-    start = sum(len(earlier) + 1 for earlier in lines[: line - 1])
-    column = column or len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1
-    return Span(start + column - 1, start + len(lines[line - 1]), line, column)
+    text = source.split('#line 1 "kernel.cu"\n', 1)[-1]
+    raise Refused([Diag("E1721", facts={"fault": fault}, span=span_of_line(text, int(line), int(column or 0))) for line, column, fault in located[:10]])
 
 
 def find_line(shared_object: Path, offset: int) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..kit.diag import Diag, Label, Refused, refuse
-from ..kit.span import Span
+from ..kit.span import Span, span_of_line
 from . import host
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -83,14 +83,14 @@ class SimDevice:
         self.description = f"CPU simulation of the CUDA text ({host.find_compiler()[1]})"
         self._buffers: dict[int, Buffer] = {}
         self._inputs: set[int] = set()
-        self._text: list[str] = []
+        self._text = ""
         self._object: Path | None = None
         self._code: Any = None
 
     def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()
-        self._text = text.split("\n")
+        self._text = text
         self._object = host.kernels_of(text, tuple(kernels), dynamic_shared)
         self._code = ctypes.CDLL(str(self._object))
 
@@ -146,7 +146,7 @@ class SimDevice:
     def _diag_of(self, kernel: str, fault: _Fault, waits: Sequence[_Wait]) -> Diag:
         line = fault.line or (host.find_line(self._object, fault.code_offset) if fault.code_offset and self._object else 0)
         where = {"thread": f"thread {fault.thread} of block {fault.block}", "kernel": kernel, "block": str(fault.block)}
-        span = host.line_span(self._text, line)
+        span = span_of_line(self._text, line)
         if fault.kind == MEMORY:
             buffer = self._buffers.get(fault.allocation)
             access = "a store" if fault.is_write else "a load"
@@ -178,7 +178,7 @@ class SimDevice:
                 AT_BARRIER: f"waiting at line {line} for barrier {number} ({come})",
                 AT_COLLECTIVE: f"waiting at line {line} for the lanes {number:#010x} ({come})",
             }.get(kind, "could go on")
-            notes.append((host.line_span(self._text, line) if kind in (AT_BARRIER, AT_COLLECTIVE) else None, f"{_threads(threads)} {what}"))
+            notes.append((span_of_line(self._text, line) if kind in (AT_BARRIER, AT_COLLECTIVE) else None, f"{_threads(threads)} {what}"))
         return notes[:12]
 
 
