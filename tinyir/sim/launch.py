@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.span import Span, span_of_line
+from ..runtime.device import Argument, Buffer
 from . import host
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -50,17 +50,6 @@ class _Fault(ctypes.Structure):
         ("byte_offset", ctypes.c_int64),
         ("thread_count", ctypes.c_uint32),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Memory of the device: `count` elements of `item` bytes at `address`."""
-
-    name: str
-    address: int
-    count: int
-    item: int
-    number: int
 
 
 @functools.cache
@@ -103,22 +92,21 @@ class SimDevice:
         self._buffers[number] = Buffer(name, address.value or 0, count, item, number)
         return self._buffers[number]
 
-    def upload(self, buffer: Buffer, array: np.ndarray, is_constant: bool = True) -> None:
-        """Copy a contiguous array in; a store of a kernel into a constant one is a fault."""
+    def upload(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Copy a contiguous array in; from then on a store into it is a fault."""
         if array.nbytes:
             ctypes.memmove(buffer.address, array.ctypes.data, array.nbytes)
-        if is_constant:
-            _library().tinyir_protect(buffer.number)
-            self._inputs.add(buffer.number)
+        _library().tinyir_protect(buffer.number)
+        self._inputs.add(buffer.number)
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy the buffer into a contiguous array of its size."""
         if array.nbytes:
             ctypes.memmove(array.ctypes.data, buffer.address, array.nbytes)
 
-    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Buffer | int]) -> None:
+    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
         """Run one kernel to its end. `shared` is what `load` was told. Raises Refused (E1722 to E1729)."""
-        values = [ctypes.c_uint64((a.address if isinstance(a, Buffer) else a) & (1 << 64) - 1) for a in arguments]
+        values = [ctypes.c_uint64((a.address if isinstance(a, Buffer) else a.value) & (1 << 64) - 1) for a in arguments]
         slots = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
         launch = _Launch(_Dim(*_three(grid)), _Dim(*_three(block)), self.seed, int(self.limit * 1e9))
         fault, waits = _Fault(), (_Wait * MAX_THREADS)()
@@ -160,7 +148,7 @@ class SimDevice:
         return Diag(_STOPPED.get(fault.kind, "E1729"), kernel, where | {"limit": self.limit}, span)
 
     def _place_of(self, fault: _Fault, buffer: Buffer) -> str:
-        if fault.allocation in self._inputs and 0 <= fault.byte_offset < buffer.count * buffer.item:
+        if fault.allocation in self._inputs and 0 <= fault.byte_offset < buffer.bytes:
             return f"element {fault.byte_offset // buffer.item}, an input"
         return _place(fault.byte_offset, buffer)
 
