@@ -23,6 +23,7 @@ FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-U_FOR
 KERNEL_FLAGS = ("-march=native", "-g1", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-DTINYIR_SIM",
                 "-fsanitize=bounds,alignment")  # fmt: skip
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
+STORAGE_TYPE = re.compile(r"\bstruct\s+(\w+)\s*\{\s*unsigned (?:short|char) bits;")
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
 
 
@@ -63,8 +64,9 @@ def kernels_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> Path
 def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
     dynamic = dict.fromkeys((found[1], found[2]) for found in DYNAMIC_SHARED.finditer(text))
     arrays = [f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];" for dtype, name in dynamic]
+    types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(text))]
     entries = [f"TINYIR_SIM_KERNEL({name})" for name in kernels]
-    return "\n".join(['#include "device.hpp"', '#line 1 "kernel.cu"', text, '#line 1 "entries"', '#include "twins.hpp"', *arrays, *entries, ""])
+    return "\n".join(['#include "device.hpp"', '#line 1 "kernel.cu"', text, '#line 1 "entries"', *types, '#include "twins.hpp"', *arrays, *entries, ""])
 
 
 def _compile(command: list[str], source: str) -> None:

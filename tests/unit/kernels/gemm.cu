@@ -2,15 +2,15 @@
 struct fp16 {
   unsigned short bits;
 };
-__device__ __forceinline__ float fp32_of(fp16 x);
-__device__ __forceinline__ fp16 fp16_of(float x);
+__device__ float float_of_fp16(fp16 x);
+__device__ fp16 fp16_of_float(float x);
 #ifndef TINYIR_SIM
-__device__ __forceinline__ float fp32_of(fp16 x) {
+__device__ __forceinline__ float float_of_fp16(fp16 x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
   return y;
 }
-__device__ __forceinline__ fp16 fp16_of(float x) {
+__device__ __forceinline__ fp16 fp16_of_float(float x) {
   fp16 y;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   return y;
@@ -41,7 +41,7 @@ gemm(const fp16* __restrict__ A, const fp16* __restrict__ B, const fp16* __restr
       for (int i = 0; i < 8; ++i)
 #pragma unroll
         for (int j = 0; j < 8; ++j)
-          acc[i][j] = fmaf(fp32_of(a[threadIdx.y + 16 * i][kk]), fp32_of(b[kk][threadIdx.x + 16 * j]), acc[i][j]);
+          acc[i][j] = fmaf(float_of_fp16(a[threadIdx.y + 16 * i][kk]), float_of_fp16(b[kk][threadIdx.x + 16 * j]), acc[i][j]);
     __syncthreads();
   }
 #pragma unroll
@@ -49,6 +49,6 @@ gemm(const fp16* __restrict__ A, const fp16* __restrict__ B, const fp16* __restr
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const int row = m0 + threadIdx.y + 16 * i, col = n0 + threadIdx.x + 16 * j;
-      if (row < M && col < N) C[row * N + col] = fp16_of(fmaxf(acc[i][j] + fp32_of(bias[col]), 0.0f));
+      if (row < M && col < N) C[row * N + col] = fp16_of_float(fmaxf(acc[i][j] + float_of_fp16(bias[col]), 0.0f));
     }
 }

@@ -189,6 +189,10 @@ inline float __uint2float_rn(unsigned v) { return float(v); }
 inline float __ll2float_rn(long long v) { return float(v); }
 inline float __ull2float_rn(unsigned long long v) { return float(v); }
 inline float __double2float_rn(double v) { return float(v); }
+inline float __double2float_rz(double v) {
+  float nearest = float(v);
+  return fabs(double(nearest)) > fabs(v) ? nextafterf(nearest, 0.0f) : nearest;
+}
 
 #define TINYIR_MIN_MAX(T)                                                                                   \
   inline T min(T a, T b) { return b < a ? b : a; }                                                         \
