@@ -36,7 +36,7 @@ def _body(line: str, tensors: str = "  in  X           : fp32[N]\n  in  I       
         ("    %a = cast(X[i0])", "E1002"),
         ("    %a = fp99(X[i0]) : fp32", "E0105"),
         ("    %a = cast(X[i0]) : fp99", "E0101"),
-        ("    %a = gather(X[i0], I[i0])", "E1412"),
+        ("    %a = add(X[i0][i0][i0], X[i0])", "E1412"),
         ("    %a = X[i0] where i0 < 3 else I[i0]", "E1002"),
         ("    %a = add(X[i0], ", "E0002"),
     ],

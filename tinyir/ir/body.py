@@ -7,7 +7,7 @@
     broadcast_in_dim(%mean, dims=[0])                     dims: where the operand's axes stand among the region's axes, or among `axes`
     transpose(%x, perm=[1, 0])                            axis j of the result is axis perm[j] of the operand
     index(i0 + 1) : fp32                                  a number of the axes and symbols
-    gather(T[i0, *], idx[i1])                             `*` is read where idx says: from the end when negative, 0 when outside
+    gather (k0: V = idx[i1]) { T[k0, i0] }                the body at the k0 that idx says: from the end when negative, 0 when outside
     scatter sum i0 (k0: L) { U[k0] at idx[k0] } onto X[i0]   X, and on it every update whose place is i0, in the order of k0
     scan sum reverse exclusive (i1) : fp32 { X[i0, i1] }  the fold of all elements up to this one along i1
     random(4*i0 + i1) {seed=7, offset=0} : fp32           element number i of a Philox stream
@@ -159,12 +159,11 @@ class Transpose:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """One element of a tensor, whose place along one axis is computed. `index` has None at that axis. `at` is an integer: a negative
-    one counts from the end; outside the extent the value is 0."""
+    """`body` at the point of `axis` that the integer `at` gives: a negative one counts from the end; outside the extent it is 0."""
 
-    tensor: str
-    index: tuple[Expr | None, ...]
+    axis: Axis
     at: "Body"
+    body: "Body"
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
@@ -244,8 +243,6 @@ def substitute(body: Body, bindings: Mapping[str, Like]) -> Body:
     moved = rebuild(body, lambda inner: substitute(inner, bindings))
     if isinstance(moved, Read):
         return replace(moved, index=tuple(map(put, moved.index)), slot=put(moved.slot))
-    if isinstance(moved, Gather):
-        return replace(moved, index=tuple(map(put, moved.index)))
     if isinstance(moved, Ref):
         return moved if moved.index is None else replace(moved, index=tuple(map(put, moved.index)))
     if isinstance(moved, Index):
@@ -310,8 +307,7 @@ def _show_broadcast(body: BroadcastInDim, beside: DType | None) -> str:
 
 
 def _show_gather(body: Gather, beside: DType | None) -> str:
-    index = ", ".join("*" if e is None else str(e) for e in body.index)
-    return f"gather({show_name(body.tensor)}[{index}], {show_body(body.at)})"
+    return f"gather ({body.axis} = {show_body(body.at)}) {{ {show_body(body.body)} }}"
 
 
 def _show_scatter(body: Scatter, beside: DType | None) -> str:

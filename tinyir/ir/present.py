@@ -29,7 +29,7 @@ def present_axes(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> frozens
     if isinstance(body, Scan):
         return inner | {body.axis}
     if isinstance(body, Gather):
-        return inner | names_in(e for e in body.index if e is not None)
+        return present_axes(body.at, iters, axes_of) | (present_axes(body.body, iters, axes_of) - {body.axis.name})
     if isinstance(body, Scatter):
         return (inner - {a.name for a in body.axes}) | {body.axis}
     return inner
@@ -47,7 +47,7 @@ def guard_names(guard: Iterable[Bound]) -> frozenset[str]:
 
 def is_scalar(body: Body) -> bool:
     """True when an expression reads nothing: literals, sizes, and what is computed of them; it needs no broadcast."""
-    return not isinstance(body, (Read, Ref, Gather)) and all(is_scalar(o) for o in operands_of(body))
+    return not isinstance(body, (Read, Ref)) and all(is_scalar(o) for o in operands_of(body))
 
 
 def axes_of_values(region: Any) -> dict[str, tuple[str, ...]]:

@@ -55,7 +55,7 @@ def obligations_of(module: Any, region: Any) -> Iterator[Obligation]:
 
 def _reads(name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
     place = body.span or place
-    if isinstance(body, (Read, Gather)) or isinstance(body, Ref) and body.index is not None:
+    if isinstance(body, Read) or isinstance(body, Ref) and body.index is not None:
         yield from _read(name, body, scopes, extents, place)
     if isinstance(body, Select):
         yield from _reads(name, body.then, [s.with_given(body.guard) for s in scopes], extents, place)
@@ -66,6 +66,10 @@ def _reads(name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[
         for at, operand in enumerate(operands_of(body)):
             is_base = isinstance(body, Scatter) and operand is body.base
             yield from _reads(name, operand, scopes if is_base else inner, extents, place)
+        return
+    if isinstance(body, Gather):
+        yield from _reads(name, body.at, scopes, extents, place)
+        yield from _reads(name, body.body, [_widen(s, (body.axis,)) for s in scopes], extents, place)
         return
     for inner_body in operands_of(body):
         yield from _reads(name, inner_body, scopes, extents, place)
@@ -86,10 +90,10 @@ def _outside(scopes: list[Scope], guard: tuple[Bound, ...]) -> list[Scope]:
     return [Scope(s.axes, s.ranges, (*s.given, *halves[:at], -half - 1)) for s in scopes for at, half in enumerate(halves)]
 
 
-def _read(region: str, body: Read | Gather | Ref, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
+def _read(region: str, body: Read | Ref, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
     name = f"%{body.name}" if isinstance(body, Ref) else body.tensor
     for axis, (index, size) in enumerate(zip(body.index, extents[name])):
-        if index is None or index.name is not None and all((index.name, size) in s.axes for s in scopes):
+        if index.name is not None and all((index.name, size) in s.axes for s in scopes):
             continue
         bound = Bound(index, ZERO, size)
         is_shown = all(s.proves_bound(bound) for s in scopes)

@@ -191,12 +191,9 @@ def _read_transpose(parts: list[Any], names: Names) -> Body:
 
 
 def _read_gather(parts: list[Any], names: Names) -> Body:
-    token = parts[1].children[0]
-    name, span = name_of(token), token_span(token)
-    index = tuple(expr_of(s.children[0]) if s.children else None for s in parts[2:-1])
-    if index.count(None) != 1:
-        raise refuse("E1412", names.at, name=name, span=span)
-    return Gather(name, index, body_from(parts[-1], names), _find(name, names.tensors, span, names), span)
+    keyword, axis, size, at, inside = parts
+    body = body_from(inside, names)
+    return Gather(Axis(str(axis), expr_of(size)), body_from(at, names), body, body.dtype, token_span(keyword))
 
 
 def _read_scatter(parts: list[Any], names: Names) -> Body:

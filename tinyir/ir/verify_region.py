@@ -123,9 +123,8 @@ def _check_own_names(region: Any) -> Iterator[Diag]:
             yield Diag("E1402", region.name, {"name": tensor.name, "fault": "the region has no yield for it"}, tensor.span)
     for item, body in expressions_of(region):
         for node in walk(body):
-            name = node.tensor if isinstance(node, (Read, Gather)) else None
-            if name in outputs:
-                yield Diag("E1402", region.name, {"name": name, "fault": "a region does not read what it writes"}, node.span)
+            if isinstance(node, Read) and node.tensor in outputs:
+                yield Diag("E1402", region.name, {"name": node.tensor, "fault": "a region does not read what it writes"}, node.span)
 
 
 def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
@@ -143,7 +142,7 @@ def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
             yield _axis_fault(region, name, "it is no axis of the region and no symbol", item.span)
         yield from _check_scope(region, body, iters, symbols, frozenset(iters), item.span)
     if region.analysis is not None:
-        inside = {a.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, (Reduce, Scatter)) for a in n.axes}
+        inside = {a.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, (Reduce, Scatter)) for a in n.axes} | {n.axis.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, Gather)}
         found = region.analysis
         for name in (*found.parallel, *found.reduce, *found.tail, *(axis for axis, _ in found.halo)):
             if name not in iters and name not in inside:
@@ -163,8 +162,6 @@ def _own_names(node: Body) -> frozenset[str]:
         return names_in((node.expr,))
     if isinstance(node, Random):
         return names_in((node.index,))
-    if isinstance(node, Gather):
-        return names_in(e for e in node.index if e is not None)
     if isinstance(node, Select):
         return guard_names(node.guard)
     if isinstance(node, Scan):
@@ -185,6 +182,11 @@ def _check_scope(region: Any, body: Body, iters: tuple[str, ...], symbols: froze
             yield _axis_fault(region, "", "the fold has no axis", place)
         yield from _check_fold_axes(region, body.axes, iters, symbols, scope, place)
         scope = scope | {a.name for a in body.axes}
+    if isinstance(body, Gather):
+        yield from _check_scope(region, body.at, iters, symbols, scope, place)
+        yield from _check_fold_axes(region, (body.axis,), iters, symbols, scope, place)
+        yield from _check_scope(region, body.body, iters, symbols, scope | {body.axis.name}, place)
+        return
     for inner in operands_of(body):
         yield from _check_scope(region, inner, iters, symbols, scope, place)
 
@@ -212,7 +214,7 @@ def _check_ranks(region: Any) -> Iterator[Diag]:
         for node in walk(body):
             if isinstance(node, Read) and node.slot is not None:
                 yield Diag("E1412", region.name, {"name": node.tensor}, node.span)
-            elif isinstance(node, (Read, Gather)):
+            elif isinstance(node, Read):
                 yield from _rank_fault(region, node.tensor, len(node.index), tensors[node.tensor].type.rank, node.span)
             elif isinstance(node, Ref) and node.index is not None:
                 yield from _rank_fault(region, f"%{node.name}", len(node.index), len(axes_of[node.name]), node.span)
@@ -292,6 +294,10 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
             word = "where" if isinstance(body, Select) else body.op
             shown = " and ".join(str(list(axes(o))) for o in varying)
             yield Diag("E1408", region.name, {"fault": f"the operands of {word} vary along {shown}"}, body.span)
+    if isinstance(body, Gather):
+        yield from _check_meeting(region, body.at, iters, axes_of, size_of)
+        yield from _check_contraction(region, body.body)
+        return
     for inner in operands_of(body):
         yield from _check_meeting(region, inner, iters, axes_of, size_of)
 

@@ -15,7 +15,7 @@ from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Rea
 from ..ir.ops import OPS, REDUCERS
 from ..ir.types import DType, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
-from .contraction import contract, factors_of
+from .product import contract, factors_of
 from .grid import Frame, Grid, union
 
 MOST_POINTS = 1 << 25  # elements that one fold lays out at a time
@@ -162,16 +162,18 @@ def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
 
 
 def _gather(body: Gather, frame: Frame, is_guarded: bool) -> Grid:
-    array = frame.tensors[body.tensor]
-    size = array.shape[body.index.index(None)]
     at = evaluate(body.at, frame, is_guarded)
+    size = body.axis.size.evaluate(frame.symbols)
     place = at.array.astype(np.int64)
     place = np.where(place < 0, place + size, place)
-    is_inside = Grid((place >= 0) & (place < size), at.axes)
-    chosen = Grid(np.clip(place, 0, max(size - 1, 0)), at.axes)
-    found = frame.fetch(body.tensor, array, [chosen if e is None else frame.integers(e) for e in body.index], is_guarded)
-    axes = union((found, is_inside), frame.order)
-    return Grid(np.where(is_inside.along(axes), found.along(axes), np.zeros((), found.array.dtype)), axes)
+    is_inside = (place >= 0) & (place < size)
+    if not is_inside.any():
+        return Grid(np.zeros(place.shape, numpy_dtype(body.dtype)), at.axes)
+    inside = frame.within({body.axis.name: (0, size)})
+    inside.chosen[body.axis.name] = Grid(np.where(is_inside, place, 0), at.axes)
+    found = evaluate(body.body, inside, is_guarded)
+    axes = union((found, at), frame.order)
+    return Grid(np.where(Grid(is_inside, at.axes).along(axes), found.along(axes), np.zeros((), found.array.dtype)), axes)
 
 
 def _scatter(body: Scatter, frame: Frame, is_guarded: bool) -> Grid:

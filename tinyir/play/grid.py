@@ -43,7 +43,8 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Frame:
-    """Where an expression is played: sizes of symbols, the range of each axis (start, stop), tensors, values, and the order of axes."""
+    """Where an expression is played: sizes of symbols, the range of each axis (start, stop), tensors, values, the order of axes, and
+    the points of axes that a value has chosen (Gather)."""
 
     region: Region
     symbols: Mapping[str, int]
@@ -52,13 +53,14 @@ class Frame:
     dtypes: Mapping[str, DType]
     values: dict[str, Grid] = field(default_factory=dict)
     order: dict[str, int] = field(default_factory=dict)
+    chosen: dict[str, Grid] = field(default_factory=dict)
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> "Frame":
         """The same frame with some axes over other ranges, or with new ones."""
         order = dict(self.order)
         for name in spans:
             order.setdefault(name, len(order))
-        return Frame(self.region, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order)
+        return Frame(self.region, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen))
 
     def extent(self, axes: Iterable[str]) -> tuple[int, ...]:
         """How many points each axis has here."""
@@ -66,7 +68,9 @@ class Frame:
 
     def integers(self, expr: Expr) -> Grid:
         """The value of an index expression at every point of its axes, as i64."""
-        axes = tuple(sorted({n for n in expr.names() if n in self.spans}, key=self.order.__getitem__))
+        names = {n for n in expr.names() if n in self.spans}
+        names = {a for n in names for a in (self.chosen[n].axes if n in self.chosen else (n,))}
+        axes = tuple(sorted(names, key=self.order.__getitem__))
         return Grid(self._evaluate(expr, axes), axes)
 
     def _evaluate(self, expr: Expr, axes: tuple[str, ...]) -> np.ndarray:
@@ -76,6 +80,8 @@ class Frame:
             for atom in monomial:
                 if not isinstance(atom, str):
                     product = product * (self._evaluate(atom.num, axes) // self._evaluate(atom.den, axes))
+                elif atom in self.chosen:
+                    product = product * self.chosen[atom].along(axes)
                 elif atom in self.spans:
                     shape = [1] * len(axes)
                     shape[axes.index(atom)] = -1
@@ -142,7 +148,7 @@ class Frame:
                 continue
             scale, monomial = named[0]
             axis = monomial[0]
-            if len(named) > 1 or len(monomial) > 1 or not isinstance(axis, str) or axis in axes:
+            if len(named) > 1 or len(monomial) > 1 or not isinstance(axis, str) or axis in axes or axis in self.chosen:
                 return None
             start, stop = self.spans[axis]
             first, last = scale * start + placed.offset, scale * (stop - 1) + placed.offset

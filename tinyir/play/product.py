@@ -12,9 +12,9 @@ from typing import Callable
 
 import numpy as np
 
-from ..ir.body import Binary, Body, Gather, Read, Reduce, Ref, Select, walk
+from ..ir.body import Binary, Body, Read, Reduce, Ref, Select, walk
 from ..ir.expr import Expr
-from ..ir.present import guard_names, names_in
+from ..ir.present import guard_names
 from .arrays import compute_dtype
 from .grid import Frame, Grid, union
 
@@ -58,8 +58,8 @@ def _ties(axis: str, factor: Body) -> bool:
     """True when an index or guard of the factor holds the axis together with another name that may be an axis."""
     for node in walk(factor):
         exprs: list[Expr] = []
-        if isinstance(node, (Read, Gather, Ref)) and node.index is not None:
-            exprs += [e for e in node.index if e is not None]
+        if isinstance(node, (Read, Ref)) and node.index is not None:
+            exprs += node.index
         if any(axis in (n := set(e.names())) and (len(n) > 1 or e.name is None) for e in exprs):
             return True
         if isinstance(node, Select) and axis in guard_names(node.guard):
@@ -118,4 +118,4 @@ def _matmul(left: Grid, right: Grid, summed: tuple[str, ...], frame: Frame) -> G
     return Grid(Grid(found, axes).along(order), order)
 
 
-__all__ = ["contract", "factors_of", "names_in"]
+__all__ = ["contract", "factors_of"]
