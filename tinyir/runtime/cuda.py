@@ -61,6 +61,10 @@ class CudaDevice:
         """What to compile for: `sm_90a` on Hopper, whose own instructions only that target has."""
         return "sm_90a" if self.capability == (9, 0) else f"sm_{self.capability[0]}{self.capability[1]}"
 
+    def takes(self, arch: str) -> bool:
+        """Code for a generation runs on it and, compiled anew, on later ones."""
+        return int(arch.removeprefix("sm")) <= 10 * self.capability[0] + self.capability[1]
+
     def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not take it)."""
         cubin = cubin_of(text, self.arch)

@@ -41,6 +41,9 @@ class Device(Protocol):
     name: str
     description: str
 
+    def takes(self, arch: str) -> bool:
+        """Whether code made for `arch` (sm80, sm90) can run."""
+
     def load(self, text: str, kernels: Sequence[str], dynamic_shared: int) -> None:
         """Compile and load an emitted text; `dynamic_shared` is the most bytes that a launch asks for."""
 

@@ -8,7 +8,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from ..ir import manifest, region
+from ..ir import manifest
 from ..kit.diag import Diag, Refused, refuse
 from .abi import admit
 from .bench import Timing, measure
@@ -62,7 +62,7 @@ def run(
     if device == "auto":
         chosen = "cpu" if reason else "cuda"
         notes = (Diag("R3701", facts={"reason": reason}),) if reason else ()
-    sizes, inputs = admit(module.model, arrays)
+    sizes, inputs = admit(module.region.model, arrays)
     if chosen == "cpu":
         outputs, report = _play(module, arrays, sizes)
     else:
@@ -90,7 +90,7 @@ def _play(module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str
     from ..play.region import play
 
     start = time.perf_counter()
-    outputs = play(region.Module(module.model, module.program), arrays)
+    outputs = play(module.region, arrays)
     return outputs, Report("cpu", "CPU playback with NumPy", sizes, time.perf_counter() - start)
 
 
