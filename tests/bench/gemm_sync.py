@@ -125,7 +125,8 @@ def main() -> int:
         print(f"{size}: ours {row['ours']['median_us']:.1f} us {row['ours']['tflops']:.1f} TFLOP/s, "
               f"cuBLAS {row['matmul']['median_us']:.1f} us {row['matmul']['tflops']:.1f} TFLOP/s, share {row['share_of_matmul']:.3f}, "
               f"addmm+relu {row['addmm_relu']['median_us']:.1f} us, largest error {row['largest_error']:.2e}")  # fmt: skip
-    versions = {"python": platform.python_version(), "numpy": np.__version__, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda, "compiler": find_compiler().name}
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "compiler": find_compiler().name}
+    versions |= {"torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
     Path(args.out).write_text(json.dumps({"card": description, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     return 0
 

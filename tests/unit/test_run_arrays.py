@@ -58,7 +58,11 @@ def test_npy_is_named_by_its_stem_or_by_the_caller(tmp_path: Path) -> None:
 
 def test_safetensors_reads_what_the_format_says(tmp_path: Path) -> None:
     values = np.arange(4, dtype=np.float32)
-    entries = {"__metadata__": {"by": "test"}, "w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}, "t": {"dtype": "BOOL", "shape": [], "data_offsets": [16, 17]}}
+    entries = {
+        "__metadata__": {"by": "test"},
+        "w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
+        "t": {"dtype": "BOOL", "shape": [], "data_offsets": [16, 17]},
+    }
     write_safetensors(tmp_path / "w.safetensors", entries, values.tobytes() + b"\1")
     back = read_arrays([str(tmp_path / "w.safetensors")])
     assert np.array_equal(back["w"], values.reshape(2, 2)) and back["t"] == np.array(True)

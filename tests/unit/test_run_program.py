@@ -57,7 +57,7 @@ def test_check_compares_with_playback_and_finds_a_wrong_kernel() -> None:
     [
         ("row < M && col < N", "col < N", "E1722"),
         ("m0 + r < M && c + k < K ?", "m0 + r < M + 1 && c + k < K ?", "E1722"),
-        ("element < 2048; element += 256) {\n      const int r = element / 16;", "element < 2304; element += 256) {\n      const int r = element / 16;", "E1723"),
+        ("2048; element += 256) {\n      const int r = element / 16;", "2304; element += 256) {\n      const int r = element / 16;", "E1723"),
         ("    __syncthreads();\n    // plan micro", "    // plan micro", "E1731"),
     ],
 )

@@ -219,7 +219,8 @@ extern "C" __global__ void down(const float* f, unsigned short* h) { int i = blo
         halves = np.arange(65536, dtype=np.uint16)
         exact = halves.view(np.float16).astype(np.float32)
         with np.errstate(all="ignore"):
-            between = np.concatenate([(exact + np.roll(exact, 1)) / 2, np.nextafter((exact + np.roll(exact, 1)) / 2, np.float32(0))]).astype(np.float32)
+            middle = (exact + np.roll(exact, 1)) / 2
+            between = np.concatenate([middle, np.nextafter(middle, np.float32(0))]).astype(np.float32)
             wanted = between.astype(np.float16)
         h, f = device.allocate("h", halves.size, 2), device.allocate("f", halves.size, 4)
         device.upload(h, halves)

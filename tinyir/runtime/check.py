@@ -29,8 +29,8 @@ class Difference:
         """E1731 when elements are wrong, else None."""
         if not self.wrong:
             return None
-        facts = {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "index": list(self.index), "given": self.given, "expected": self.expected}
-        return Diag("E1731", self.tensor, facts | {"rtol": rtol, "atol": atol})
+        worst = {"index": list(self.index), "given": self.given, "expected": self.expected}
+        return Diag("E1731", self.tensor, {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "rtol": rtol, "atol": atol} | worst)
 
 
 def compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float = RTOL, atol: float = ATOL) -> tuple[Difference, ...]:

@@ -25,8 +25,8 @@ from .cache import built, key_of
 OPTIONS = ("-std=c++17", "-lineinfo")
 LOCATED = re.compile(r"kernel\.cu\((\d+)\)(?:: |:\d+: )error:? ?(.*)$", re.MULTILINE)
 USAGE = re.compile(
-    r"Compiling entry function '(?P<kernel>\w+)'.*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
-    r".*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?", re.DOTALL)  # fmt: skip
+    r"Compiling entry function '(?P<kernel>\w+)'.*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores"
+    r", (?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?", re.DOTALL)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

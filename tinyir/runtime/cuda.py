@@ -47,7 +47,8 @@ class CudaDevice:
         self._device = driver.Device(ordinal)
         self.capability = self._device.compute_capability()
         version = driver.get_driver_version()
-        self.description = f"{self._device.name()} (sm_{self.capability[0]}{self.capability[1]}, CUDA driver {version // 1000}.{version % 1000 // 10})"
+        major, minor = self.capability
+        self.description = f"{self._device.name()} (sm_{major}{minor}, CUDA driver {version // 1000}.{version % 1000 // 10})"
         self.l2_bytes = self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
         self._context = self._device.retain_primary_context()
         self._context.push()

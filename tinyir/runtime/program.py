@@ -124,8 +124,8 @@ def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device)
             yield fault(f"{name} is {sizes[name]}, and kernels count up to {LARGEST_SIZE}")
     for guard in launch.assumes:
         if not all(bound.holds(sizes) for bound in guard):
-            given = ", ".join(f"{n} = {sizes[n]}" for n in dict.fromkeys(n for b in guard for e in (b.expr, b.lower, b.upper, b.equals) if e for n in e.names()))
-            yield fault(f"it was made for {show_guard(guard)}, and {given}")
+            names = dict.fromkeys(n for b in guard for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names())
+            yield fault(f"it was made for {show_guard(guard)}, and {', '.join(f'{n} = {sizes[n]}' for n in names)}")
     for axis, size, most in zip("xyz", launch.grid_at(dict(sizes)), MAX_GRID):
         if size > most:
             yield fault(f"its grid has {size} blocks along {axis}, and a device takes {most}")

@@ -49,7 +49,8 @@ def run(
     """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
 
     `check` compares with playback; `bench` times the launches on a GPU; `seed` shuffles the simulation's threads (0: in order), which is
-    stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked. Raises Refused with every fault: E17xx, and E1731 where `check` finds a difference.
+    stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked. Raises Refused with
+    every fault: E17xx, and E1731 where `check` finds a difference.
     """
     module = module or _checked(text)
     reason = find_fault() if device in ("auto", "cuda") else None
@@ -95,7 +96,14 @@ def _play(module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str
 
 
 def _launch(
-    chosen: str, text: str, module: manifest.Module, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray], is_timed: bool, seed: int, limit: float
+    chosen: str,
+    text: str,
+    module: manifest.Module,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, np.ndarray],
+    is_timed: bool,
+    seed: int,
+    limit: float,
 ) -> tuple[dict[str, np.ndarray], Report]:
     if chosen == "sim":
         from ..sim.launch import SimDevice

@@ -41,7 +41,7 @@ def find_compiler() -> tuple[str, str]:
 def launcher() -> Path:
     """The shared object of `shim/launcher.cpp`."""
     path, version = find_compiler()
-    key = key_of([version, *FLAGS, *(s.read_bytes() for s in _sources("abi.h", "fiber.hpp", "memory.hpp", "launcher.cpp"))])
+    key = key_of([version, *FLAGS, *(s.read_bytes() for s in _sources("abi.h", "fiber.hpp", "memory.hpp", "watch.hpp", "launcher.cpp"))])
     return built("sim", key, ".so", lambda out: _compile([path, *FLAGS, "-o", str(out), str(SHIM / "launcher.cpp"), "-ldl", "-lrt"], ""))
 
 
@@ -66,7 +66,8 @@ def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
     arrays = [f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];" for dtype, name in dynamic]
     types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(text))]
     entries = [f"TINYIR_SIM_KERNEL({name})" for name in kernels]
-    return "\n".join(['#include "device.hpp"', '#line 1 "kernel.cu"', text, '#line 1 "entries"', *types, '#include "twins.hpp"', *arrays, *entries, ""])
+    before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *arrays, *entries]
+    return "\n".join([*before, text, *after, ""])
 
 
 def _compile(command: list[str], source: str) -> None:
@@ -77,7 +78,8 @@ def _compile(command: list[str], source: str) -> None:
     if not located:
         raise refuse("E1721", fault=done.stderr.strip()[:400] or f"{command[0]} gave {done.returncode}")
     text = source.split('#line 1 "kernel.cu"\n', 1)[-1]
-    raise Refused([Diag("E1721", facts={"fault": fault}, span=span_of_line(text, int(line), int(column or 0))) for line, column, fault in located[:10]])
+    places = [(span_of_line(text, int(line), int(column or 0)), fault) for line, column, fault in located[:10]]
+    raise Refused([Diag("E1721", facts={"fault": fault}, span=span) for span, fault in places])
 
 
 def find_line(shared_object: Path, offset: int) -> int:

@@ -37,7 +37,7 @@ class _Launch(ctypes.Structure):
 
 
 class _Wait(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int32), ("line", ctypes.c_int32), ("id", ctypes.c_uint32), ("arrived", ctypes.c_uint32), ("wanted", ctypes.c_uint32)]
+    _fields_ = [*((name, ctypes.c_int32) for name in ("kind", "line")), *((name, ctypes.c_uint32) for name in ("id", "arrived", "wanted"))]
 
 
 class _Fault(ctypes.Structure):

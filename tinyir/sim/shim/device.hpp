@@ -121,14 +121,20 @@ inline int __clzll(long long v) { return v ? __builtin_clzll((unsigned long long
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)a * b >> 32); }
 inline int __mulhi(int a, int b) { return int((long long)a * b >> 32); }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
 inline unsigned __brev(unsigned v) {
   unsigned r = 0;
   for (int i = 0; i < 32; ++i) r |= (v >> i & 1) << (31 - i);
   return r;
 }
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) { return unsigned((((unsigned long long)high << 32 | low) << (shift & 31)) >> 32); }
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) { return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31)); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+  return unsigned((((unsigned long long)high << 32 | low) << (shift & 31)) >> 32);
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+  return unsigned(((unsigned long long)high << 32 | low) >> (shift & 31));
+}
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   unsigned long long both = (unsigned long long)b << 32 | a;
   unsigned r = 0;

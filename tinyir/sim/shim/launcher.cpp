@@ -1,16 +1,11 @@
 // Runs the kernels of an emitted text on the CPU: blocks in turn, their threads as fibers, barriers and warp collectives between them.
 // A fault ends the launch and is returned as facts; nothing here prints.
-#include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
 
 #include "fiber.hpp"
 #include "memory.hpp"
+#include "watch.hpp"
 
 namespace tinyir_sim {
 namespace {
@@ -54,9 +49,8 @@ char* stacks;
 void (*kernel)(void**);
 void** kernel_arguments;
 sigjmp_buf way_out;
-TinyirFault fault;
-pthread_t runner;
-volatile sig_atomic_t is_running;
+
+}  // namespace
 
 [[noreturn]] void stop(int kind, int line) {
   fault.kind = kind;
@@ -68,6 +62,10 @@ volatile sig_atomic_t is_running;
   }
   siglongjmp(way_out, 1);
 }
+
+bool is_stack(const void* address) { return address >= stacks && address < stacks + kMaxThreads * kStack; }
+
+namespace {
 
 void set_ready(Fiber& fiber) {
   fiber.is_ready = true;
@@ -149,8 +147,10 @@ void shuffle(uint64_t& state) {
 }
 
 void run_block(const TinyirLaunch& launch, TinyirDim at, uint64_t& random) {
-  block = Block{};
   block.threads = block.live = launch.block.x * launch.block.y * launch.block.z;
+  for (unsigned& lanes : block.live_lanes) lanes = 0;
+  for (Barrier& barrier : block.barriers) barrier = Barrier{};
+  for (unsigned t = 0; t < (block.threads + kWarp - 1) / kWarp * kWarp; ++t) block.meetings[t].arrived = 0;
   unsigned number = 0;
   for (unsigned z = 0; z < launch.block.z; ++z)
     for (unsigned y = 0; y < launch.block.y; ++y)
@@ -197,76 +197,6 @@ int find_shared(dl_phdr_info* object, size_t, void* wanted) {
   return 0;
 }
 
-void on_signal(int number, siginfo_t* what, void* raw) {
-  if (!is_running || !pthread_equal(pthread_self(), runner)) {  // not ours: let it fall with the default action
-    signal(number, SIG_DFL);
-    return;
-  }
-  is_running = 0;
-  auto* machine = static_cast<ucontext_t*>(raw);
-  uint64_t instruction = 0;
-#if defined(__x86_64__)
-  instruction = uint64_t(machine->uc_mcontext.gregs[REG_RIP]);
-  fault.is_write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;
-#elif defined(__aarch64__)
-  instruction = machine->uc_mcontext.pc;
-#endif
-  Dl_info object{};
-  if (dladdr(reinterpret_cast<void*>(instruction), &object)) fault.code_offset = instruction - reinterpret_cast<uint64_t>(object.dli_fbase);
-  if (number == SIGALRM) stop(TINYIR_TIME, 0);
-  if (number == SIGILL || number == SIGTRAP) stop(TINYIR_TRAP, 0);
-  if (number == SIGFPE) stop(TINYIR_ARITHMETIC, 0);
-  fault.address = reinterpret_cast<uint64_t>(what->si_addr);
-  fault.allocation = find_allocation(what->si_addr);
-  if (what->si_addr >= stacks && what->si_addr < stacks + kMaxThreads * kStack) stop(TINYIR_STACK, 0);
-  if (fault.allocation >= 0) fault.byte_offset = static_cast<char*>(what->si_addr) - allocations[fault.allocation].data;
-  stop(TINYIR_MEMORY, 0);
-}
-
-constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGALRM};
-constexpr int kSignalCount = sizeof(kSignals) / sizeof(kSignals[0]);
-
-// For as long as a launch lasts, its faults are caught, on a stack of their own: that of a fiber may be what overflowed.
-struct Watch {
-  struct sigaction before[kSignalCount];
-  stack_t stack_before;
-  char* stack;
-  timer_t timer;
-  bool has_timer = false;
-
-  explicit Watch(uint64_t limit_ns) {
-    stack = static_cast<char*>(malloc(size_t(64) << 10));
-    stack_t own{};
-    own.ss_sp = stack;
-    own.ss_size = size_t(64) << 10;
-    sigaltstack(&own, &stack_before);
-    struct sigaction action {};
-    action.sa_sigaction = on_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    for (int i = 0; i < kSignalCount; ++i) sigaction(kSignals[i], &action, &before[i]);
-    runner = pthread_self();
-    is_running = 1;
-    if (!limit_ns) return;
-    sigevent event{};
-    event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = SIGALRM;
-    event._sigev_un._tid = pid_t(syscall(SYS_gettid));
-    has_timer = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
-    itimerspec limit{};
-    limit.it_value.tv_sec = time_t(limit_ns / 1000000000u);
-    limit.it_value.tv_nsec = long(limit_ns % 1000000000u);
-    if (has_timer) timer_settime(timer, 0, &limit, nullptr);
-  }
-
-  ~Watch() {
-    is_running = 0;
-    if (has_timer) timer_delete(timer);
-    for (int i = 0; i < kSignalCount; ++i) sigaction(kSignals[i], &before[i], nullptr);
-    sigaltstack(&stack_before, nullptr);
-    free(stack);
-  }
-};
-
 bool has_stacks() {
   if (stacks) return true;
   void* mapped = mmap(nullptr, kMaxThreads * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -312,7 +242,8 @@ void tinyir_collective(unsigned mask, void* payload, TinyirComplete complete, in
     meeting.mask = mask;
   }
   unsigned wanted = mask & block.live_lanes[first / kWarp];
-  current->wait = TinyirWait{TINYIR_AT_COLLECTIVE, line, mask, unsigned(__builtin_popcount(meeting.arrived)) + 1, unsigned(__builtin_popcount(wanted))};
+  unsigned come = unsigned(__builtin_popcount(meeting.arrived)) + 1;
+  current->wait = TinyirWait{TINYIR_AT_COLLECTIVE, line, mask, come, unsigned(__builtin_popcount(wanted))};
   if (meeting.mask != mask || meeting.complete != complete) stop(TINYIR_COLLECTIVE, line);
   meeting.arrived |= 1u << lane;
   meeting.payloads[lane] = payload;
@@ -347,7 +278,8 @@ void tinyir_free(int allocation) {
   a = Allocation{};
 }
 
-int tinyir_launch(void (*call)(void**), void* (*touch_shared)(), void** arguments, const TinyirLaunch* launch, TinyirFault* report, TinyirWait* waits) {
+int tinyir_launch(void (*call)(void**), void* (*touch_shared)(), void** arguments, const TinyirLaunch* launch, TinyirFault* report,
+                  TinyirWait* waits) {
   fault = TinyirFault{};
   fault.allocation = -1;
   current = nullptr;

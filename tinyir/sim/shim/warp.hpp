@@ -129,9 +129,15 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE())
   tinyir_collective(mask, nullptr, tinyir_sim::complete_nothing, line);
 }
 inline unsigned __activemask() { return tinyir_active_mask(); }
-template <class T> inline T __reduce_add_sync(unsigned mask, T v, int line = __builtin_LINE()) { return tinyir_sim::fold<tinyir_sim::Sum>(mask, v, line); }
-template <class T> inline T __reduce_min_sync(unsigned mask, T v, int line = __builtin_LINE()) { return tinyir_sim::fold<tinyir_sim::Least>(mask, v, line); }
-template <class T> inline T __reduce_max_sync(unsigned mask, T v, int line = __builtin_LINE()) { return tinyir_sim::fold<tinyir_sim::Greatest>(mask, v, line); }
-inline unsigned __reduce_and_sync(unsigned mask, unsigned v, int line = __builtin_LINE()) { return tinyir_sim::fold<tinyir_sim::And>(mask, v, line); }
-inline unsigned __reduce_or_sync(unsigned mask, unsigned v, int line = __builtin_LINE()) { return tinyir_sim::fold<tinyir_sim::Or>(mask, v, line); }
-inline unsigned __reduce_xor_sync(unsigned mask, unsigned v, int line = __builtin_LINE()) { return tinyir_sim::fold<tinyir_sim::Xor>(mask, v, line); }
+#define TINYIR_REDUCE(name, Combine)                                                  \
+  template <class T>                                                                  \
+  inline T __reduce_##name##_sync(unsigned mask, T value, int line = __builtin_LINE()) { \
+    return tinyir_sim::fold<tinyir_sim::Combine>(mask, value, line);                  \
+  }
+TINYIR_REDUCE(add, Sum)
+TINYIR_REDUCE(min, Least)
+TINYIR_REDUCE(max, Greatest)
+TINYIR_REDUCE(and, And)
+TINYIR_REDUCE(or, Or)
+TINYIR_REDUCE(xor, Xor)
+#undef TINYIR_REDUCE
