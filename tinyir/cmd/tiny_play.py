@@ -15,8 +15,8 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "index": lambda m: m.tiny,
     "poly": lambda m: m.index.tiny,
     "region": lambda m: m,
-    "plan": lambda m: m.region,
-    "gpu": lambda m: m.plan.region,
+    "plan": lambda m: m.program,
+    "gpu": lambda m: m.plans.program,
     "cu": lambda m: m.region,
 }
 
