@@ -38,7 +38,8 @@ class Cluster:
         """The axes that a fold of the cluster folds along."""
         node, place = self.members[name], self.place.get(name, {})
         if node.kind == "scan":
-            return frozenset((place[f"i{node.value.attr('axis') % node.value.type.rank}"],) if place else ())
+            axis = f"i{node.value.attr('axis') % node.value.type.rank}"
+            return frozenset((place[axis],) if axis in place else ())
         return frozenset(place[a.name] for a in node.extra if a.name in place)
 
     def parallel(self, name: str) -> frozenset[int]:
@@ -127,7 +128,7 @@ def start_of(node: Node, number: int, graph: Graph, free: dict[str, bool]) -> Cl
         reader = pending.pop()
         for source in reader.sources():
             inner = graph.nodes.get(source)
-            if inner is None or source in graph.leaves or source in cluster.members:
+            if inner is None or source in cluster.members or reader.kind == "reshape":
                 continue
             if free.get(source) or reader.is_heavy and inner.kind == "elementwise" and inner.value.op == "MUL":
                 cluster.copies.add(source)
