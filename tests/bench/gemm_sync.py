@@ -124,11 +124,11 @@ def main() -> int:
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
-    ours, matmul = row["ours"], row["matmul"]
-    print(
-        f"{row['size']}: ours {ours['median_us']:.1f} us {ours['tflops']:.1f} TFLOP/s, cuBLAS {matmul['median_us']:.1f} us {matmul['tflops']:.1f} TFLOP/s, "
-        f"share {row['share_of_matmul']:.3f}, addmm+relu {row['addmm_relu']['median_us']:.1f} us, largest error {row['largest_error']:.2e}"
-    )
+    def told(name: str) -> str:
+        return f"{name} {row[name]['median_us']:.1f} us {row[name]['tflops']:.1f} TFLOP/s"
+
+    share, error = row["share_of_matmul"], row["largest_error"]
+    print(f"{row['size']}: {told('ours')}, {told('matmul')}, {told('addmm_relu')}; share of matmul {share:.3f}, largest error {error:.2e}")
     return row
 
 
