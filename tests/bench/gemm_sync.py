@@ -112,23 +112,24 @@ def main() -> int:
     parser.add_argument("--out", default="gemm_sync.json")
     args = parser.parse_args()
     torch.cuda.init()
-    rows = []
-    description = ""
-    for size in map(int, args.sizes.split(",")):
-        device = CudaDevice()
-        description = device.description
-        try:
-            rows.append(measure_size(device, size))
-        finally:
-            device.release()
-        row = rows[-1]
-        print(f"{size}: ours {row['ours']['median_us']:.1f} us {row['ours']['tflops']:.1f} TFLOP/s, "
-              f"cuBLAS {row['matmul']['median_us']:.1f} us {row['matmul']['tflops']:.1f} TFLOP/s, share {row['share_of_matmul']:.3f}, "
-              f"addmm+relu {row['addmm_relu']['median_us']:.1f} us, largest error {row['largest_error']:.2e}")  # fmt: skip
+    device = CudaDevice()
+    try:
+        rows = [_told(measure_size(device, size)) for size in map(int, args.sizes.split(","))]
+    finally:
+        device.release()
     versions = {"python": platform.python_version(), "numpy": np.__version__, "compiler": find_compiler().name}
     versions |= {"torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
-    Path(args.out).write_text(json.dumps({"card": description, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    Path(args.out).write_text(json.dumps({"card": device.description, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    def told(name: str) -> str:
+        return f"{name} {row[name]['median_us']:.1f} us {row[name]['tflops']:.1f} TFLOP/s"
+
+    share, error = row["share_of_matmul"], row["largest_error"]
+    print(f"{row['size']}: {told('ours')}, {told('matmul')}, {told('addmm_relu')}; share of matmul {share:.3f}, largest error {error:.2e}")
+    return row
 
 
 if __name__ == "__main__":

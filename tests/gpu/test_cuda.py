@@ -9,10 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tinyir.ir import gpu, manifest
 from tinyir.kit.diag import Refused
+from tinyir.lower import cu
 from tinyir.runtime import bench
+from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.cuda import CudaDevice, find_fault
 from tinyir.runtime.device import Scalar
+from tinyir.runtime.run import run
 
 ROOT = Path(__file__).resolve().parents[2]
 GEMM = ROOT / "tests" / "unit" / "kernels" / "gemm.cu"
@@ -87,6 +91,25 @@ device.release()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout == "E1730 k\n", done.stderr
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (77, 300, 45), (1024, 1024, 1024)])
+def test_the_sample_runs_checks_and_is_timed(sizes: tuple[int, int, int]) -> None:
+    module = gpu.parse((ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.gpu").read_text(encoding="utf-8"))
+    text = manifest.show(cu.lower(module))
+    model = manifest.parse(text).region.model
+    outputs, report = run(text, random_arrays(model, dict(zip("MNK", sizes)), 1), check=True, bench=True)
+    assert report.device == "cuda" and report.notes == () and outputs["C2"].shape == sizes[:2]
+    assert report.differences[0].wrong == 0
+    assert report.timing.tflops > 0 and report.timing.gbs > 0
+
+
+def test_empty_grids_are_not_launched() -> None:
+    module = gpu.parse((ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.gpu").read_text(encoding="utf-8"))
+    text = manifest.show(cu.lower(module))
+    model = manifest.parse(text).region.model
+    outputs, _ = run(text, random_arrays(model, {"M": 0, "N": 5, "K": 3}, 1), device="cuda")
+    assert outputs["C2"].shape == (0, 5)
 
 
 def test_timings_are_ordered_and_a_graph_replays_what_was_queued(device: CudaDevice) -> None:

@@ -83,6 +83,14 @@ def test_dynamic_shared_memory_and_three_dims() -> None:
     assert run(body, block=(8, 2, 4), shared=256).tolist() == list(range(63, -1, -1))
 
 
+def test_large_aligned_dynamic_shared_memory() -> None:
+    """What a warp-specialised kernel asks for: over 200 KiB, at a multiple of 1024."""
+    body = """extern __shared__ __align__(1024) unsigned char smem[];
+float* s = (float*)(smem + 200 * 1024); s[threadIdx.x] = A[threadIdx.x]; __syncthreads();
+B[threadIdx.x] = s[63 - threadIdx.x] + (float)((unsigned long long)smem % 1024);"""
+    assert run(body, shared=227 * 1024).tolist() == list(range(63, -1, -1))
+
+
 WARP = {
     "__shfl_xor_sync(~0u, i, 5)": lambda i: i ^ 5,
     "__shfl_sync(~0u, i, 3)": lambda i: i // 32 * 32 + 3,

@@ -1,6 +1,6 @@
 """Timing a program on a GPU: medians over many runs, each from a cold L2 cache.
 
-Before every timed run a buffer of twice the L2 cache is written on the same stream, so that no run finds the data of the one before, and
+Before every timed run a buffer of four times the L2 cache is written on the same stream, so that no run finds the data of the one before, and
 so that the host is always ahead of the device: the events then time the device alone. A program of several kernels is captured in a CUDA
 graph and replayed where cuda-bindings is installed; one kernel has nothing to gain from it.
 """
@@ -60,7 +60,7 @@ def measure(device: CudaDevice, launches: int, enqueue: Callable[[], None], flop
     """Time `enqueue`, which queues a whole program of `launches` kernels on `device.stream`. Raises Refused (E1730)."""
     import pycuda.driver as driver
 
-    flush_bytes = 2 * device.l2_bytes
+    flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     try:
         with _graph_of(device, enqueue) if launches > 1 and has_graphs() else _Plain(enqueue) as program:

@@ -72,6 +72,7 @@ class CudaDevice:
         try:
             self._module = self._driver.module_from_buffer(cubin.image)
             self._functions = {name: self._module.get_function(name) for name in kernels}
+            self._formats.clear()
             if dynamic_shared > STATIC_SHARED:
                 for function in self._functions.values():
                     function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared)
@@ -129,7 +130,7 @@ class CudaDevice:
         self._functions.clear()
         self._module = self.stream = None
         self._context.pop()
-        self._context.detach()
+        self._context = None
 
     def _refusal(self, kernel: str, fault: Exception) -> Refused:
         return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=str(fault).split("\n", 1)[0])
