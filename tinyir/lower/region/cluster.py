@@ -38,7 +38,8 @@ class Cluster:
         """The axes that a fold of the cluster folds along."""
         node, place = self.members[name], self.place.get(name, {})
         if node.kind == "scan":
-            return frozenset((place[f"i{node.value.attr('axis') % node.value.type.rank}"],) if place else ())
+            axis = f"i{node.value.attr('axis') % node.value.type.rank}"
+            return frozenset((place[axis],) if axis in place else ())
         return frozenset(place[a.name] for a in node.extra if a.name in place)
 
     def parallel(self, name: str) -> frozenset[int]:
@@ -127,7 +128,7 @@ def start_of(node: Node, number: int, graph: Graph, free: dict[str, bool]) -> Cl
         reader = pending.pop()
         for source in reader.sources():
             inner = graph.nodes.get(source)
-            if inner is None or source in graph.leaves or source in cluster.members:
+            if inner is None or source in cluster.members or reader.kind == "reshape":
                 continue
             if free.get(source) or reader.is_heavy and inner.kind == "elementwise" and inner.value.op == "MUL":
                 cluster.copies.add(source)
@@ -180,6 +181,8 @@ def joined(producer: Cluster, consumer: Cluster, order: dict[str, int]) -> Clust
     forced = len(pairs)
     for name in shared_copies(producer, consumer):
         pairs += [(producer.place[name][a], consumer.place[name][a]) for a in producer.place[name]]
+    if producer.folds() or consumer.folds():
+        pairs += _shared_reads(producer, consumer)
     moved = _unified(producer, consumer, pairs)
     if moved is None and forced < len(pairs):  # what both compute need not be at one point: the copy is then computed twice
         moved = _unified(producer, consumer, pairs[:forced])
@@ -199,6 +202,24 @@ def joined(producer: Cluster, consumer: Cluster, order: dict[str, int]) -> Clust
     return Cluster(consumer.number, members, copies, place, sizes, False, producer.merged | consumer.merged | {producer.number})
 
 
+def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
+    """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its result meets again
+    lie in one row."""
+    def dims(cluster: Cluster) -> dict[tuple[str, int], int]:
+        found: dict[tuple[str, int], int] = {}
+        for node in cluster.members.values():
+            place = cluster.place.get(node.name, {})
+            for read in (t for access in node.reads for t in targets(access)):
+                if read.source not in left.members and read.source not in right.members:
+                    for dim, index in enumerate(read.index):
+                        if index.name in place:
+                            found.setdefault((read.source, dim), place[index.name])
+        return found
+
+    here, there = dims(left), dims(right)
+    return [(here[key], there[key]) for key in here if key in there and left.sizes[here[key]] == right.sizes[there[key]]]
+
+
 def _unified(producer: Cluster, consumer: Cluster, pairs: list[tuple[int, int]]) -> tuple[dict[int, int], dict[int, Expr]] | None:
     """The consumer's axes by the producer's numbers, and the sizes of all; None when two axes of one value would be one."""
     rename: dict[int, int] = {}
@@ -213,6 +234,9 @@ def _unified(producer: Cluster, consumer: Cluster, pairs: list[tuple[int, int]])
             rename[number] = max(sizes, default=-1) + 1
             sizes[rename[number]] = size
         elif sizes[rename[number]] != size:
+            return None
+    for place in (*producer.place.values(), *({a: rename[i] for a, i in p.items()} for p in consumer.place.values())):
+        if len(set(place.values())) != len(place):
             return None
     return rename, sizes
 

@@ -23,7 +23,7 @@ FOLDS = ("reduction", "scan")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One computed value. `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
+    """One computed value; leaves that are results are movements of themselves. `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
     seen in another shape). `axes` are its own, then those it folds or chooses along. `is_heavy` marks a contraction with reuse on
     both sides, or with a window: what tensor cores are for."""
 
@@ -31,6 +31,7 @@ class Node:
     kind: str
     axes: tuple[Axis, ...]
     reads: tuple[Access, ...]
+    leaves: frozenset[str] = frozenset()
     is_heavy: bool = False
 
     @property
@@ -52,8 +53,8 @@ class Node:
         return self.kind in FOLDS
 
     def sources(self) -> Iterator[str]:
-        """What it reads, in order, each once."""
-        return iter(dict.fromkeys(t.source for a in self.reads for t in targets(a)))
+        """The inputs and computed values that it reads, in order, each once."""
+        return iter(dict.fromkeys(t.source for a in self.reads for t in targets(a) if t.source not in self.leaves))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +96,14 @@ def build(module: poly.Module) -> Graph:
     for value in reversed(program.values):
         if value.name not in needed:
             continue
-        if OPS[value.op].group == "leaf":
-            leaves[value.name] = value
-            if not any(r.value == value.name for r in program.results):
-                continue
         node = _node_of(value, entries, values, module)
         block = blocks.get(value.name)
         is_heavy = block is not None and block.kind == "contraction" and bool(block.windows or block.left and block.right)
-        nodes[value.name] = Node(value, node.kind, node.axes, node.reads, is_heavy)
-        needed |= {s for s in node.sources()}
+        read = {t.source for a in node.reads for t in targets(a)}
+        own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
+        leaves.update((s, values[s]) for s in own_leaves)
+        nodes[value.name] = Node(value, node.kind, node.axes, node.reads, own_leaves, is_heavy)
+        needed |= read - own_leaves
     ordered = {v.name: nodes[v.name] for v in program.values if v.name in nodes}
     users: dict[str, dict[str, None]] = {}
     for node in ordered.values():

@@ -30,8 +30,14 @@ class Memory:
         self.known = {t.name: _tensor(t) for t in (*self.model.outputs, *self.model.inputs)}
         self.place: dict[str, str] = {t.name: t.name for t in self.model.inputs}
 
-    def outputs_of(self, name: str, is_read: bool) -> tuple[str, ...]:
-        """The tensors that a computed value is written to: the outputs that it is, or a buffer."""
+    def outputs_of(self, names: list[str]) -> dict[str, tuple[str, ...]]:
+        """The tensors that each of a region's values is written to; those of the signature first, in its order."""
+        order = {t.name: at for at, t in enumerate(self.model.outputs)}
+        found = {name: self._outputs_of(name) for name in names}
+        return dict(sorted(found.items(), key=lambda item: order.get(item[1][0], len(order))))
+
+    def _outputs_of(self, name: str) -> tuple[str, ...]:
+        """The outputs that a value is, or a buffer."""
         outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
         states = [o for o in self.graph.results_of(name) if o in self.states]
         if not outputs:
@@ -78,9 +84,9 @@ def assemble(graph: Graph, found: Partition) -> Program:
             memory.reshape(names[0])
             continue
         escaping = cluster.escaping(graph)
-        outputs = {n: memory.outputs_of(n, True) for n in escaping}
+        outputs = memory.outputs_of(escaping)
         writer = Writer(graph, cluster, outputs, memory.tensor_of)
-        regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph), taken)))
+        regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
     for result in graph.program.results:
         if graph.program.model.input(result.value) is not None and result.value != result.output:
             memory.copies.append((result.value, result.output))
@@ -123,12 +129,12 @@ def _needs(cluster: Cluster, graph: Graph, found: Partition) -> set[int]:
     return {c.number for c in map(found.cluster_of, sources) if c is not None and c.number != cluster.number}
 
 
-def _name_of(cluster: Cluster, escaping: list[str], graph: Graph) -> str:
+def _name_of(cluster: Cluster, escaping: list[str], graph: Graph, taken: set[str]) -> str:
     """The contraction's or fold's name, else that of the last value; what a model op was expanded into is called as the op."""
     folds = cluster.heavy() or cluster.folds()
     if folds:
         origin = graph.nodes[folds[0]].value.origin
-        return origin.name if origin is not None else folds[0]
+        return origin.name if origin is not None and origin.name not in taken else folds[0]
     computed = list(cluster.computed())
     movements = [n for n in computed if OPS[graph.nodes[n].value.op].is_movement]
     return escaping[-1] if escaping else (movements or computed)[-1]

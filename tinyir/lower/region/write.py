@@ -23,7 +23,7 @@ from ...ir.types import DType, is_exact
 from .cluster import Cluster
 from .graph import Graph, Node, targets
 
-DEEPEST = 2  # ops that may stand inside one another before the inner one gets a line of its own
+LONGEST = 5  # ops and operands of what may stand inside another expression; longer ones get a line of their own
 Point = Mapping[str, Like]
 
 
@@ -35,7 +35,7 @@ class Writer:
         self.cluster = cluster
         self.outputs = outputs
         self.tensor_of = tensor_of
-        self.depth: dict[str, int] = {}
+        self.length: dict[str, int] = {}
         self.lets = self._choose_lets()
         self.iter_of, self.iters = self._name_axes()
         self.fresh: dict[str, Expr] = {}
@@ -53,8 +53,7 @@ class Writer:
         room = self._room()
         lets: set[str] = set()
         for name, node in cluster.members.items():
-            inner = [s for s in node.sources() if s in cluster.members and s not in lets]
-            self.depth[name] = 1 + max((self.depth[s] for s in inner), default=0)
+            self.length[name] = 1 + sum(self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources())
             if node.is_fold or node.kind == "scatter":
                 lets.add(name)
                 continue
@@ -62,11 +61,11 @@ class Writer:
                 continue
             readers = sites.get(name, [])
             if name in self.outputs:
-                if readers or self._is_named(node) or self.depth[name] > DEEPEST or len(self.outputs[name]) > 1:
+                if readers or self._is_named(node) or self.length[name] > LONGEST or len(self.outputs[name]) > 1:
                     lets.add(name)
                 continue
             feeds_fold = len(readers) == 1 and cluster.members[readers[0]].is_fold
-            if len(readers) > 1 or not feeds_fold and (self._is_named(node) or self.depth[name] > DEEPEST):
+            if len(readers) > 1 or not feeds_fold and (self._is_named(node) or self.length[name] > LONGEST):
                 lets.add(name)
         return lets
 
