@@ -37,7 +37,8 @@ class Difference:
         if not self.wrong:
             return None
         worst = {"index": list(self.index), "given": self.given, "expected": self.expected}
-        return Diag("E1731", self.tensor, {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "rtol": self.rtol, "atol": self.atol} | worst)
+        counts = {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "rtol": self.rtol, "atol": self.atol}
+        return Diag("E1731", self.tensor, counts | worst)
 
 
 def compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float = RTOL, atol: float = ATOL) -> tuple[Difference, ...]:
