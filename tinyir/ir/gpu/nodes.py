@@ -150,14 +150,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for k in 0..K step 16 unroll`: low <= k < high."""
+    """`for k in 0..K step 16 unroll`: low <= k < high. `unroll`: 1 not at all, 4 by four, 0 whole (written `unroll` alone)."""
 
     name: str
     low: Expr
     high: Expr
     body: tuple["Statement", ...]
     step: Expr = Expr.of(1)
-    is_unrolled: bool = False
+    unroll: int = 1
     span: Span | None = _span()
 
 

@@ -165,7 +165,7 @@ class _Reader:
     def _for(self, p: list[Any], line: _Line, span: Span) -> Statement:
         name, low, high, step, unroll = p
         body = self._inner(line)
-        return nodes.For(str(name), expr_of(low), expr_of(high), body, expr_of(step) if step is not None else Expr.of(1), unroll is not None, span=span)
+        return nodes.For(str(name), expr_of(low), expr_of(high), body, expr_of(step) if step is not None else Expr.of(1), 1 if unroll is None else int(unroll.children[0] or 0), span=span)
 
     def _if(self, p: list[Any], line: _Line, span: Span) -> Statement:
         return nodes.If(guard_of(p[0]), self._inner(line), span=span)

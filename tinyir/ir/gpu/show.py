@@ -64,7 +64,8 @@ def _show_reg(s: nodes.Reg) -> str:
 
 
 def _show_for(s: nodes.For) -> str:
-    return f"for {s.name} in {s.low}..{s.high}{_opt('step', str(s.step), '1')}{' unroll' if s.is_unrolled else ''}"
+    unroll = "" if s.unroll == 1 else f" unroll {s.unroll}" if s.unroll else " unroll"
+    return f"for {s.name} in {s.low}..{s.high}{_opt('step', str(s.step), '1')}{unroll}"
 
 
 def _show_role(s: nodes.Role) -> str:

@@ -74,7 +74,8 @@ class Integers:
         return text, SUM
 
     def _remainders(self, expr: Expr, is_wide: bool) -> tuple[Expr, list[tuple[str, str, int]]]:
-        """Takes out what is a remainder, `q*(e - d*floor(e/d))`, as `q * (e % d)` where e is known not to be negative."""
+        """Takes out what is a remainder, `q*(e - d*floor(e/d))`, as `q * (e % d)` where e is known not to be negative; e may itself be a
+        quotient, whose floor in a floor is one floor: `floor(n/c) - d*floor(n/(c*d))`."""
         pieces: list[tuple[str, str, int]] = []
         for coefficient, monomial in expr.terms:
             for atom in monomial:
@@ -82,23 +83,39 @@ class Integers:
                     continue
                 others = list(monomial)
                 others.remove(atom)
-                factor = _quotient(Expr(((-coefficient, tuple(others)),)), atom.den)
-                if factor is None:
+                rest = Expr(((-coefficient, tuple(others)),))
+                found = self._whole_of(expr, atom, rest)
+                if found is None:
                     continue
-                taken = factor * atom.num
-                left = expr - Expr(((coefficient, monomial),)) - taken
-                if len(left.terms) != len(expr.terms) - 1 - len(taken.terms) or len(factor.terms) != 1:
+                factor, whole, divisor, dividend = found
+                left = expr - Expr(((coefficient, monomial),)) - factor * whole
+                if len(left.terms) != len(expr.terms) - 1 - len((factor * whole).terms) or len(factor.terms) != 1:
                     continue
-                inner = f"{self.c(atom.num, PRODUCT)} % {self.c(atom.den, UNARY)}"
+                inner = f"{dividend} % {self.c(divisor, UNARY)}"
                 scale, names = factor.terms[0]
                 if scale == 1 and not names:
                     pieces.append(("+", inner, PRODUCT))
                 else:
                     text, _ = self._product(abs(scale), names, is_wide)
                     pieces.append(("-" if scale < 0 else "+", f"{text} * ({inner})", PRODUCT))
-                rest, more = self._remainders(left, is_wide)
-                return rest, pieces + more
+                remaining, more = self._remainders(left, is_wide)
+                return remaining, pieces + more
         return expr, pieces
+
+    def _whole_of(self, expr: Expr, atom: Floor, rest: Expr) -> tuple[Expr, Expr, Expr, str] | None:
+        """For a term `-rest * floor(num/den)`: (q, e, d, C of e) such that the term and `q*e` in `expr` make `q * (e mod d)`."""
+        factor = _quotient(rest, atom.den)
+        if factor is not None:
+            return factor, atom.num, atom.den, self.c(atom.num, PRODUCT)
+        for coefficient, monomial in expr.terms:
+            for other in monomial:
+                if isinstance(other, Floor) and other.num == atom.num and other != atom:
+                    names = list(monomial)
+                    names.remove(other)
+                    factor, ratio = Expr(((coefficient, tuple(names)),)), _quotient(atom.den, other.den)
+                    if ratio is not None and factor * ratio == rest:
+                        return factor, Expr(((1, (other,)),)), ratio, self._atom(other, False)
+        return None
 
     def _product(self, coefficient: int, monomial: tuple, is_wide: bool) -> tuple[str, int]:
         factors = [str(coefficient) + ("ll" if coefficient > INT_MAX else "")] if coefficient != 1 or not monomial else []

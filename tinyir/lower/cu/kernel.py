@@ -58,6 +58,7 @@ class _Printer:
         self.used_special: dict[str, str] = {}
         self.lines: list[str] = []
         self.depth = 1
+        self.is_explained = False
         self.integers = Integers(self._ranges(), spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._extents, self._in_registers, kernel.name)
         self.shared_offset = 0
@@ -154,15 +155,18 @@ class _Printer:
         for size in shape:
             elements = elements * size
         is_wide = not self.integers.fits(elements)
-        text = ""
+        text, is_sum = "", False
         for position, (size, e) in enumerate(zip(shape, index)):
-            if text and text != "0":
-                inner = f"({text})" if " + " in text or " - " in text else text
-                text = f"{inner} * {self.integers.c(size, 2)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
+            if text in ("", "0"):
+                is_last = position + 1 == len(shape) or e == ZERO
+                text = self.integers.c(e, 1 if is_last or not is_wide else 3)
+                is_sum = is_last and (" + " in text or " - " in text) or not is_wide
+                if is_wide and not is_last and self.integers.fits(e):
+                    text = f"(long long){text}"
             else:
-                more = position + 1 < len(shape)
-                text = self.integers.c(e, 3 if is_wide and more and e != ZERO else 1)
-                text = f"(long long){text}" if is_wide and more and e != ZERO and self.integers.fits(e) else text
+                text = f"({text})" if is_sum else text
+                text = f"{text} * {self.integers.c(size, 2)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
+                is_sum = e != ZERO
         return text or "0"
 
     # --- statements
@@ -234,29 +238,34 @@ class _Printer:
         self.say(f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = {self.values.value(s.value)};{note}")
 
     def _for(self, s: nodes.For) -> None:
-        self._explain(s)
+        is_explained = self._explain(s)
         low, high = self.integers.interval(s.low), self.integers.interval(s.high)
         rng = Interval(low.low, None if high.high is None else high.high - 1)
         kind = "int" if rng.fits(LARGEST_SIZE) else "long long"
         name = self.names.of("integer", s.name)
         step = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
-        self.say("#pragma unroll" if s.is_unrolled else "#pragma unroll 1")
+        self.say(f"#pragma unroll {s.unroll}" if s.unroll else "#pragma unroll")
         head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {step})"
         outer = self.integers.ranges
         self.integers.ranges = {**outer, s.name: rng}
+        explained, self.is_explained = self.is_explained, self.is_explained or is_explained
         self._nested(head, s.body)
+        self.is_explained = explained
         self.integers.ranges = outer
 
-    def _explain(self, s: nodes.For) -> None:
+    def _explain(self, s: nodes.For) -> bool:
+        """Says above a loop what of region and plan it is; True when it did, so that the loops inside stay silent."""
+        if self.plan is None or self.is_explained:
+            return False
         inside = list(_all(s.body))
-        if self.plan is None or self.depth > 2:
-            return
         stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, nodes.Store))
+        has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
         if stores:
-            names = [f"%{i.name}" for i in inside if isinstance(i, nodes.Value)]
-            self.say(f"// epilogue of region {', '.join(self.kernel.regions)}: {', '.join([*dict.fromkeys(names), *stores])}")
-        elif not any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside) and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
-            self.say(f"// plan micro {list(self.plan.micro)}: each thread's share of the tile")
+            values = dict.fromkeys(f"%{i.name}" for i in inside if isinstance(i, nodes.Value))
+            self.say(f"// region {', '.join(self.kernel.regions)}: {', '.join([*values, *stores])}")
+        elif not has_copy and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
+            self.say(f"// plan micro {list(self.plan.micro)}: this thread's share of the tile")
+        return bool(stores) or not has_copy
 
     def _if(self, s: nodes.If) -> None:
         guard = self.integers.guard(s.guard)

@@ -27,6 +27,8 @@ from ...kit.diag import refuse
 from .point import Values, below, cast, divides, guarded, needed, split, wide
 
 VECTOR_BYTES = 16  # the widest access of a thread to shared memory
+IN_A_ROW = 128  # multiply-adds of a thread between two branches
+SPARE_REGISTERS = 16
 LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes are half a sector
 
 
@@ -70,15 +72,22 @@ def synchronous_kernel(plan: Plan, region: Region, kernel: Contraction) -> Kerne
     body += [nodes.Let(s.origin, s.size * Expr.of(s.cta)) for s in sides if s.cta]
     loop: list[Statement] = [_copy(s, kernel, depth, dtype, batch, w, k) for s, w, k in zip(sides, width, contiguous)]
     loop.append(nodes.Barrier("cta"))
-    loop.append(nodes.For("kk", ZERO, Expr.of(depth), (*_fragments(sides, width, dtype), _multiply(sides, fold, dtype)), is_unrolled=True))
+    loop.append(nodes.For("kk", ZERO, Expr.of(depth), (*_fragments(sides, width, dtype), _multiply(sides, fold, dtype)), unroll=_turns(sides, depth)))
     loop.append(nodes.Barrier("cta"))
     body.append(nodes.For("k", ZERO, extent_of(kernel.sum), tuple(loop), step=Expr.of(depth)))
     body.append(_epilogue(sides, width, region, kernel, batch))
     return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel, sides), plan.threads, tuple(body), regs=_registers(plan))
 
 
+def _turns(sides: tuple[Side, Side], depth: int) -> int:
+    """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
+    turns = max(1, IN_A_ROW // (sides[0].micro * sides[1].micro))
+    return 0 if turns >= depth else turns
+
+
 def _registers(plan: Plan) -> int:
-    return plan.estimate.regs if plan.estimate is not None else 0
+    """What the compiler may use: the plan's estimate and room to err, so that it need not spill. 0, no limit, without an estimate."""
+    return plan.estimate.regs + SPARE_REGISTERS if plan.estimate is not None else 0
 
 
 def _sides(plan: Plan, fold: Reduce, kernel: Contraction) -> tuple[Side, Side]:
@@ -159,7 +168,7 @@ def _fragments(sides: tuple[Side, Side], width: list[int], dtype: DType) -> tupl
         if side.micro == w:
             statements.append(_at(load, {"g": ZERO}))
         else:
-            statements.append(nodes.For("g", ZERO, Expr.of(side.micro // w), (load,), is_unrolled=True))
+            statements.append(nodes.For("g", ZERO, Expr.of(side.micro // w), (load,), unroll=0))
     return tuple(statements)
 
 
@@ -175,8 +184,8 @@ def _multiply(sides: tuple[Side, Side], fold: Reduce, dtype: DType) -> Statement
     product: Body = cast(Binary("mul", left, right, dtype), fold.body.dtype)
     acc = Read("acc", (i, j), fold.dtype)
     step = nodes.Assign(Place("acc", (i, j)), Binary("add", acc, cast(product, fold.dtype), fold.dtype))
-    inner = nodes.For(sides[1].loop, ZERO, Expr.of(sides[1].micro), (step,), is_unrolled=True)
-    return nodes.For(sides[0].loop, ZERO, Expr.of(sides[0].micro), (inner,), is_unrolled=True)
+    inner = nodes.For(sides[1].loop, ZERO, Expr.of(sides[1].micro), (step,), unroll=0)
+    return nodes.For(sides[0].loop, ZERO, Expr.of(sides[0].micro), (inner,), unroll=0)
 
 
 def _coordinate(side: Side, width: int) -> Expr:
@@ -203,8 +212,8 @@ def _epilogue(sides: tuple[Side, Side], width: list[int], region: Region, kernel
     inner = (nodes.If(guard, tuple(statements)),) if guard else tuple(statements)
     rows, columns = sides
     inside = (nodes.Let(columns.row, _coordinate(columns, width[1])), *inner)
-    across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), inside, is_unrolled=True)
-    return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (nodes.Let(rows.row, _coordinate(rows, width[0])), across), is_unrolled=True)
+    across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), inside, unroll=0)
+    return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (nodes.Let(rows.row, _coordinate(rows, width[0])), across), unroll=0)
 
 
 def _write(item: Yield, values: Values, region: Region) -> Statement:
