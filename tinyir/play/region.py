@@ -41,7 +41,7 @@ def play_region(region: Region, symbols: Mapping[str, int], inputs: Mapping[str,
         return
     dtypes = {t.name: t.type.dtype for t in region.inputs + region.outputs}
     for block in _blocks(region, spans):
-        frame = Frame(region, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)})
+        frame = Frame(region, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block)
         for let in region.lets:
             frame.values[let.name] = evaluate(let.expr, frame)
         for item in region.yields:
