@@ -163,7 +163,7 @@ def program_of(tree: Any, whole: str) -> Module:
     for part in parts:
         try:
             if part.data == "buffer":
-                buffers.append(_tensor_of(part.children, whole))
+                buffers.append(tensor_of(part.children, whole))
             else:
                 regions.append(_region_of(part.children, whole))
         except Refused as fault:
@@ -173,7 +173,8 @@ def program_of(tree: Any, whole: str) -> Module:
     return Module(model_of(model_tree, whole), Program(name_of(name.children[0]), tuple(buffers), tuple(regions)))
 
 
-def _tensor_of(parts: list[Any], whole: str) -> Tensor:
+def tensor_of(parts: list[Any], whole: str) -> Tensor:
+    """The Tensor of the name, type and attributes of a tree of rule `tensor` or `buffer`."""
     name, type_token, attrs_token = parts
     token = name.children[0]
     span = token_span(token)
@@ -194,7 +195,7 @@ def _region_of(parts: list[Any], whole: str) -> Region:
         if part is None:
             continue
         if part.data == "tensor":
-            tensor = _tensor_of(part.children[1:], whole)
+            tensor = tensor_of(part.children[1:], whole)
             (inputs if part.children[0] == "in" else outputs).append(tensor)
             names.tensors[tensor.name] = tensor.type.dtype
         elif part.data == "iter":

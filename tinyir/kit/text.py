@@ -110,7 +110,7 @@ def _load(name: str, starts: tuple[str, ...]) -> Any:
     options: dict[str, Any] = dict(parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
     try:
         tables, memo = _decode(json.loads(kept.read_bytes()))
-        return lark.Lark._load_from_dict(tables, memo, **options)
+        return lark.Lark._load_from_dict(tables, memo)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     built = lark.Lark(source, start=list(starts), **options)
