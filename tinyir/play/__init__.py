@@ -1,0 +1,1 @@
+"""Playback on the CPU with NumPy: what a text means, in numbers."""

@@ -1,0 +1,164 @@
+"""Arrays against the signature: NumPy dtypes, the sizes that the arrays' shapes give to symbols, the ABI errors.
+
+Tiny and region playback share this. Shapes are in elements. Narrow floats (bf16, fp8) are those of the ml_dtypes package, which is
+imported only when one is met.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Iterable, Mapping
+
+import numpy as np
+
+from ..ir.expr import Expr
+from ..ir.model import Model, Tensor
+from ..ir.types import DType
+from ..kit.diag import Diag, Refused, refuse
+
+_FROM_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+@functools.cache
+def numpy_dtype(dtype: DType) -> np.dtype:
+    """The NumPy dtype that holds `dtype`. Raises Refused (E1707) when it needs ml_dtypes and that is not installed."""
+    if dtype.numpy not in _FROM_ML_DTYPES:
+        return np.dtype(dtype.numpy)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise refuse("E1707", dtype.name, dtype=dtype.name, package="ml_dtypes") from None
+    return np.dtype(getattr(ml_dtypes, dtype.numpy))
+
+
+def compute_dtype(dtype: DType) -> np.dtype:
+    """The NumPy dtype that arithmetic on `dtype` is done in: fp32 for floats of 16 and 8 bits, else its own."""
+    return np.dtype(np.float32) if dtype.is_float and dtype.bits < 32 else numpy_dtype(dtype)
+
+
+def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """`array` as `dtype`: floats round to nearest even, integers wrap; a float becomes an integer by dropping its fraction, saturates
+    at the range of the integer, and NaN becomes 0 (as the GPU's conversion does; NumPy leaves these two cases open)."""
+    target = numpy_dtype(dtype)
+    if array.dtype == target:
+        return array
+    with np.errstate(all="ignore"):
+        if array.dtype.kind not in "fV" or not dtype.is_integer:
+            return array.astype(target)
+        wide = array.astype(np.float64)
+        limits = np.iinfo(target)
+        top = float(limits.max)  # 2**63 and 2**64 for 64 bits, which are out of range themselves
+        whole = np.where((wide > limits.min) & (wide < top), np.trunc(wide), 0.0).astype(target)
+        whole = np.where(wide >= top, target.type(limits.max), whole)
+        return np.where(wide <= limits.min, target.type(limits.min), whole)
+
+
+def adopt(array: Any, dtype: DType) -> np.ndarray:
+    """`array` as NumPy sees it. A .npz file keeps bf16 and fp8 as raw bytes; these are seen as the dtype of the signature again."""
+    found = np.asarray(array)
+    if found.dtype.kind == "V" and dtype.numpy in _FROM_ML_DTYPES and found.dtype.itemsize == dtype.bytes:
+        return found.view(numpy_dtype(dtype))
+    return found
+
+
+def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
+    """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault: E1701 a tensor is missing, E1702 of another dtype, E1703 of
+    another shape, E1704 an array that the signature does not name, E1705 a symbol without a size, E1706 a size outside its range."""
+    faults = [
+        Diag("E1701", t.name, {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or "nothing"}, t.span)
+        for t in model.inputs
+        if t.name not in arrays
+    ]
+    known = {t.name for t in model.inputs}
+    for name in arrays:
+        if name not in known:
+            faults.append(Diag("E1704", name, {"tensor": name, "known": ", ".join(t.name for t in model.inputs) or "no input"}))
+    for tensor in model.inputs:
+        if tensor.name in arrays:
+            found = adopt(arrays[tensor.name], tensor.type.dtype)
+            if found.dtype != numpy_dtype(tensor.type.dtype):
+                facts = {"tensor": tensor.name, "expected": tensor.type.dtype, "given": _dtype_name(found.dtype)}
+                faults.append(Diag("E1702", tensor.name, facts, tensor.span))
+    faults += _bind(model, arrays, symbols)[1]
+    if faults:
+        raise Refused(faults)
+
+
+def bind_symbols(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand. Raises Refused (E1703, E1705, E1706)."""
+    sizes, faults = _bind(model, arrays, symbols)
+    if faults:
+        raise Refused(faults)
+    return sizes
+
+
+def sizes_of(shape: Iterable[Expr], symbols: Mapping[str, int]) -> tuple[int, ...]:
+    """A shape in integers."""
+    return tuple(d.evaluate(symbols) for d in shape)
+
+
+def _dtype_name(dtype: np.dtype) -> str:
+    from ..ir.types import DTYPES
+
+    return next((d.name for d in DTYPES.values() if d.numpy == dtype.name), dtype.name)
+
+
+def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None) -> tuple[dict[str, int], list[Diag]]:
+    sizes: dict[str, int] = dict(symbols or {})
+    giver: dict[str, str] = dict.fromkeys(sizes, "the caller")
+    given = {t.name: np.shape(arrays[t.name]) for t in model.inputs if t.name in arrays}
+    dims = [
+        (t.name, dim, size)
+        for t in model.inputs
+        if t.name in given and len(given[t.name]) == t.type.rank
+        for dim, size in zip(t.type.shape, given[t.name])
+    ]
+    is_progress = True
+    while is_progress:
+        is_progress = False
+        for name, dim, size in dims:
+            solved = _solve(dim.substitute(sizes), size)
+            if solved is not None and solved[0] not in sizes:
+                sizes[solved[0]], giver[solved[0]] = solved[1], name
+                is_progress = True
+    faults = [_shape_fault(t, given[t.name], sizes, giver) for t in model.inputs if t.name in given and not _fits(t, given[t.name], sizes)]
+    for symbol in model.symbols():
+        bounds = model.range_of(symbol)
+        if symbol not in sizes:
+            if not faults and len(given) == len(model.inputs):
+                faults.append(Diag("E1705", symbol, {"symbol": symbol}))
+        elif not bounds.low <= sizes[symbol] <= bounds.high:
+            facts = {"symbol": symbol, "size": sizes[symbol], "low": bounds.low, "high": bounds.high, "tensor": giver[symbol]}
+            faults.append(Diag("E1706", symbol, facts))
+    return sizes, faults
+
+
+def _solve(dim: Expr, size: int) -> tuple[str, int] | None:
+    """The symbol and value that `dim = size` settles: dim is `c*symbol + d`, and c divides."""
+    named = [(c, m) for c, m in dim.terms if m]
+    if len(named) != 1 or len(named[0][1]) != 1 or not isinstance(named[0][1][0], str):
+        return None
+    scale, (symbol,) = named[0]
+    value, rest = divmod(size - dim.offset, scale)
+    return (symbol, value) if rest == 0 else None
+
+
+def _fits(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int]) -> bool:
+    if len(shape) != tensor.type.rank:
+        return False
+    return all(_is_size(dim, size, sizes) for dim, size in zip(tensor.type.shape, shape))
+
+
+def _is_size(dim: Expr, size: int, sizes: Mapping[str, int]) -> bool:
+    if any(name not in sizes for name in dim.names()):
+        return True
+    try:
+        return dim.evaluate(sizes) == size
+    except ZeroDivisionError:
+        return False
+
+
+def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int], giver: Mapping[str, str]) -> Diag:
+    names = dict.fromkeys(n for d in tensor.type.shape for n in d.names() if n in sizes)
+    bound = ", ".join(f"{n} = {sizes[n]} from {giver[n]}" for n in names if giver[n] != tensor.name) or "no symbol is set by another tensor"
+    return Diag("E1703", tensor.name, {"tensor": tensor.name, "expected": tensor.type, "given": list(shape), "bound": bound}, tensor.span)
