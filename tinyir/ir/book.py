@@ -40,8 +40,8 @@ def check_symbols(program: Any) -> Iterator[Diag]:
         for size in value.type.shape:
             for name in dict.fromkeys(size.names()):
                 if name not in symbols:
-                    fault = f"{value.type} names {name}"
-                    yield Diag("E1304", value.name, {"fault": fault, "known": ", ".join(symbols) or "none"}, value.span)
+                    facts = {"left": f"{size} in {value.type}", "right": f"a size made of {', '.join(symbols) or 'no symbol'}"}
+                    yield Diag("E1304", value.name, facts, value.span)
 
 
 def _check_entries(module: Any) -> Iterator[Diag]:
@@ -81,8 +81,8 @@ def _check_names(value: Any, entry: Any, symbols: frozenset[str]) -> Iterator[Di
     for axis in entry.axes:
         for name in dict.fromkeys(axis.size.names()):
             if name not in symbols:
-                fault = f"the size {axis.size} of axis {axis.name} names {name}"
-                yield Diag("E1304", entry.value, {"fault": fault, "known": ", ".join(sorted(symbols)) or "none"}, value.span)
+                facts = {"left": f"{axis.name}: {axis.size}", "right": f"a size made of {', '.join(sorted(symbols)) or 'no symbol'}"}
+                yield Diag("E1304", entry.value, facts, value.span)
     for name in dict.fromkeys(n for access in entry.reads + entry.sources for e in access.exprs() for n in e.names()):
         if name not in symbols and name not in axes:
             yield Diag("E1205", entry.value, {"name": name, "known": ", ".join([*(a.name for a in entry.axes), *sorted(symbols)])}, value.span)
