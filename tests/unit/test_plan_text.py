@@ -122,7 +122,7 @@ def test_planted_faults_are_found_where_they_stand(old: str, new: str, codes: li
         assert text[diags[0].span.start : diags[0].span.end] == place
 
 
-@pytest.mark.parametrize("old,new", [("[i0, i1, k0]", "[i0, i1]"), ("[bias_add, relu]", "[relu]")])
+@pytest.mark.parametrize("old,new", [("predicate  [i0, i1, k0]", "predicate  [i0, i1]"), ("[bias_add, relu]", "[relu]")])
 def test_the_offered_edit_mends_the_text(old: str, new: str) -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     broken = text.replace(old, new)

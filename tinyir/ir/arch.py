@@ -11,7 +11,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Arch:
     """One row. Memory in bytes. `smem_per_cta` is what a kernel may ask for; `smem_reserved` is taken from the SM for each CTA beside it.
-    Registers are handed out to a warp in pieces of `register_piece`. `has_tma` stands for TMA, mbarrier, wgmma, setmaxnreg and clusters."""
+    Registers are handed out to a warp in pieces of `register_piece`, from the quarter of the file that its scheduler has. `static_smem` is
+    what a kernel may declare without asking the driver. `has_tma` stands for TMA, mbarrier, wgmma, setmaxnreg and clusters."""
 
     name: str
     target: str
@@ -26,6 +27,8 @@ class Arch:
     threads_per_sm: int = 2048
     ctas_per_sm: int = 32
     warp: int = 32
+    schedulers: int = 4
+    static_smem: int = 48 * 1024
     ctas_per_cluster: int = 1
     fp32_lanes: int = 128
 
@@ -35,9 +38,10 @@ class Arch:
             return 0
         warps = -(-threads // self.warp)
         per_warp = -(-max(regs, 1) * self.warp // self.register_piece) * self.register_piece
+        warps_with_registers = self.registers_per_sm // per_warp // self.schedulers * self.schedulers
         return min(
             self.smem_per_sm // (smem + self.smem_reserved),
-            self.registers_per_sm // (per_warp * warps),
+            warps_with_registers // warps,
             self.threads_per_sm // (warps * self.warp),
             self.ctas_per_sm,
         )

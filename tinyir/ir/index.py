@@ -16,8 +16,8 @@ value's own, `i0, i1, ...`; right of it stand those of its reads that the value 
 along it. The identity of an axis is the value's name and the axis's name: `(gemm, i0)`.
 
 The pieces of an access are tried in order and the last has no guard. Maps are affine with floors; there is no `%`: `a mod b` is
-`a - b*floor(a/b)`. An entry that is not affine (a reshape across symbols) is `non_scop`: its map is exact, but isl cannot hold it,
-composition ends there, and so does a region.
+`a - b*floor(a/b)`. An entry whose composed map is not affine (a reshape across symbols) is `non_scop`: its map is exact, but isl cannot hold it,
+composition ends there, and so does a region, unless a later movement undoes it.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def check(module: Module) -> list[Diag]:
     5. sizes and maps name the signature's symbols and the entry's axes only                            (E1304, E1205)
     6. there is one access an operand; a step reads that operand, and an index has its rank             (E1204)
     7. the last piece of an access has no guard, and only the last                                      (E1204)
-    8. maps are affine with positive divisors unless the entry is `non_scop`                            (E1206)
+    8. composed maps are affine with positive divisors unless the entry is `non_scop`                   (E1206)
     9. at every point of the domain a read stays inside its source, under its guard                     (E1207)
     10. an access has few pieces                                                                        (W2101)
     """

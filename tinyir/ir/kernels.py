@@ -21,7 +21,7 @@ from .types import DType
 class Contraction:
     """`value = sum over sum of lhs * rhs`. `left` are the axes that lhs has alone and `right` those of rhs, `batch` those of both; the
     sides are chosen so that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region
-    folds nothing else; what follows the accumulator is then its epilogue."""
+    folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows the accumulator is then its epilogue."""
 
     value: str
     dtype: DType
@@ -31,6 +31,7 @@ class Contraction:
     left: tuple[Axis, ...]
     right: tuple[Axis, ...]
     sum: tuple[Axis, ...]
+    factor_bytes: int
     is_alone: bool = True
 
     @property
@@ -194,7 +195,7 @@ def _contraction_of(region: Region) -> Contraction | None:
     if not sides[0] or not sides[1] or len(batch) + len(sides[0]) + len(sides[1]) != len(region.iters):
         return None
     last = 0 if max(map(region.iters.index, sides[0])) > max(map(region.iters.index, sides[1])) else 1
-    return Contraction(let.name, fold.dtype, reads[1 - last], reads[last], batch, sides[1 - last], sides[last], fold.axes, len(_folds(region)) == 1)
+    return Contraction(let.name, fold.dtype, reads[1 - last], reads[last], batch, sides[1 - last], sides[last], fold.axes, max(4, product.dtype.bytes), len(_folds(region)) == 1)
 
 
 def _row_of(region: Region) -> Row | None:

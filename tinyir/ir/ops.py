@@ -77,6 +77,14 @@ def _remainder(np: Any, a: Any, b: Any) -> Any:
     return np.fmod(a, b) if a.dtype.kind == "f" else np.where(b == 0, np.zeros_like(a), np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
 
 
+def _power(np: Any, a: Any, b: Any) -> Any:
+    """Integers to negative integer powers drop the fraction of 1/a**n: 1 and -1 keep their powers, the rest give 0."""
+    if a.dtype.kind != "i" or not (b < 0).any():
+        return np.power(a, b)
+    inverse = np.where(a == 1, a, np.where(a == -1, np.where(b % 2 == 0, -a, a), np.zeros_like(a)))
+    return np.where(b < 0, inverse, np.power(a, np.where(b < 0, np.zeros_like(b), b)))
+
+
 _TABLE = (
     # movement: no arithmetic, no memory traffic; the result shape is the value's type
     _movement("RESHAPE"),
@@ -120,7 +128,7 @@ _TABLE = (
     _binary("REM", accepts="fiu", numpy=_remainder, cuda="remainder_of({0}, {1})"),
     _binary("MAX", is_commutative=True, numpy=lambda np, a, b: np.maximum(a, b), cuda="max_nan({0}, {1})"),
     _binary("MIN", is_commutative=True, numpy=lambda np, a, b: np.minimum(a, b), cuda="min_nan({0}, {1})"),
-    _binary("POW", accepts="fiu", numpy=lambda np, a, b: np.power(a, b), cuda="power({0}, {1})"),
+    _binary("POW", accepts="fiu", numpy=_power, cuda="power({0}, {1})"),
     _binary("CMPLT", gives="bool", numpy=lambda np, a, b: np.less(a, b), cuda="{0} < {1}"),
     _binary("CMPEQ", gives="bool", is_commutative=True, numpy=lambda np, a, b: np.equal(a, b), cuda="{0} == {1}"),
     _binary("CMPNE", gives="bool", is_commutative=True, numpy=lambda np, a, b: np.not_equal(a, b), cuda="{0} != {1}"),

@@ -29,7 +29,7 @@ def _elementwise(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], 
     first, branches = types[0], types[1:] if op.name == "WHERE" else types
     for other in types[1:]:
         if other.shape != first.shape:
-            raise _broadcast_mismatch(first, other, at)
+            raise broadcast_mismatch(first, other, at)
     for other in branches[1:]:
         if other.dtype != branches[0].dtype:
             raise refuse("E1002", at, fault=f"{op.name} takes one dtype, not {branches[0].dtype} and {other.dtype}")
@@ -54,10 +54,22 @@ def holds_product(wide: DType, narrow: DType) -> bool:
     return wide.kind == narrow.kind and wide.bits >= 2 * narrow.bits
 
 
-def _broadcast_mismatch(left: TensorType, right: TensorType, at: str) -> Exception:
-    axis = next((i for i, (a, b) in enumerate(zip(reversed(left.shape), reversed(right.shape)), 1) if a != b), None)
-    where = f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}" if axis else f"rank {left.rank} against {right.rank}"
-    return refuse("E1001", at, lhs=left, rhs=right, where=where)
+def broadcast_mismatch(left: TensorType, right: TensorType, at: str, where: str = "") -> Exception:
+    """E1001 for two types, with the first axis from the right that differs, and the shape in which the smaller one would broadcast."""
+    differing = [(i, a, b) for i, (a, b) in enumerate(zip(reversed(left.shape), reversed(right.shape)), 1) if a != b]
+    axis = next((i for i, a, b in differing if ONE not in (a, b)), differing[0][0] if differing else None)
+    where = where or (f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}" if axis else f"rank {left.rank} against {right.rank}")
+    small, big = (left, right) if left.rank < right.rank else (right, left)
+    return refuse("E1001", at, lhs=left, rhs=right, where=where, small=small, fits="[" + ", ".join(map(str, _fitting(small.shape, big.shape))) + "]")
+
+
+def _fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The small shape with 1s put in so that it broadcasts to the big one; where no 1s can do it, the big one's own sizes."""
+    shape: list[Expr] = []
+    rest = list(small)
+    for size in reversed(big):
+        shape.insert(0, rest.pop() if rest and rest[-1] in (size, ONE) else ONE)
+    return tuple(shape[next((i for i, d in enumerate(shape) if d != ONE), 0) :]) if not rest else big[len(big) - len(small) :]
 
 
 def product(dims: Sequence[Expr]) -> Expr:
@@ -102,7 +114,7 @@ def _movement(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], sta
             raise refuse("E1008", at, source=source, result=stated, dims=list(dims))
         for size, d in zip(source.shape, dims):
             if size != ONE and size != stated.shape[d]:
-                raise refuse("E1001", at, lhs=source, rhs=stated, where=f"axis {d}: {size} against {stated.shape[d]}")
+                raise broadcast_mismatch(source, stated, at, f"axis {d}: {size} against {stated.shape[d]}")
         return TensorType(source.dtype, stated.shape)
     if op.name == "PAD":
         if len(attrs["pad"]) != source.rank:
@@ -186,4 +198,4 @@ _RULES = {
     "leaf": _leaf,
     "indirect": _indirect,
 }
-__all__ = ["OPS", "broadcast_dims", "holds_product", "infer", "literal_shape", "product"]
+__all__ = ["OPS", "broadcast_dims", "broadcast_mismatch", "holds_product", "infer", "literal_shape", "product"]

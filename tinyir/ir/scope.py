@@ -235,12 +235,13 @@ def _simplify(scope: Scope, expr: Expr) -> Expr:
 
 def _simplify_floor(scope: Scope, num: Expr, den: Expr) -> Expr:
     """floor(num/den) with every divisor taken out that the ranges allow."""
-    num, den = _flatten(num, den)
     quotient = num // den
+    floors = [m[0] for c, m in quotient.terms if c == 1 and len(m) == 1 and isinstance(m[0], Floor)]
+    if len(quotient.terms) != 1 or not floors:
+        return quotient
+    num, den = floors[0].num, floors[0].den
     if den.constant is None:
         return _without_remainder(scope, num, den) or quotient
-    if not has_floor(quotient):
-        return quotient
     divisors = {math.gcd(c, den.constant) for c, m in num.terms if m} | {den.constant}
     for divisor in sorted(divisors, reverse=True):
         if divisor > 1:
@@ -249,20 +250,6 @@ def _simplify_floor(scope: Scope, num: Expr, den: Expr) -> Expr:
                 if base is not None:
                     return scope.simplify((whole + base) // (den.constant // divisor))
     return quotient
-
-
-def _flatten(num: Expr, den: Expr) -> tuple[Expr, Expr]:
-    """`floor((floor(x/a) + y)/b)` is `floor((x + a*y)/(a*b))` for an integer y."""
-    while den.constant is not None:
-        floors = [(c, m) for c, m in num.terms if any(isinstance(a, Floor) for a in m)]
-        if len(floors) != 1 or floors[0][0] != 1 or len(floors[0][1]) != 1:
-            break
-        inner = floors[0][1][0]
-        if inner.den.constant is None:
-            break
-        rest = num - Expr((floors[0],))
-        num, den = inner.num + rest * inner.den, den * inner.den
-    return num, den
 
 
 def _splits(num: Expr, divisor: int) -> Iterator[tuple[Expr, Expr]]:
@@ -291,18 +278,29 @@ def _constant_quotient(scope: Scope, rest: Expr, divisor: int) -> int | None:
 
 
 def _without_remainder(scope: Scope, num: Expr, den: Expr) -> Expr | None:
-    """num // den for a symbolic divisor when num = den*q + r with 0 <= r < den shown; None otherwise."""
+    """num // den for a symbolic divisor q*g when num = g*a + r with 0 <= r < g shown: a // q. None when nothing is shown."""
+    if len(den.terms) != 1 or den.terms[0][0] < 1:
+        return _by_divisor(scope, num, den, 1)
+    ((count, monomial),) = den.terms
+    for divisor, times in ((den, 1), (Expr(((1, monomial),)), count)):
+        found = _by_divisor(scope, num, divisor, times)
+        if found is not None:
+            return found
+    return None
+
+
+def _by_divisor(scope: Scope, num: Expr, divisor: Expr, times: int) -> Expr | None:
     whole, rest = ZERO, ZERO
     for term in num.terms:
         one = Expr((term,))
-        quotient = one // den
-        if any(isinstance(atom, Floor) and atom.den == den for _, m in quotient.terms for atom in m):
-            rest = rest + one
-        else:
+        quotient = one // divisor
+        if quotient * divisor == one:
             whole = whole + quotient
-    if rest == ZERO:
-        return whole
-    return whole if scope.proves(rest) and scope.proves(den - 1 - rest) else None
+        else:
+            rest = rest + one
+    if rest == ZERO or (scope.proves(rest) and scope.proves(divisor - 1 - rest)):
+        return scope.simplify(whole // times)
+    return None
 
 
 __all__ = ["ONE", "Atom", "Scope", "halves_of", "has_floor"]

@@ -111,13 +111,8 @@ def is_empty(axes: Axes, ranges: Ranges, facts: Iterable[Expr]) -> bool:
     constraints = domain_text(axes, params)
     constraints += [f"{as_affine(fact, params)} >= 0" for fact in facts]
     constraints += [f"{low} <= {as_affine(Expr.of(name), params)} <= {high}" for name, low, high in ranges if name in names]
-    return _is_empty(f"{{ [{', '.join(name for name, _ in axes)}] : {' and '.join(constraints) or 'true'} }}", tuple(sorted(_symbols(axes, facts, params))))
-
-
-def _symbols(axes: Axes, facts: Iterable[Expr], params: dict[Expr, str]) -> set[str]:
-    own = dict(axes)
-    exprs = [*(size for _, size in axes), *facts]
-    return {name for e in exprs for name in as_affine(e, params).names() if name not in own}
+    symbols = {str(as_affine(Expr.of(name), params)) for name in names} | set(params.values())
+    return _is_empty(f"{{ [{', '.join(name for name, _ in axes)}] : {' and '.join(constraints) or 'true'} }}", tuple(sorted(symbols)))
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -262,7 +262,8 @@ def _check_arch(case: Case) -> Iterator[Diag]:
 
 def _check_smem(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
-    taken, most = resources.smem_of(plan, regions[0], kernel, regions[1:]), ARCHS[plan.arch].smem_per_cta
+    taken, arch = resources.smem_of(plan, regions[0], kernel, regions[1:]), ARCHS[plan.arch]
+    most = arch.static_smem if plan.algo == "synchronous" else arch.smem_per_cta
     if taken > most:
         yield _fault(plan, "E1512", "tile", smem=taken, arch=plan.arch, most=most)
 

@@ -10,44 +10,83 @@ from __future__ import annotations
 from typing import Callable
 
 from ..analysis.access import compose, identity, padded, simplify, whole
-from ..analysis.reshape import split
 from ..ir import index, tiny
+from ..ir.book import check_bounds, check_symbols
 from ..ir.expr import ONE, ZERO, Bound, Expr
-from ..ir.index import Access, Axis, Entry
+from ..ir.index import Access, Axis, Entry, Read
 from ..ir.ops import OPS, REDUCERS
+from ..ir.reshape import split
 from ..ir.rules import broadcast_dims
 from ..ir.scope import Scope
 from ..ir.sets import is_representable
 from ..ir.types import DType, TensorType, round_to
-from ..kit.diag import Diag
+from ..kit.diag import Diag, Refused
 
 MANY = 16  # pieces of a composed access beyond which a movement is read as a value of its own
+LONG = 64  # terms of an expression beyond which a map that is not affine is no longer carried along
 Step = tuple[tuple[Axis, ...], tuple[Access, ...]]
 
 
 def lower(module: tiny.Module) -> index.Module:
-    """The module with its book."""
+    """The module with its book. Raises Refused (E1208 a symbol called as an axis, E1304 one the signature lacks, E1207 a read outside)."""
+    faults = list(check_symbols(module))
+    if faults:
+        raise Refused(faults)
     ranges = tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols()))
     types = module.type_of()
-    through: dict[str, Access] = {}
+    chains = Chains()
     entries = []
     for value in module.values:
-        operands = [types[o] for o in value.operands]
-        axes, steps = _RULES[OPS[value.op].group](value, operands)
+        axes, steps = _RULES[OPS[value.op].group](value, [types[o] for o in value.operands])
         scope = Scope(tuple((a.name, a.size) for a in axes), ranges)
         steps = tuple(simplify(s, scope) for s in steps)
-        sources = tuple(_source_of(s, o, through, scope) for s, o in zip(steps, value.operands))
-        is_scop = all(is_representable(e, dict(scope.axes)) for s in steps for e in s.exprs())
-        is_movement = OPS[value.op].is_movement
-        if is_movement and is_scop and len(sources[0].pieces) <= MANY:
-            through[value.name] = sources[0]
+        if value.op in ("VIEW", "SHRINK"):  # the others stay inside whatever their attributes are
+            faults += check_bounds(value, steps, types, scope)
+        sources = tuple(chains.source_of(s, o, scope) for s, o in zip(steps, value.operands))
+        is_scop = all(_is_affine(s, scope) for s in sources)
+        if OPS[value.op].is_movement:
+            chains.add(value, steps[0], sources[0], is_scop, scope)
         entries.append(Entry(value.name, axes, steps, sources if is_scop else steps, () if is_scop else ("non_scop",)))
+    if faults:
+        raise Refused(faults)
     return index.Module(module, tuple(entries))
 
 
-def _source_of(step: Access, operand: str, through: dict[str, Access], scope: Scope) -> Access:
-    """The step composed with the operand's own source; the step itself where the operand is computed, an input, or not affine."""
-    return compose(step, through[operand], scope) if operand in through else step
+class Chains:
+    """The composed accesses of the movements so far. `affine` ends at a value that is computed, input, or not affine; `exact` reads
+    through that last kind too, so that a reshape across symbols and its undoing leave nothing."""
+
+    def __init__(self) -> None:
+        self.affine: dict[str, Access] = {}
+        self.exact: dict[str, Access] = {}
+
+    def source_of(self, step: Access, operand: str, scope: Scope) -> Access:
+        """The step composed with the operand's access; the step itself where the operand is no movement or cannot be read through."""
+        if operand in self.exact:
+            exact = compose(step, self.exact[operand], scope)
+            if _is_affine(exact, scope):
+                return exact
+        return compose(step, self.affine[operand], scope) if operand in self.affine else step
+
+    def add(self, value: tiny.Value, step: Access, source: Access, is_scop: bool, scope: Scope) -> None:
+        """Take in a movement with its composed access."""
+        (operand,) = value.operands
+        if is_scop and len(source.pieces) <= MANY:
+            self.affine[value.name] = source
+        inner = self.exact.get(operand) or (None if is_scop else self.affine.get(operand) or identity(operand, _axes_of(step)))
+        if inner is not None:
+            exact = compose(step, inner, scope)
+            if len(exact.pieces) <= MANY and all(len(e.terms) <= LONG for e in exact.exprs()):
+                self.exact[value.name] = exact
+
+
+def _axes_of(step: Access) -> list[str]:
+    read = next(p.target for p in step.pieces if isinstance(p.target, Read))
+    return [f"i{n}" for n in range(len(read.index))]
+
+
+def _is_affine(access: Access, scope: Scope) -> bool:
+    return all(is_representable(e, dict(scope.axes)) for e in access.exprs())
 
 
 def remarks(module: index.Module) -> list[Diag]:
@@ -57,7 +96,7 @@ def remarks(module: index.Module) -> list[Diag]:
     for entry in module.entries:
         if not entry.is_scop:
             axes = {a.name for a in entry.axes}
-            odd = next(e for s in entry.reads for e in s.exprs() if not is_representable(e, dict.fromkeys(axes, ONE)))
+            odd = next(e for s in entry.sources for e in s.exprs() if not is_representable(e, dict.fromkeys(axes, ONE)))
             found.append(Diag("R3201", entry.value, {"expr": odd, "op": values[entry.value].op}, values[entry.value].span))
     return found
 

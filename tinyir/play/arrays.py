@@ -42,16 +42,15 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     target = numpy_dtype(dtype)
     if array.dtype == target:
         return array
-    is_float = array.dtype.kind in "fV" and array.dtype.kind != "b"
     with np.errstate(all="ignore"):
-        if not is_float or not dtype.is_integer:
+        if array.dtype.kind not in "fV" or not dtype.is_integer:
             return array.astype(target)
-        wide = array.astype(np.float64) if array.dtype.itemsize <= 8 else array
+        wide = array.astype(np.float64)
         limits = np.iinfo(target)
-        inside = (wide > float(limits.min) - 1) & (wide < float(limits.max) + 1) & (wide < 2.0**dtype.bits)
-        whole = np.where(inside, np.trunc(wide), 0.0).astype(target)
-        whole = np.where(wide >= float(limits.max), limits.max, whole)
-        return np.where(wide <= float(limits.min), limits.min, whole).astype(target)
+        top = float(limits.max)  # 2**63 and 2**64 for 64 bits, which are out of range themselves
+        whole = np.where((wide > limits.min) & (wide < top), np.trunc(wide), 0.0).astype(target)
+        whole = np.where(wide >= top, target.type(limits.max), whole)
+        return np.where(wide <= limits.min, target.type(limits.min), whole)
 
 
 def adopt(array: Any, dtype: DType) -> np.ndarray:
@@ -62,8 +61,8 @@ def adopt(array: Any, dtype: DType) -> np.ndarray:
     return found
 
 
-def check_arrays(model: Model, arrays: Mapping[str, Any]) -> None:
-    """The ABI of the inputs, by name. Raises Refused with every fault: E1701 a tensor is missing, E1702 of another dtype, E1703 of
+def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
+    """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault: E1701 a tensor is missing, E1702 of another dtype, E1703 of
     another shape, E1704 an array that the signature does not name, E1705 a symbol without a size, E1706 a size outside its range."""
     faults = [
         Diag("E1701", t.name, {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or "nothing"}, t.span)
@@ -80,14 +79,14 @@ def check_arrays(model: Model, arrays: Mapping[str, Any]) -> None:
             if found.dtype != numpy_dtype(tensor.type.dtype):
                 facts = {"tensor": tensor.name, "expected": tensor.type.dtype, "given": _dtype_name(found.dtype)}
                 faults.append(Diag("E1702", tensor.name, facts, tensor.span))
-    faults += _bind(model, arrays)[1]
+    faults += _bind(model, arrays, symbols)[1]
     if faults:
         raise Refused(faults)
 
 
-def bind_symbols(model: Model, arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The size of every symbol, from the shapes of the arrays. Raises Refused (E1703, E1705, E1706)."""
-    sizes, faults = _bind(model, arrays)
+def bind_symbols(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand. Raises Refused (E1703, E1705, E1706)."""
+    sizes, faults = _bind(model, arrays, symbols)
     if faults:
         raise Refused(faults)
     return sizes
@@ -104,9 +103,9 @@ def _dtype_name(dtype: np.dtype) -> str:
     return next((d.name for d in DTYPES.values() if d.numpy == dtype.name), dtype.name)
 
 
-def _bind(model: Model, arrays: Mapping[str, Any]) -> tuple[dict[str, int], list[Diag]]:
-    sizes: dict[str, int] = {}
-    giver: dict[str, str] = {}
+def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None) -> tuple[dict[str, int], list[Diag]]:
+    sizes: dict[str, int] = dict(symbols or {})
+    giver: dict[str, str] = dict.fromkeys(sizes, "the caller")
     given = {t.name: np.shape(arrays[t.name]) for t in model.inputs if t.name in arrays}
     dims = [
         (t.name, dim, size)

@@ -32,10 +32,10 @@ def _read(body: Read, frame: Frame, is_guarded: bool) -> Grid:
 
 
 def _ref(body: Ref, frame: Frame, is_guarded: bool) -> Grid:
-    value = frame.values[body.name]
     if body.index is None:
-        return value
-    starts = [frame.spans[a][0] for a in value.axes]
+        return frame.value(body.name)
+    value = frame.values[body.name]
+    starts = [frame.block[a][0] for a in value.axes]
     return frame.pick(f"%{body.name}", value.array, [e - s for e, s in zip(body.index, starts)], is_guarded)
 
 
@@ -107,7 +107,7 @@ def _reduce(body: Reduce, frame: Frame, is_guarded: bool) -> Grid:
 def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) -> Grid:
     start, stop = frame.spans[names[0]]
     points = int(np.prod([float(n) for n in frame.extent(set(names) | _axes_read(body.body, frame))]))
-    if body.op not in ("argmax", "argmin") and points > MOST_POINTS and stop - start > 1 and not _is_stored(body.body, names[0], frame):
+    if body.op not in ("argmax", "argmin") and points > MOST_POINTS and stop - start > 1:
         middle = (start + stop) // 2
         halves = [_fold(body, frame.within({names[0]: half}), names, is_guarded) for half in ((start, middle), (middle, stop))]
         fold = OPS[REDUCERS[body.op.upper()].fold]
@@ -136,11 +136,6 @@ def _axes_read(body: Body, frame: Frame) -> set[str]:
     iters = tuple(a.name for a in frame.region.iters)
     axes_of = {name: g.axes for name, g in frame.values.items()}
     return {a for a in present_axes(body, iters, axes_of) if a in frame.spans}
-
-
-def _is_stored(body: Body, axis: str, frame: Frame) -> bool:
-    """True when a value of the region varies along the axis: its array lies there already, over the whole range."""
-    return any(axis in g.axes for g in frame.values.values())
 
 
 def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:

@@ -43,8 +43,8 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Frame:
-    """Where an expression is played: sizes of symbols, the range of each axis (start, stop), tensors, values, the order of axes, and
-    the points of axes that a value has chosen (Gather)."""
+    """Where an expression is played: sizes of symbols, the range of each axis (start, stop), tensors, values, the order of axes,
+    the points of axes that a value has chosen (Gather), and the ranges over which the values lie (`block`)."""
 
     region: Region
     symbols: Mapping[str, int]
@@ -54,13 +54,14 @@ class Frame:
     values: dict[str, Grid] = field(default_factory=dict)
     order: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, Grid] = field(default_factory=dict)
+    block: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> "Frame":
         """The same frame with some axes over other ranges, or with new ones."""
         order = dict(self.order)
         for name in spans:
             order.setdefault(name, len(order))
-        return Frame(self.region, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen))
+        return Frame(self.region, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen), self.block)
 
     def extent(self, axes: Iterable[str]) -> tuple[int, ...]:
         """How many points each axis has here."""
@@ -90,6 +91,14 @@ class Frame:
                     product = product * self.symbols[atom]
             total = total + product
         return np.broadcast_to(total, self.extent(axes))
+
+    def value(self, name: str) -> Grid:
+        """A value of the region over the ranges of this frame."""
+        found = self.values[name]
+        cuts = [(self.spans[a], self.block[a]) for a in found.axes]
+        if all(span == block for span, block in cuts):
+            return found
+        return Grid(found.array[tuple(slice(span[0] - block[0], span[1] - block[0]) for span, block in cuts)], found.axes)
 
     def mask(self, guard: Iterable[Bound]) -> Grid:
         """Where a guard holds, as bool."""

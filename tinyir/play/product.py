@@ -112,7 +112,7 @@ def _matmul(left: Grid, right: Grid, summed: tuple[str, ...], frame: Frame) -> G
     batch, k = math.prod(size(common)), math.prod(size(summed))
     a = left.along(common + rows + summed).reshape(batch, math.prod(size(rows)), k)
     b = right.along(common + summed + columns).reshape(batch, k, math.prod(size(columns)))
-    found = np.matmul(a, b).reshape(*size(common), *size(rows), *size(columns))
+    found = np.matmul(a, b).reshape((*size(common), *size(rows), *size(columns)))
     axes = common + rows + columns
     order = tuple(sorted(axes, key=frame.order.__getitem__))
     return Grid(Grid(found, axes).along(order), order)

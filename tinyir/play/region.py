@@ -41,7 +41,7 @@ def play_region(region: Region, symbols: Mapping[str, int], inputs: Mapping[str,
         return
     dtypes = {t.name: t.type.dtype for t in region.inputs + region.outputs}
     for block in _blocks(region, spans):
-        frame = Frame(region, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)})
+        frame = Frame(region, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block)
         for let in region.lets:
             frame.values[let.name] = evaluate(let.expr, frame)
         for item in region.yields:
@@ -59,7 +59,7 @@ class _Memory:
         self.arrays = {t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs}
         for buffer in self.program.buffers:
             if buffer.attr("value") is not None:
-                self.arrays[buffer.name] = _constant(buffer, symbols)
+                self.arrays[buffer.name] = constant_of(buffer, symbols)
 
     def of(self, tensors: tuple[Any, ...]) -> dict[str, np.ndarray]:
         """The arrays of some tensors, made when first asked for."""
@@ -80,7 +80,8 @@ class _Memory:
             del self.arrays[name]
 
 
-def _constant(buffer: Tensor, symbols: Mapping[str, int]) -> np.ndarray:
+def constant_of(buffer: Tensor, symbols: Mapping[str, int]) -> np.ndarray:
+    """The numbers of a constant buffer, in its shape."""
     def rounded(value: Any) -> Any:
         return [rounded(v) for v in value] if isinstance(value, tuple) else round_to(buffer.type.dtype, value)
 
@@ -134,4 +135,4 @@ def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
     return ()
 
 
-__all__ = ["BroadcastInDim", "convert", "play", "play_region"]
+__all__ = ["BroadcastInDim", "constant_of", "convert", "play", "play_region"]

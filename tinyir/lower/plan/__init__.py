@@ -105,8 +105,8 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
     arch = card.arch
     smem, regs = resources.smem_of(proposed, one, kernel), resources.registers_of(proposed, kernel)
     ctas = resources.occupancy_of(proposed, smem, regs)
-    if smem > arch.smem_per_cta:
-        return f"{smem} B of shared memory, {arch.smem_per_cta} at most"
+    if smem > arch.static_smem and proposed.algo == "synchronous":
+        return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
     if resources.accumulators_of(proposed, kernel) + resources.ADDRESSING // 2 > arch.registers_per_thread:
         return f"over {arch.registers_per_thread} registers a thread"
     if ctas == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
-from ..ir.expr import ONE, ZERO, Expr
+from .expr import ONE, ZERO, Expr
 
 Sizes = Sequence[tuple[int, Expr]]
 

@@ -1,0 +1,242 @@
+"""Front-end JSON (seed 001 section 2.2): signature, tensors, graph.
+
+    {"signature": {"inputs": [{"tensor": "A", "role": "data", ...}], "outputs": [{"tensor": "C2"}]},
+     "tensors":   {"A": {"dtype": "fp16", "shape": ["M", "K"]}, ...},
+     "graph":     [{"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["C0"], "attrs": {"acc_dtype": "fp32"}}, ...]}
+
+Optional at the top: `name`, `shape_sets` {set: {symbol: size}}, `symbols` {symbol: [least, greatest]}. When there are symbols and no
+shape set, a set `default` gives each of them 1024, the outputs' symbols first.
+
+A tensor that the signature lists needs dtype and shape. One that an op gives may have them: another dtype than the op's means a
+CAST, another shape is refused (E1306). A tensor that no op gives and no input is may hold `value` (a number or nested lists) or name
+a file (`file`, `key`, `offset`, `bytes`, `sha256`); the latter becomes an input with role param. An op's operand is a tensor's
+name, or a number. Attributes stand in `attrs`, or beside it. The ops of a graph may stand in any order.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+from ..ir import tiny
+from ..ir.model import Model, Origin, Tensor
+from ..ir.types import TensorType
+from ..ir.verify import nearest
+from ..kit.diag import Diag, Label, Refused
+from ..kit.span import Span
+from .builder import Literal, Operand, Place, Ref
+from .jsonsignature import SignatureReader, near
+from .jsontext import Node, parse_json
+from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
+
+_TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
+_OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
+
+
+def read(text: str, name: str = "model") -> tiny.Module:
+    """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with every fault
+    found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
+    return _Reader(text).module(parse_json(text), name)
+
+
+class _Reader(SignatureReader):
+    """The signature, then the graph op by op."""
+
+    def module(self, root: Node, name: str) -> tiny.Module:
+        if not isinstance(root.value, dict):
+            self.expect(root, dict, "the model")
+            raise Refused(self.faults)
+        self.only(root, _TOP, "the model")
+        stated = root.get("name")
+        name = (self.expect(stated, str, "name") if stated is not None else "") or name
+        signature = root.get("signature") or Node({}, root.start, root.start + 1)
+        sections = {k: self.expect(root.get(k), kind, k, root, k) for k, kind in (("signature", dict), ("tensors", dict), ("graph", list))}
+        for tensor, member in sections["tensors"].items():
+            self.declare(tensor, member)
+        if isinstance(signature.value, dict):
+            self.only(signature, ("inputs", "outputs"), "signature")
+        listed = [self.listed(root, signature, side, sections["tensors"]) for side in ("inputs", "outputs")]
+        tensors = [[t for t, _ in side if t is not None] for side in listed]
+        for tensor, entry in listed[0]:
+            if tensor is not None and tensor.name not in self.refs:
+                self.refs[tensor.name] = self.builder.input(tensor, self.places_of[tensor.name])
+        filed = self.constants(sections["tensors"])
+        self.graph(sections["graph"])
+        results = self.results(listed[1])
+        symbols = self.symbols(tuple(t for side in (tensors[1], [*tensors[0], *filed]) for t in side))
+        ranges, shape_sets = self.ranges(root.get("symbols")), self.shape_sets(root.get("shape_sets"), symbols)
+        if not self.faults:
+            self.check_names(symbols)
+        if self.faults:
+            raise Refused(self.faults)
+        model = Model(name, (*tensors[0], *filed), tuple(tensors[1]), ranges, shape_sets)
+        return self.builder.finish(model, results)
+
+    # --- the graph
+
+    def graph(self, ops: list[Node]) -> None:
+        """Every op in an order in which it comes after those that it needs, else in the order of the text."""
+        ops = [op for op in ops if self.expect(op, dict, "an op of graph")]
+        maker: dict[str, int] = {}
+        for index, op in enumerate(ops):
+            for output in self.expect(op.get("outputs"), list, "an op", op, "outputs"):
+                name = self.expect(output, str, "outputs")
+                if not name:
+                    continue
+                if name in maker or name in self.refs:
+                    first = self.places.of(ops[maker[name]]) if name in maker else self.places_of[name].span if name in self.places_of else None
+                    self.fault("E1309", output, name, (Label(first, "first here"),) if first else (), tensor=name)
+                else:
+                    maker[name] = index
+        waits = [{maker[n.value] for n in _operands(op) if isinstance(n.value, str) and n.value in maker} for op in ops]
+        users: dict[int, list[int]] = {}
+        for index, needed in enumerate(waits):
+            for other in needed:
+                users.setdefault(other, []).append(index)
+        ready = [i for i, needed in enumerate(waits) if not needed]
+        while ready:
+            index = heapq.heappop(ready)
+            self.op(ops[index])
+            for user in users.get(index, ()):
+                waits[user].discard(index)
+                if not waits[user]:
+                    heapq.heappush(ready, user)
+        stuck = {i for i, needed in enumerate(waits) if needed}
+        for index in stuck:
+            self.refs.update((n.value, None) for n in _list(ops[index].get("outputs")) if isinstance(n.value, str))
+        waiting = {i: sum(u in stuck for u in users.get(i, ())) for i in stuck}
+        outer = [i for i, count in waiting.items() if not count]
+        while outer:  # these wait for the circle and are no part of it
+            stuck.discard(index := outer.pop())
+            for other in waits[index]:
+                waiting[other] -= 1
+                if not waiting[other]:
+                    outer.append(other)
+        if stuck:
+            first, *others = (ops[i] for i in sorted(stuck))
+            labels = tuple(Label(self.places.of(o), "and this one") for o in others[:3])
+            self.fault("E1310", first, _name_of(first), labels, ops=", ".join(map(_name_of, (first, *others[:7]))))
+
+    def op(self, node: Node) -> None:
+        """One op: find its row, its operands and its attributes, and lower it."""
+        name = _name_of(node)
+        count = len(self.faults)
+        outputs = [n.value for n in _list(node.get("outputs")) if isinstance(n.value, str)]
+        row = self.row(node, name)
+        operands = [self.operand(n, name) for n in self.expect(node.get("inputs"), list, name, node, "inputs")]
+        attrs = self.attrs(node, row, name) if row is not None else None
+        if row is not None:
+            for what, given, (low, high) in (("inputs", len(operands), row.inputs), ("outputs", len(outputs), row.outputs)):
+                if not low <= given <= high:
+                    wanted = str(low) if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
+                    self.fault("E0204" if what == "inputs" else "E0205", node.get(what) or node, name, op=row.name, given=given, wanted=wanted)
+        if len(self.faults) == count and None not in operands:
+            self.lower(node, name, row, operands, attrs, outputs)
+        for output in outputs:
+            self.refs.setdefault(output, self.stand_in(output))
+
+    def row(self, node: Node, name: str) -> FrontOp | None:
+        op_node, fn_node = node.get("op"), node.get("fn") or (node.get("attrs") or node).get("fn")
+        op = self.expect(op_node, str, name, node, "op")
+        if op != "Elementwise":
+            if op and op not in FRONT_OPS:
+                hint = f"Elementwise with fn {op.lower()}" if op.lower() in ELEMENTWISE else ", ".join(nearest(op, FRONT_OPS)) or "nothing like it"
+                self.fault("E0105", op_node, name, op=op, near=hint)
+            return FRONT_OPS.get(op)
+        fn = self.expect(fn_node, str, name, node, "fn")
+        if fn and fn not in ELEMENTWISE:
+            self.fault("E0105", fn_node, name, op=f"fn {fn}", near=", ".join(nearest(fn, ELEMENTWISE)) or "nothing like it")
+        return ELEMENTWISE.get(fn)
+
+    def operand(self, node: Node, name: str) -> Operand | None:
+        if type(node.value) in (int, float, bool):
+            return Literal(node.value)
+        tensor = self.expect(node, str, "inputs")
+        if not tensor or tensor in self.refs:
+            return self.refs.get(tensor) if tensor else None
+        self.fault("E1308", node, name, tensor=tensor, op=name, near=near(tensor, self.refs))
+        self.refs[tensor] = None
+        return None
+
+    def attrs(self, node: Node, row: FrontOp, name: str) -> Any:
+        stated = node.get("attrs")
+        inside = self.expect(stated, dict, "attrs") if stated is not None and stated.value is not None else {}
+        beside = {k: m for k, m in node.value.items() if k not in _OP_KEYS}
+        for key, member in beside.items():
+            if key in inside:
+                self.fault("E0108", member, name, (Label(self.places.of(inside[key]), "and here"),), key=key)
+        members = {k: m for k, m in {**beside, **inside}.items() if not (k == "fn" and row.name.startswith("Elementwise"))}
+        checked, faults = check_attrs(row, {k: m.node.plain for k, m in members.items()}, name)
+        for d in faults:
+            member = members.get(d.facts["key"])
+            place = node if member is None else member if d.code == "E0102" else member.node
+            self.faults.append(Diag(d.code, d.at, d.facts, self.places.of(place)))
+        return checked
+
+    def lower(self, node: Node, name: str, row: FrontOp, operands: list[Any], attrs: Any, outputs: list[str]) -> None:
+        place = self.places.of(node)
+        self.builder.open(Origin(name, node.get("op").value, place.line, place.column))
+        try:
+            given = row.lower(self.builder, tuple(operands), attrs)
+            given = given if isinstance(given, tuple) else (given,)
+            types = [ref.type for ref in given]
+            wanted = [self.declared[o].dtype if o in self.declared else None for o in outputs]
+            places = [Place(self.places.of(n)) for n in _list(node.get("outputs")) if isinstance(n.value, str)]
+            refs = self.builder.close(given[: len(outputs)], outputs, wanted, places)
+        except Refused as fault:
+            self.builder.drop()
+            labels = tuple(Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span)
+            span = self.places.of(node.get("inputs") or node)
+            for d in fault.diags:
+                self.faults.append(Diag(d.code, name, d.facts, d.span or span, d.labels or (() if d.span else labels), d.edit))
+            return
+        for output, ref, inferred in zip(outputs, refs, types):
+            declared = self.declared.get(output)
+            if declared is not None and declared.shape != ref.shape:
+                label = Label(place, f"{name} gives {inferred}")
+                self.fault("E1306", self.differing(output, declared, ref), name, (label,), tensor=output, declared=declared, inferred=inferred, op=name)
+                ref = self.stand_in(output)
+            self.refs[output] = ref
+
+    def differing(self, tensor: str, declared: TensorType, ref: Ref) -> Span | None:
+        """The span of the one dim that differs, or of the whole shape."""
+        place = self.places_of[tensor]
+        axes = [i for i, (a, b) in enumerate(zip(declared.shape, ref.shape)) if a != b]
+        return place.dim(axes[0]) if declared.rank == ref.rank and len(axes) == 1 else place.span
+
+    def stand_in(self, tensor: str) -> Ref | None:
+        """What to read on with after a fault: a value of the declared type, or nothing."""
+        declared = self.declared.get(tensor)
+        return Ref("", tensor, declared, tensor=tensor, place=self.places_of[tensor]) if declared is not None else None
+
+    # --- the rest of the signature
+
+    def results(self, outputs: list[tuple[Tensor | None, Node]]) -> list[tuple[str, Ref]]:
+        found = []
+        for tensor, node in outputs:
+            if tensor is None:
+                continue
+            if tensor.name not in self.refs:
+                self.fault("E1312", node, tensor.name, tensor=tensor.name, near=near(tensor.name, self.refs))
+            elif self.refs[tensor.name] is not None:
+                found.append((tensor.name, self.refs[tensor.name]))
+        return found
+
+def _list(node: Node | None) -> list[Node]:
+    return node.value if node is not None and isinstance(node.value, list) else []
+
+
+def _operands(op: Node) -> list[Node]:
+    return _list(op.get("inputs"))
+
+
+def _name_of(op: Node) -> str:
+    """The op's name, else that of the tensor that it gives, else its kind."""
+    outputs = [n.value for n in _list(op.get("outputs"))]
+    for node in (op.get("name"), *_list(op.get("outputs"))[:1], op.get("op")):
+        if node is not None and isinstance(node.value, str) and node.value:
+            return node.value
+    return outputs[0] if outputs and isinstance(outputs[0], str) else "op"
+
+
+__all__ = ["read"]

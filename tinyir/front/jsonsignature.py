@@ -1,0 +1,238 @@
+"""The signature and the tensor table of front-end JSON, and how its parts are read: by kind, each fault with its place."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable
+
+from ..ir.model import CHOICES, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
+from ..ir.rules import literal_shape
+from ..ir.types import DTYPES, TensorType
+from ..ir.verify import nearest
+from ..kit.diag import Diag, Label, Refused
+from ..kit.span import Span
+from .builder import Builder, Place, Ref
+from .jsontext import Member, Node, Places
+from .ops.table import read_dim
+
+DEFAULT_SIZE = 1024
+_TENSOR_KEYS = ("dtype", "shape", "value", *TENSOR_ATTRS)
+_SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
+_KIND_WORDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
+
+
+class SignatureReader:
+    """One text. Faults are collected; what stands after a fault is read as far as it makes sense."""
+
+    def __init__(self, text: str):
+        self.places = Places(text)
+        self.faults: list[Diag] = []
+        self.builder = Builder()
+        self.declared: dict[str, TensorType] = {}
+        self.places_of: dict[str, Place] = {}
+        self.refs: dict[str, Ref | None] = {}  # None: something was wrong with it, and that has been said
+
+    # --- reading JSON by kind
+
+    def fault(self, code: str, place: Node | Member | Span | None, at: str = "", labels: tuple[Label, ...] = (), **facts: Any) -> None:
+        """Note a diagnostic."""
+        span = place if isinstance(place, Span) or place is None else self.places.of(place)
+        self.faults.append(Diag(code, at, facts, span, labels))
+
+    def expect(self, node: Node | None, kind: type, what: str, parent: Node | None = None, key: str = "") -> Any:
+        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0104 missing from `parent`."""
+        if node is None:
+            if parent is not None:
+                self.fault("E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind])
+        elif type(node.value) is kind:
+            return node.value
+        else:
+            self.fault("E0110", node, what, key=key or what, expected=_KIND_WORDS[kind], given=node.kind)
+        return kind()
+
+    def only(self, node: Node, known: tuple[str, ...], what: str) -> None:
+        """E0102 for every key that is not known."""
+        for key, member in node.value.items():
+            if key not in known:
+                self.fault("E0102", member, what, key=key, known=", ".join(nearest(key, known) or known))
+
+    # --- tensors
+
+    def declare(self, name: str, member: Member) -> None:
+        """One entry of `tensors`. A fault in it leaves the tensor known and undeclared."""
+        entry = member.node
+        if not isinstance(entry.value, dict):
+            self.expect(entry, dict, f"tensor {name}")
+            return
+        self.only(entry, _TENSOR_KEYS, f"tensor {name}")
+        dtype_node, shape_node = entry.get("dtype"), entry.get("shape")
+        count = len(self.faults)
+        word = self.expect(dtype_node, str, f"tensor {name}", entry, "dtype")
+        shape = self.expect(shape_node, list, f"tensor {name}", entry, "shape")
+        if word and word not in DTYPES:
+            near = nearest(word, DTYPES)
+            self.fault("E0101", dtype_node, name, given=word, known=", ".join(near or DTYPES))
+        dims = []
+        for dim in shape:
+            size = None
+            if type(dim.value) in (int, str):
+                try:
+                    size = read_dim(dim.value)
+                except ValueError:
+                    pass
+            if size is None or size.constant is not None and size.constant < 0:
+                self.fault("E0111", dim, name, tensor=name, given=_quoted(dim.plain))
+            else:
+                dims.append(size)
+        self.places_of[name] = Place(self.places.of(shape_node or member), tuple(self.places.of(d) for d in shape))
+        if len(self.faults) == count:
+            self.declared[name] = TensorType(DTYPES[word], tuple(dims))
+
+    def listed(self, root: Node, signature: Node, side: str, tensors: dict[str, Member]) -> list[tuple[Tensor | None, Node]]:
+        """The tensors of one side of the signature, each with the node that names it; None for a faulty one."""
+        found: list[tuple[Tensor | None, Node]] = []
+        seen: dict[str, Node] = {}
+        parent = signature if isinstance(signature.value, dict) and root.get("signature") is not None else None
+        for entry in self.expect(signature.get(side), list, "signature", parent, side):
+            if not isinstance(entry.value, dict):
+                self.expect(entry, dict, f"signature.{side}")
+                continue
+            self.only(entry, _SIGNATURE_KEYS, f"signature.{side}")
+            name_node = entry.get("tensor")
+            name = self.expect(name_node, str, f"signature.{side}", entry, "tensor")
+            if not name:
+                continue
+            if name in seen:
+                label = Label(self.places.of(seen[name]), "first here")
+                self.fault("E1301", name_node, name, (label,), name=name)
+                continue
+            seen[name] = name_node
+            if name not in self.declared:
+                if name not in tensors:
+                    self.fault("E1307", name_node, name, tensor=name, side=side, near=near(name, tensors))
+                if side == "inputs":
+                    self.refs[name] = None
+                found.append((None, name_node))
+                continue
+            attrs = {**self.attributes(tensors[name].node, name), **self.attributes(entry, name)}
+            ordered = tuple((k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0])
+            found.append((Tensor(name, self.declared[name], ordered), name_node))
+        return found
+
+    def attributes(self, entry: Node, name: str) -> dict[str, Any]:
+        """The ABI attributes in one entry (E0103 of another kind, E1302 of other words)."""
+        found = {}
+        for key, (kind, _) in TENSOR_ATTRS.items():
+            node = entry.get(key)
+            if node is None or node.value is None:
+                continue
+            if type(node.value) is not (int if kind == "int" else str):
+                self.fault("E0103", node, name, key=key, expected="an integer" if kind == "int" else "a string")
+            elif key in CHOICES and node.value not in CHOICES[key]:
+                self.fault("E1302", node, name, key=key, given=node.value, known=", ".join(CHOICES[key]))
+            elif kind == "int" and node.value < 0:
+                self.fault("E0107", node, name, key=key, range="0 or more", given=node.value)
+            else:
+                found[key] = node.value
+        return found
+
+    def constants(self, tensors: dict[str, Member]) -> list[Tensor]:
+        """Tensors that hold their value become CONSTs where they are used; those in a file become inputs, which are returned."""
+        filed = []
+        for name, member in tensors.items():
+            entry = member.node
+            if name in self.refs or not isinstance(entry.value, dict) or name not in self.declared:
+                continue
+            value = entry.get("value")
+            if entry.get("file") is not None:
+                attrs: dict[str, Any] = {"role": "param", "storage": "const_pool", **self.attributes(entry, name)}
+                tensor = Tensor(name, self.declared[name], tuple((k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0]))
+                filed.append(tensor)
+                self.refs[name] = self.builder.input(tensor, self.places_of[name])
+            elif value is not None:
+                self.refs[name] = self.constant(name, member, value)
+        return filed
+
+    def constant(self, name: str, member: Member, node: Node) -> Ref | None:
+        """The CONST of one tensor that holds its value (E1009, E1002)."""
+        wanted = self.declared[name]
+        literal = _literal(node.plain)
+        shape = literal_shape(literal) if literal is not None else ()
+        sizes = tuple(d.constant for d in wanted.shape)
+        if literal is None or isinstance(literal, tuple) and shape != sizes:
+            self.fault("E1009", node, name, (Label(self.places_of[name].span, f"declared {wanted}"),), given=list(shape), result=wanted)
+            return None
+        place = self.places.of(member)
+        self.builder.open(Origin(name, "Constant", place.line, place.column))
+        try:
+            made = self.builder.const(literal, wanted.dtype, wanted.shape)
+        except Refused as fault:
+            self.builder.drop()
+            self.faults += [Diag(d.code, name, d.facts, self.places.of(node)) for d in fault.diags]
+            return None
+        return self.builder.close([made], [name], [None], [self.places_of[name]])[0]
+
+    # --- symbols
+
+    def symbols(self, tensors: tuple[Tensor, ...]) -> tuple[str, ...]:
+        """The symbols of the tensors, in the order of first use."""
+        return tuple(dict.fromkeys(n for t in tensors for d in t.type.shape for n in d.names()))
+
+    def check_names(self, symbols: tuple[str, ...]) -> None:
+        """E1311 for a symbol that the later texts cannot spell: one with a prime, an axis name such as i0, a word of isl."""
+        for symbol in symbols:
+            if not re.fullmatch(r"(?!(?:[ik]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$)[A-Za-z_]\w*", symbol):
+                places = [p.dim(i) for t, p in self.places_of.items() if t in self.declared
+                          for i, d in enumerate(self.declared[t].shape) if symbol in d.names()]
+                self.fault("E1311", places[0] if places else None, symbol, symbol=symbol)
+
+    def ranges(self, node: Node | None) -> tuple[Range, ...]:
+        """What `symbols` states, as ranges (E0103)."""
+        found = []
+        for symbol, member in (self.expect(node, dict, "symbols") if node is not None else {}).items():
+            limits = member.node.plain
+            if isinstance(limits, list) and len(limits) == 2 and all(type(n) is int for n in limits) and 0 <= limits[0] <= limits[1]:
+                found.append(Range(symbol, *limits))
+            else:
+                self.fault("E0103", member.node, symbol, key=symbol, expected="[least, greatest]")
+        return tuple(found)
+
+    def shape_sets(self, node: Node | None, symbols: tuple[str, ...]) -> tuple[Shapes, ...]:
+        """The shape sets, or the default one (E0110, E1303)."""
+        if node is None:
+            return (Shapes("default", tuple((s, DEFAULT_SIZE) for s in symbols)),) if symbols else ()
+        found = []
+        for name, member in self.expect(node, dict, "shape_sets").items():
+            sizes = self.expect(member.node, dict, f"shape set {name}")
+            faulty = [m for m in sizes.values() if type(m.node.value) is not int]
+            for size in faulty:
+                self.fault("E0110", size.node, name, key=f"shape set {name}", expected="an integer", given=size.node.kind)
+            if sizes and not faulty:
+                given = {k: m.node.value for k, m in sizes.items()}
+                missing = [s for s in symbols if s not in given]
+                for symbol in missing:
+                    self.fault("E1303", member, name, set=name, symbol=symbol, fault="has no size")
+                for symbol in [s for s in given if s not in symbols]:
+                    self.fault("E1303", sizes[symbol], name, set=name, symbol=symbol, fault="is not a symbol of the signature")
+                found.append(Shapes(name, tuple(given.items())))
+        return tuple(found)
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Known words that `word` may have meant, else the first few of them."""
+    words = list(known)
+    return ", ".join(nearest(word, words) or words[:8]) or "none"
+
+
+def _quoted(item: Any) -> str:
+    return f'"{item}"' if isinstance(item, str) else str(item)
+
+
+def _literal(item: Any) -> Any:
+    """Nested lists of numbers as tuples, or None; "inf", "-inf" and "nan" are numbers too."""
+    if isinstance(item, list):
+        inner = [_literal(i) for i in item]
+        return None if None in inner else tuple(inner)
+    if isinstance(item, str):
+        return float(item) if item in ("inf", "-inf", "nan") else None
+    return item if isinstance(item, (bool, int, float)) else None

@@ -1,0 +1,214 @@
+"""The table of the front ends' ops: what each takes, its attributes, and the one place where it becomes tiny.
+
+A family's file holds its lowerings, each under `@front_op`. A lowering gets the builder, the operands and the checked attributes, and
+returns the value, or a tuple of them, that the op gives:
+
+    @front_op("GEMM", inputs=(2, 3), attrs=[Attr("alpha", "float", 1.0), ...])
+    def gemm(b, operands, attrs): ...
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Sequence
+
+from ...ir.expr import Expr
+from ...ir.types import DTYPES
+from ...ir.verify import nearest
+from ...kit.diag import Diag
+
+REQUIRED = object()
+MANY = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, or literal (a number
+    or nested lists). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
+
+    name: str
+    kind: str
+    default: Any = REQUIRED
+    low: float | None = None
+    high: float | None = None
+    words: tuple[str, ...] = ()
+
+
+class Attrs(dict):
+    """Checked attributes, each with a value: `attrs.alpha`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontOp:
+    """A row: `inputs` and `outputs` are the least and the greatest number."""
+
+    name: str
+    inputs: tuple[int, int]
+    outputs: tuple[int, int]
+    attrs: tuple[Attr, ...]
+    lower: Callable[..., Any]
+
+
+FRONT_OPS: dict[str, FrontOp] = {}
+ELEMENTWISE: dict[str, FrontOp] = {}  # by `fn`
+
+
+def front_op(name: str, inputs: int | tuple[int, int], outputs: int | tuple[int, int] = 1, attrs: Sequence[Attr] = ()) -> Callable[..., Any]:
+    """Register a lowering as the op `name`."""
+
+    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
+        FRONT_OPS[name] = FrontOp(name, _range(inputs), _range(outputs), tuple(attrs), lower)
+        return lower
+
+    return register
+
+
+def elementwise(name: str, inputs: int | tuple[int, int], attrs: Sequence[Attr] = ()) -> Callable[..., Any]:
+    """Register a lowering as `Elementwise` with `fn` = `name`."""
+
+    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
+        ELEMENTWISE[name] = FrontOp(f"Elementwise {name}", _range(inputs), (1, 1), tuple(attrs), lower)
+        return lower
+
+    return register
+
+
+def _range(count: int | tuple[int, int]) -> tuple[int, int]:
+    return count if isinstance(count, tuple) else (count, count)
+
+
+def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, list[Diag]]:
+    """The attributes of one use of `op` with defaults filled in, and the faults (E0102 unknown, E0103 of another kind, E0107 out of
+    range, E0104 missing), each with the attribute's name under `key`. `given` holds Python values; None counts as absent."""
+    known = {a.name: a for a in op.attrs}
+    faults = []
+    for key in given:
+        if key not in known:
+            near = ", ".join(nearest(key, known) or known) or "no attribute at all"
+            faults.append(Diag("E0102", at, {"at": op.name, "key": key, "known": near}))
+    checked = Attrs()
+    for attr in op.attrs:
+        item = given.get(attr.name)
+        if item is None:
+            if attr.default is REQUIRED:
+                faults.append(Diag("E0104", at, {"key": attr.name, "kind": _expected(attr)}))
+            checked[attr.name] = None if attr.default is REQUIRED else attr.default
+            continue
+        try:
+            value = checked[attr.name] = _READERS[attr.kind](item, attr)
+        except ValueError:
+            checked[attr.name] = None
+            faults.append(Diag("E0103", at, {"key": attr.name, "expected": _expected(attr)}))
+            continue
+        numbers = value if isinstance(value, tuple) else (value,)
+        if not all(_is_in_range(n, attr) for n in numbers):
+            faults.append(Diag("E0107", at, {"key": attr.name, "range": _range_words(attr), "given": item}))
+    return checked, faults
+
+
+def _is_in_range(number: Any, attr: Attr) -> bool:
+    if isinstance(number, Expr):
+        number = number.constant
+    if not isinstance(number, (int, float)) or attr.low is None and attr.high is None:
+        return True
+    return (attr.low is None or number >= attr.low) and (attr.high is None or number <= attr.high)
+
+
+def _range_words(attr: Attr) -> str:
+    if attr.high is None:
+        return f"{attr.low} or more"
+    return f"at most {attr.high}" if attr.low is None else f"{attr.low} to {attr.high}"
+
+
+def _expected(attr: Attr) -> str:
+    words = {"int": "an integer", "float": "a number", "flag": "true or false", "dtype": "a dtype, one of " + ", ".join(DTYPES),
+             "ints": "a list of integers", "floats": "a list of numbers", "dims": "a list of sizes", "dim": "a size", "string": "a string",
+             "literal": "a number or nested lists of numbers", "word": "one of " + ", ".join(attr.words)}
+    return words[attr.kind]
+
+
+def _int(item: Any, attr: Attr) -> int:
+    if isinstance(item, bool) or not isinstance(item, int):
+        raise ValueError
+    return item
+
+
+def _float(item: Any, attr: Attr) -> float:
+    if isinstance(item, str) and item in ("inf", "-inf", "nan"):
+        return float(item)
+    if isinstance(item, bool) or not isinstance(item, (int, float)):
+        raise ValueError
+    try:
+        return float(item)
+    except OverflowError:
+        return math.copysign(math.inf, item)
+
+
+def _flag(item: Any, attr: Attr) -> bool:
+    if item not in (0, 1):
+        raise ValueError
+    return bool(item)
+
+
+def _string(item: Any, attr: Attr) -> str:
+    if not isinstance(item, str):
+        raise ValueError
+    return item
+
+
+def _word(item: Any, attr: Attr) -> str:
+    if not isinstance(item, str) or item not in attr.words:
+        raise ValueError
+    return item
+
+
+def _dtype(item: Any, attr: Attr) -> Any:
+    if not isinstance(item, str) or item not in DTYPES:
+        raise ValueError
+    return DTYPES[item]
+
+
+def _dim(item: Any, attr: Attr) -> Expr:
+    if isinstance(item, bool) or not isinstance(item, (int, str, Expr)):
+        raise ValueError
+    return read_dim(item)
+
+
+def _list_of(read: Callable[[Any, Attr], Any]) -> Callable[[Any, Attr], Any]:
+    def read_list(item: Any, attr: Attr) -> tuple[Any, ...]:
+        if not isinstance(item, (list, tuple)):
+            raise ValueError
+        return tuple(read(i, attr) for i in item)
+
+    return read_list
+
+
+def _literal(item: Any, attr: Attr) -> Any:
+    if isinstance(item, (list, tuple)):
+        return tuple(_literal(i, attr) for i in item)
+    return item if isinstance(item, (bool, int)) else _float(item, attr)
+
+
+def read_dim(item: int | str | Expr) -> Expr:
+    """A size as a model writes it: 3, "N", "2*N + 1". Raises ValueError. Primes (`N'`) are let through, for the message that follows."""
+    if isinstance(item, (int, Expr)):
+        return Expr.of(item)
+    if item.rstrip("'").isidentifier() and item.isascii():
+        return Expr.of(item)
+    from ...ir.read import read_expr
+    from ...kit.diag import Refused
+
+    try:
+        return read_expr(item)
+    except Refused:
+        raise ValueError(item) from None
+
+
+_READERS: dict[str, Callable[[Any, Attr], Any]] = {
+    "int": _int, "float": _float, "flag": _flag, "string": _string, "word": _word, "dtype": _dtype, "dim": _dim, "literal": _literal,
+    "ints": _list_of(_int), "floats": _list_of(_float), "dims": _list_of(_dim),
+}  # fmt: skip
