@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
+from . import hopper
+
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
@@ -46,11 +48,13 @@ TYPES = (
     Intrinsic("bf16", "struct bf16 { unsigned short bits; };"),
     Intrinsic("fp8e4m3", "struct fp8e4m3 { unsigned char bits; };"),
     Intrinsic("fp8e5m2", "struct fp8e5m2 { unsigned char bits; };"),
+    *(Intrinsic(*row) for row in hopper.TYPES),
 )
 GUARDED = (
     _inline("float float_of_fp16(fp16 x)", "float y; " + _asm("cvt.f32.f16 %0, %1;", '"=f"(y)', '"h"(x.bits)') + " return y;"),
     _inline("fp16 fp16_of_float(float x)", "fp16 y; " + _asm("cvt.rn.f16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
     _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
+    *(Intrinsic(*row) for row in hopper.GUARDED),
 )
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
@@ -157,6 +161,7 @@ __device__ __forceinline__ double power(double base, double exponent) { return p
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
+    *(Intrinsic(*row) for row in hopper.PLAIN),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
 

@@ -51,7 +51,8 @@ class Assume:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in bytes, 0 for none."""
+    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in bytes, 0 for none. The
+    rows of a swizzled tile are as long as the span; a wider tile is kept as several of them side by side, each with all rows."""
 
     name: str
     type: TensorType
@@ -99,12 +100,14 @@ class Mbarrier:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor."""
+    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor; `as
+    [B*S, K]` when it sees the tensor's memory with other dims."""
 
     name: str
     tensor: str
     box: tuple[Expr, ...]
     swizzle: int = 0
+    dims: tuple[Expr, ...] = ()
     span: Span | None = _span()
 
 
@@ -201,11 +204,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in it."""
+    """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in it. `each r, c of
+    acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner."""
 
     names: tuple[str, ...]
     of: str
     body: tuple["Statement", ...]
+    at: tuple[Expr, ...] = ()
+    size: tuple[int, ...] = ()
     span: Span | None = _span()
 
 
@@ -225,12 +231,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign."""
+    """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign. `by stmatrix`:
+    inside `each`, the elements of eight columns are written by their warp in one instruction."""
 
     to: Place
     value: Body
     over: Axes = ()
     vector: int = 1
+    by: str = ""
     span: Span | None = _span()
 
 
@@ -304,7 +312,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival, of one elected thread of the role."""
+    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival of the warpgroup, or of the
+    thread that a guard has picked; with `cluster` on the barriers of these CTAs."""
 
     barrier: Place
     expect: int = 0
@@ -323,7 +332,8 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class TmaLoad:
-    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a box of the tensor, zeros outside it."""
+    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros outside it, box by
+    box. With `multicast` the CTAs of the cluster fetch equal shares of the boxes, and each box goes to all of them."""
 
     token: str
     to: Place
@@ -356,7 +366,7 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """`barrier cta`, `barrier cluster`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
+    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
 
     scope: str
     threads: int = 0

@@ -1,0 +1,193 @@
+"""How an accumulator of wgmma leaves: the region's values on it, piece by piece, and each output by the copy engine or from registers.
+
+    for j in 0..4 unroll                            pieces of 64 rows and as many columns as a swizzled row of the output holds
+      wait until the piece before the last has left shared memory; barrier
+      each r, n of acc[0, 64*j] size [64, 64]
+        %bias_add, %relu ...                        reads of tensors are guarded where a tile may hang over the end
+        store c[...][r, n] = cast(%relu) : fp16 by stmatrix
+      fence; barrier; one thread: tma_store
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...ir.body import Body, BroadcastInDim, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Transpose, rebuild, walk
+from ...ir.boxes import View, view_of
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place, Statement
+from ...ir.kernels import Contraction, axes_of, extent_of
+from ...ir.plan import Plan
+from ...ir.region import Region, Yield
+from ...ir.resources import STAGED, SWIZZLE_BYTES, WARPGROUP_ROWS, chunk_of
+from ...ir.types import DType, TensorType
+from ...kit.diag import refuse
+from .fresh import Fresh
+from .point import Values, below, divides, guarded, needed, split
+
+FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `pieces` at the end of each, `after` the walk."""
+
+    dtype: DType
+    maps: tuple[Statement, ...]
+    tiles: tuple[Statement, ...]
+    before: tuple[Statement, ...]
+    pieces: tuple[Statement, ...]
+    after: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An output that leaves by the copy engine: its view, the tile in shared memory and the token of its store."""
+
+    item: Yield
+    view: View
+    tile: str
+    token: str
+    span: int  # bytes of a row of the tile
+
+    @property
+    def dtype(self) -> DType:
+        """Of the output."""
+        return self.view.tensor.type.dtype
+
+
+def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
+    """The epilogue of a plan. Raises Refused (E1611) for a value that the template cannot compute."""
+    _check_values(plan, region, kernel)
+    chunk = chunk_of(plan, region)
+    leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by == "tma")
+    rows = plan.tile[0] // plan.consumers.count
+    waits = tuple(item.token for item in leaving)
+    piece = _piece_of(plan, fresh, chunk)
+    elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk)
+    body: tuple[Statement, ...] = (elements,)
+    if leaving:
+        wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(leaving), waits)
+        stores = tuple(_tma_store(item, piece, kernel, fresh) for item in leaving)
+        before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
+        body = (*before, elements, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, stores), nodes.Advance(fresh("o")))
+    body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // chunk), body, unroll=0),)
+    if rows > WARPGROUP_ROWS:
+        body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),)
+    last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if leaving else ()
+    cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
+    return Epilogue(kernel.dtype, *_declared(plan, leaving, chunk), cursor, body, last)
+
+
+def _check_values(plan: Plan, region: Region, kernel: Contraction) -> None:
+    bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
+    for node in (n for body in bodies for n in walk(body)):
+        is_moved = isinstance(node, Ref) and node.name == kernel.value and node.index is not None
+        if is_moved or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
+            raise refuse("E1611", plan.name, plan.span_of("epilogue"), what=f"a {type(node).__name__.lower()} after the accumulator", region=plan.name)
+
+
+def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
+    view = view_of(region, item.output, item.index, kernel)
+    if isinstance(view, str) or view.inner != "right" or item.guard or {d.role for d in view.dims} < {"left", "right"}:
+        fault = view if isinstance(view, str) else f"{item.output} does not take the tile's rows as they are"
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=fault, region=plan.name)
+    if view.tensor.type.dtype.name not in ("fp16", "bf16", "fp32"):
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"a store of {view.tensor.type.dtype} by tma", region=plan.name)
+    label = re.sub(r"\W", "_", item.output)
+    return Leaving(item, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * view.tensor.type.dtype.bytes)
+
+
+def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    maps, tiles = [], []
+    shape = Expr.of(WARPGROUP_ROWS), Expr.of(chunk)
+    for item in leaving:
+        sides = iter(shape)
+        box = tuple(ONE if d.role == "batch" else next(sides) for d in item.view.dims)
+        dims = () if item.view.shape == item.view.tensor.type.shape else item.view.shape
+        maps.append(nodes.TensorMap(f"{item.tile}.map", item.view.tensor.name, box, item.span, dims))
+        tiles.append(nodes.Shared(item.tile, TensorType(item.dtype, shape), STAGED * plan.consumers.count, item.span))
+    return tuple(maps), tuple(tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of the accumulator: its corner in it, where that is among the rows and columns of the output, and its slot of those on
+    their way out."""
+
+    corner: tuple[Expr, Expr]
+    origin: dict[str, Expr]
+    slot: Expr
+
+
+def _piece_of(plan: Plan, fresh: Fresh, chunk: int) -> Piece:
+    count = plan.consumers.count
+    down = WARPGROUP_ROWS * fresh.expr("i") if plan.tile[0] // count > WARPGROUP_ROWS else ZERO
+    across = chunk * fresh.expr("j")
+    row = fresh.expr("m0") + down + (fresh.expr("part") if count > 1 else 0)
+    slot = fresh.expr("o", "slot") + (STAGED * Expr.of("warpgroup.index") if count > 1 else 0)
+    return Piece((down, across), {"left": row, "right": fresh.expr("n0") + across}, slot)
+
+
+def _tma_store(item: Leaving, piece: Piece, kernel: Contraction, fresh: Fresh) -> Statement:
+    batch = split(fresh.expr("batch"), kernel.batch)
+    at = tuple(batch[d.axes[0].name] if d.role == "batch" else piece.origin[d.role] for d in item.view.dims)
+    return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), Place(item.tile, slot=piece.slot))
+
+
+def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, chunk: int) -> Statement:
+    """The values and the writes of one piece, at each element that a thread holds."""
+    r, n, row, col = (fresh.expr(word) for word in ("r", "n", "row", "col"))
+    point = {**split(row, kernel.left), **split(col, kernel.right)}
+    if kernel.batch:
+        point |= split(fresh.expr("batch"), kernel.batch)
+    acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
+    inside = {e: () if divides(size, extent_of(g)) else below(e, extent_of(g)) for e, g, size in zip((row, col), kernel.groups, plan.tile)}
+    values = Values(region, point, {kernel.value: acc})
+    statements: list[Statement] = []
+    for name in needed(region, (y.expr for y in region.yields)):
+        if name != kernel.value:
+            let = region.let(name)
+            statements.append(nodes.Value(name, _shielded(values.at(let.expr), acc.tensor, inside)))
+            values.known[name] = Ref(name, let.expr.dtype)
+    by_tma = {item.item.output: item for item in leaving}
+    for item in region.yields:
+        body = _shielded(values.at(item.expr), acc.tensor, inside)
+        if item.output in by_tma:
+            to = Place(by_tma[item.output].tile, (r, n), piece.slot)
+            statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
+        else:
+            statements.append(_from_registers(item, body, point, region, inside))
+    used = {name for s in statements for name in _names_in(s)}
+    lets = [nodes.Let(str(e), start + e0) for e, start, e0 in ((row, piece.origin["left"], r), (col, piece.origin["right"], n)) if str(e) in used]
+    return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), piece.corner, (WARPGROUP_ROWS, chunk))
+
+
+def _names_in(s: Statement) -> set[str]:
+    """The integers that a value or a store uses."""
+    if isinstance(s, nodes.If):
+        return {n for b in s.guard for e in (b.expr, b.upper, b.equals) if e is not None for n in e.names()}.union(*map(_names_in, s.body))
+    place = {n for e in s.to.index for n in e.names()} if isinstance(s, nodes.Store) else set()
+    return place | axes_of(s.value)
+
+
+def _from_registers(item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]]) -> Statement:
+    """A store of the element where it lies inside; an output without some axis is written by that axis's first point alone."""
+    index = tuple(e.substitute(point) for e in item.index)
+    used = {name for e in item.index for name in e.names()}
+    guard = tuple(b for bounds in inside.values() for b in bounds) + tuple(b.substitute(point) for b in item.guard)
+    guard += tuple(Bound(point[a.name], equals=ZERO) for a in region.iters if a.name not in used and a.size != ONE)
+    store = nodes.Store(Place(item.output, index), body)
+    return nodes.If(guard, (store,)) if guard else store
+
+
+def _shielded(body: Body, accumulator: str, inside: dict[Expr, tuple[Bound, ...]]) -> Body:
+    """The expression with every read of a tensor guarded by the bounds of the coordinates in its index."""
+    if isinstance(body, Read):
+        names = {name for e in body.index for name in e.names()}
+        bounds = tuple(b for e, bounds in inside.items() if str(e) in names for b in bounds)
+        return body if body.tensor == accumulator else guarded(bounds, body)
+    assert not isinstance(body, (BroadcastInDim, Transpose)), "Values.at leaves no movement"
+    return rebuild(body, lambda inner: _shielded(inner, accumulator, inside))
