@@ -97,9 +97,24 @@ __device__ __forceinline__ float odd_float_of(double x) {
   const float y = __double2float_rz(x);
   return (double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
 }"""),
-    Intrinsic("gathered", """\
-// An index of gather as a place below `extent`: from the end when negative, -1 when outside.
-__device__ __forceinline__ long long gathered(long long at, long long extent) {
+    Intrinsic("philox_word", """\
+// Word `element` of the Philox 4x32-10 stream of a key that starts at block `offset`.
+__device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsigned long long offset, unsigned long long element) {
+  const unsigned long long block = element / 4 + offset;
+  unsigned int w[4] = {(unsigned int)block, (unsigned int)(block >> 32), 0u, 0u};
+  unsigned int low = (unsigned int)key, high = (unsigned int)(key >> 32);
+  #pragma unroll
+  for (int round = 0; round < 10; ++round, low += 0x9e3779b9u, high += 0xbb67ae85u) {
+    const unsigned long long first = 0xd2511f53ull * w[0], second = 0xcd9e8d57ull * w[2];
+    const unsigned int next[4] = {(unsigned int)(second >> 32) ^ w[1] ^ low, (unsigned int)second, (unsigned int)(first >> 32) ^ w[3] ^ high, (unsigned int)first};
+    w[0] = next[0], w[1] = next[1], w[2] = next[2], w[3] = next[3];
+  }
+  const int number = (int)(element % 4);
+  return number == 0 ? w[0] : number == 1 ? w[1] : number == 2 ? w[2] : w[3];
+}"""),
+    Intrinsic("place_below", """\
+// An index that the data give, as a place below `extent`: from the end when negative, -1 when outside.
+__device__ __forceinline__ long long place_below(long long at, long long extent) {
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),

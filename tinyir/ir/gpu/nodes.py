@@ -140,6 +140,17 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
+class Choose:
+    """`choose k = idx[i] below N`: an integer that the data give, as a place of 0..N: a negative one counts from the end, and one that
+    is outside becomes -1."""
+
+    name: str
+    value: Body
+    extent: Expr
+    span: Span | None = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """`%relu = relu(%bias_add)`: a scalar of the thread, in a register."""
 
@@ -448,7 +459,7 @@ class BlockReduce:
 
 
 Statement = Union[
-    Assume, Shared, Reg, Mbarrier, TensorMap, Cursor, Advance, Let, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
+    Assume, Shared, Reg, Mbarrier, TensorMap, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
     Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, TmaStore, Fence, Barrier, Ldmatrix, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
 ]
 PRODUCERS = (CpAsync, TmaLoad, TmaStore, Wgmma)

@@ -97,6 +97,7 @@ _SHOW: dict[type, Any] = {
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}",
     nodes.Let: lambda s: f"let {s.name} = {s.value}",
+    nodes.Choose: lambda s: f"choose {s.name} = {show_body(s.value)} below {s.extent}",
     nodes.Value: lambda s: f"%{show_name(s.name)} = {show_body(s.value)}",
     nodes.For: _show_for,
     nodes.If: lambda s: f"if {show_guard(s.guard)}",

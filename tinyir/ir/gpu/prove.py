@@ -155,4 +155,4 @@ def remainders(expr: Expr) -> list[tuple[Expr, Expr, Expr]]:
 
 def _exact(product: Expr, den: Expr) -> Expr | None:
     quotient = product // den
-    return quotient if quotient * den == product and not any(isinstance(a, Floor) for _, m in quotient.terms for a in m) else None
+    return quotient if quotient * den == product else None

@@ -157,6 +157,9 @@ class _Reader:
     def _let_integer(self, p: list[Any], span: Span) -> Statement:
         return nodes.Let(str(p[0]), expr_of(p[1]), span=span)
 
+    def _choose(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Choose(str(p[0]), self._body(p[1]), expr_of(p[2]), span=span)
+
     def _let(self, p: list[Any], span: Span) -> Statement:
         value = self._body(p[1])
         self.names.values[name_of(p[0])] = value.dtype

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Iterable
 
 from ...ir.arch import ARCHS
-from ...ir.body import Binary, Body, Gather, Literal, Read, walk
+from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.gpu.walk import start_of
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
@@ -60,7 +61,9 @@ class _Printer:
         self.depth = 1
         self.is_explained = False
         self.integers = Integers(self._ranges(), spell=self._spell)
-        self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._extents, self._in_registers, kernel.name)
+        self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
+        self.facts = start_of(kernel, self.model)
+        self.sizes = tuple(dict.fromkeys(e for t in self.tensors.values() for e in t.type.shape))
         self.shared_offset = 0
         self.dynamic = self._shared_bytes() > STATIC_SHARED
 
@@ -138,9 +141,6 @@ class _Printer:
     def _in_registers(self, name: str) -> bool:
         return isinstance(self.arrays.get(name), nodes.Reg)
 
-    def _extents(self, tensor: str) -> tuple[Expr, ...]:
-        return self.tensors[tensor].type.shape
-
     def _element(self, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         """The C of one element: of an array by its indices, of a tensor by its offset."""
         if name in self.arrays:
@@ -165,7 +165,7 @@ class _Printer:
                     text = f"(long long){text}"
             else:
                 text = f"({text})" if is_sum else text
-                text = f"{text} * {self.integers.c(size, 2)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
+                text = f"{text} * {self.integers.c(size, 3)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
                 is_sum = e != ZERO
         return text or "0"
 
@@ -184,14 +184,14 @@ class _Printer:
     def _nested(self, head: str, body: Iterable[Statement]) -> None:
         self.say(f"{head} {{" if head else "{")
         self.depth += 1
-        known = dict(self.integers.ranges)
+        known, facts = dict(self.integers.ranges), self.facts
         self.block(body)
-        self.integers.ranges = known
+        self.integers.ranges, self.facts = known, facts
         self.depth -= 1
         self.say("}")
 
     def _assume(self, s: nodes.Assume) -> None:
-        pass  # the launch checks it (ir.manifest)
+        self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
 
     def _shared(self, s: nodes.Shared) -> None:
         if s.swizzle:
@@ -228,9 +228,30 @@ class _Printer:
             self.depth -= len(sizes)
 
     def _let(self, s: nodes.Let) -> None:
-        value, kind = self.integers.c(s.value, 0), self.integers.type_of(s.value)
-        self.integers.ranges[s.name] = self.integers.interval(s.value)
-        self.say(f"const {kind} {self.names.of('integer', s.name)} = {value};")
+        value = self.integers.c(s.value, 0)
+        found = self._range(s.value)
+        if found.fits(INT_MAX) and not self.integers.fits(s.value):
+            value = f"(int)({value})"
+        self.integers.ranges[s.name] = found
+        self.facts = self.facts.with_let(s.name, s.value)
+        self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
+
+    def _range(self, value: Expr) -> Interval:
+        """The range of an integer; where arithmetic on ranges gives none of an int, that of an axis which guards prove it to be on."""
+        found = self.integers.interval(value)
+        if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
+            return found
+        ends = [self.integers.interval(size).high for size in self.sizes if self.facts.is_below(value, size)]
+        least = min((e for e in ends if e is not None), default=None)
+        return found if least is None else Interval(0, least - 1)
+
+    def _choose(self, s: nodes.Choose) -> None:
+        most = self.integers.interval(s.extent)
+        kind = "int" if most.fits(INT_MAX) else "long long"
+        call = f"place_below({self.values.value(s.value)}, {self.integers.c(s.extent)})"
+        self.integers.ranges[s.name] = Interval(-1, None if most.high is None else most.high - 1)
+        self.facts = self.facts.with_range(s.name, Expr.of(-1), s.extent)
+        self.say(f"const {kind} {self.names.of('integer', s.name)} = {'(int)' if kind == 'int' else ''}{call};")
 
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
@@ -249,8 +270,9 @@ class _Printer:
         outer = self.integers.ranges
         self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
+        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, s.high)
         self._nested(head, s.body)
-        self.is_explained = explained
+        self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer
 
     def _explain(self, s: nodes.For) -> bool:
@@ -263,13 +285,15 @@ class _Printer:
         if stores:
             values = dict.fromkeys(f"%{i.name}" for i in inside if isinstance(i, nodes.Value))
             self.say(f"// region {', '.join(self.kernel.regions)}: {', '.join([*values, *stores])}")
-        elif not has_copy and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
+        elif not has_copy and self.plan.family == "contraction" and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
             self.say(f"// plan micro {list(self.plan.micro)}: this thread's share of the tile")
         return bool(stores) or not has_copy
 
     def _if(self, s: nodes.If) -> None:
         guard = self.integers.guard(s.guard)
+        facts, self.facts = self.facts, self.facts.with_guard(s.guard)
         self._nested("" if guard == "true" else f"if ({guard})", s.body)
+        self.facts = facts
         if s.otherwise:
             self.lines[-1] += " else {"
             self.depth += 1
@@ -290,7 +314,7 @@ class _Printer:
         total, threads = 1, self.kernel.threads
         for size in sizes:
             total *= size
-        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, (Read, Gather)) and n.tensor in self.tensors):
+        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and n.tensor in self.tensors):
             cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == name), name)
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
