@@ -174,6 +174,11 @@ def test_bad_indices_into_shared_and_register_arrays_and_misaligned_vectors_stop
     assert diag.code == "E1723" and diag.span is not None and diag.span.line == 3
 
 
+def test_a_frame_beyond_the_stack_stops() -> None:
+    diag = fault_of("volatile char big[1 << 20];\nfor (int i = 0; i < (1 << 20); ++i) big[i] = N;\nB[0] = big[N];")
+    assert diag.code == "E1729"
+
+
 def test_integer_division_by_zero_stops() -> None:
     diag = fault_of("B[threadIdx.x] = N / (int(threadIdx.x) - 3);")
     assert diag.code == "E1726" and diag.facts["thread"].startswith("thread (3, 0, 0)")

@@ -1,4 +1,8 @@
-"""Outputs against what they should be: floats within a tolerance, everything else exactly, NaN where NaN is due."""
+"""Outputs against what they should be: floats within a tolerance, everything else exactly, NaN where NaN is due.
+
+Two right orders of summation may round to neighbouring values, so the relative tolerance is at least the distance of neighbours in the
+output's dtype: that is below 1e-3 for fp16 and wider types, 2^-7 for bf16, 2^-3 and 2^-2 for fp8.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from ..ir.types import DTYPES
 from ..kit.diag import Diag
 
 RTOL = ATOL = 1e-3
@@ -18,6 +23,8 @@ class Difference:
     difference is `largest` (absolute), and the element furthest beyond its tolerance is at `index`."""
 
     tensor: str
+    rtol: float
+    atol: float
     total: int
     wrong: int
     largest: float
@@ -25,12 +32,13 @@ class Difference:
     given: Any
     expected: Any
 
-    def diag(self, rtol: float, atol: float) -> Diag | None:
+    def diag(self) -> Diag | None:
         """E1731 when elements are wrong, else None."""
         if not self.wrong:
             return None
         worst = {"index": list(self.index), "given": self.given, "expected": self.expected}
-        return Diag("E1731", self.tensor, {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "rtol": rtol, "atol": atol} | worst)
+        counts = {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "rtol": self.rtol, "atol": self.atol}
+        return Diag("E1731", self.tensor, counts | worst)
 
 
 def compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float = RTOL, atol: float = ATOL) -> tuple[Difference, ...]:
@@ -38,7 +46,14 @@ def compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray
     return tuple(_compare(name, np.asarray(outputs[name]), np.asarray(wanted), rtol, atol) for name, wanted in expected.items())
 
 
+def _spacing(dtype: np.dtype) -> float:
+    """The largest distance of two neighbours, relative to them; 0 for what is no float."""
+    found = next((d for d in DTYPES.values() if d.numpy == dtype.name and d.is_float), None)
+    return 2.0 ** (1 - found.digits) if found else 0.0
+
+
 def _compare(name: str, given: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> Difference:
+    rtol = max(rtol, _spacing(expected.dtype))
     if expected.dtype.kind in "biu":
         beyond = (given != expected).astype(np.float64)
         largest = float(np.max(np.abs(given.astype(np.float64) - expected.astype(np.float64)), initial=0.0))
@@ -51,6 +66,6 @@ def _compare(name: str, given: np.ndarray, expected: np.ndarray, rtol: float, at
         beyond = np.where(np.isnan(beyond) | np.isinf(right) & ~same, np.inf, beyond)
         largest = float(np.max(np.where(np.isnan(distance), np.inf, distance), initial=0.0))
     if not beyond.size:
-        return Difference(name, 0, 0, 0.0, (), None, None)
+        return Difference(name, rtol, atol, 0, 0, 0.0, (), None, None)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(beyond)), beyond.shape))
-    return Difference(name, beyond.size, int(np.count_nonzero(beyond > 0)), largest, index, given[index].item(), expected[index].item())
+    return Difference(name, rtol, atol, beyond.size, int(np.count_nonzero(beyond > 0)), largest, index, given[index].item(), expected[index].item())

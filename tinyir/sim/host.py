@@ -20,8 +20,10 @@ from ..runtime.cache import built, key_of
 SHIM = Path(__file__).parent / "shim"
 COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-fno-exceptions", "-fno-rtti", "-w")
-KERNEL_FLAGS = ("-march=native", "-g1", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-DTINYIR_SIM",
-                "-fsanitize=bounds,alignment")  # fmt: skip
+KERNEL_FLAGS = (
+    "-march=native", "-g1", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-DTINYIR_SIM",
+    "-fsanitize=bounds,alignment", "-fstack-clash-protection",
+)  # fmt: skip
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
 STORAGE_TYPE = re.compile(r"\bstruct\s+(\w+)\s*\{\s*unsigned (?:short|char) bits;")
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")

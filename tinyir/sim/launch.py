@@ -20,9 +20,10 @@ from ..runtime.device import Argument, Buffer
 from . import host
 
 _ONE_AT_A_TIME = threading.Lock()
-MEMORY, TRAP, DEADLOCK, DIVERGENCE, ARITHMETIC, TIME, COLLECTIVE, STACK = range(1, 9)
-RUNS, EXITED, AT_BARRIER, AT_COLLECTIVE = range(4)
+MEMORY, TRAP, DEADLOCK, DIVERGENCE, ARITHMETIC, TIME, COLLECTIVE, STACK, NO_MEMORY = range(1, 10)  # TinyirFaultKind of shim/abi.h
+EXITED, AT_BARRIER, AT_COLLECTIVE = range(1, 4)  # TinyirWaitKind
 MAX_THREADS = 1024
+STACK_BYTES = 128 << 10
 
 
 class _Dim(ctypes.Structure):
@@ -149,7 +150,9 @@ class SimDevice:
             lines = "; ".join(note for _, note in self._notes_of(waits))
             span = span or (labels[0].span if labels else None)
             return Diag(_WAITING[fault.kind], kernel, where | {"waits": lines}, span, tuple(label for label in labels if label.span != span))
-        return Diag(_STOPPED.get(fault.kind, "E1729"), kernel, where | {"limit": self.limit}, span)
+        if fault.kind == NO_MEMORY:
+            return Diag("E1717", kernel, {"buffer": "the threads' stacks", "size": MAX_THREADS * STACK_BYTES})
+        return Diag(_STOPPED[fault.kind], kernel, where | {"limit": self.limit}, span)
 
     def _place_of(self, fault: _Fault, buffer: Buffer) -> str:
         if fault.allocation in self._inputs and 0 <= fault.byte_offset < buffer.bytes:
@@ -175,7 +178,7 @@ class SimDevice:
 
 
 _WAITING = {DEADLOCK: "E1724", DIVERGENCE: "E1725", COLLECTIVE: "E1728"}
-_STOPPED = {TRAP: "E1723", ARITHMETIC: "E1726", TIME: "E1727"}
+_STOPPED = {TRAP: "E1723", ARITHMETIC: "E1726", TIME: "E1727", STACK: "E1729"}
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int]:

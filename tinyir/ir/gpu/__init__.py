@@ -14,7 +14,7 @@
 What the plan left open is decided here: every buffer with its shape, swizzle and ring, which thread touches what, every guard, wait
 and barrier. tiny-cu only spells it. Nothing of the texts before is gone.
 
-Integers are Exprs over the symbols of the signature, `let`s, loop names and the place of the thread: `cta`, `thread`, `warp` with .x,
+Integers are Exprs over the symbols of the signature, `let`s, loop names and the place of the thread: `cta` and `thread` with .x,
 .y, .z (CUDA's order), `thread.index` and `warp.index` (in the CTA), `lane`, `warpgroup.index` and `warpgroup.thread` (from the role's
 first), `cluster.rank`. A token (`%load.a`) stands for bytes or sums on their way: one statement makes it, a `wait` takes it.
 """
@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...kit.diag import Diag
 from ...kit.text import Grammar, body_of, header
 from .. import plan as plan_text
 from .. import region as region_text
 from .nodes import Kernel
-from .parse import kernels_of
-from .show import show_kernel, show_statement
+from .reader import kernels_of
+from .printer import show_kernel, show_statement
 
 STAGE = "gpu"
 GRAMMAR = Grammar("gpu", "gpu_text")
@@ -55,4 +56,25 @@ def show(module: Module) -> str:
     return header(STAGE) + "\n" + plan_text.show_plans(module.plans) + "".join("\n" + show_kernel(k) for k in module.kernels)
 
 
-__all__ = ["Kernel", "Module", "parse", "show", "show_kernel", "show_statement"]
+def check(module: Module) -> list[Diag]:
+    """Invariants of gpu text, one function each in `ir.gpu.verify` and `ir.gpu.order`, in this order:
+
+    1. the plan text holds its own invariants                                                           (E13xx to E15xx)
+    2. every region is computed by a kernel                                                             (E1604)
+    3. a kernel's regions, architecture, grid, block and cluster exist                                  (E1603)
+    4. an integer, array, value or cursor is defined once, and before its use                           (E1605, E1606)
+    5. words are known, and what a statement works on is of the kind that it needs                      (E1602)
+    6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
+    7. arrays are indexed inside; a tensor is written, and read into a tile, inside, as guards prove    (E1614, E1615)
+    8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
+    9. every thread comes to every barrier                                                              (E1609)
+    10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
+    11. shared memory is read after it is whole, and refilled after its readers are done                (E1613)
+    12. a matrix is touched only when its wgmma is done; a barrier expects what lands on it             (E1617, E1618)
+    """
+    from .verify import check_kernels
+
+    return [*plan_text.check(module.plans), *check_kernels(module)]
+
+
+__all__ = ["Kernel", "Module", "check", "parse", "show", "show_kernel", "show_statement"]
