@@ -120,11 +120,11 @@ def _reversed(relation: str) -> str:
     return str(islpy.Map(relation).reverse())
 
 
-def remarks(module: index.Module) -> list[Diag]:
+def remarks(module: poly.Module) -> list[Diag]:
     """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203)."""
-    values = module.tiny.value_of()
+    values = module.index.tiny.value_of()
     said = []
-    for name, found in _found(module):
+    for name, found in _found(module.index):
         if isinstance(found, Missed):
             said.append(Diag("R3203", name, {"why": found.why}, values[name].span))
         else:
