@@ -19,6 +19,7 @@ from ..types import TensorType
 
 Guard = tuple[Bound, ...]
 Axes = tuple[tuple[str, Expr], ...]
+Lets = tuple[tuple[str, Expr], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +258,15 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`copy a[r, c] over r: 128, c: 16 = A[m0 + r, k + c] where ... else 0.0`: all threads of the CTA (or role) together; neighbouring
-    threads take neighbouring vectors. Ends when this thread's part is written: others see it after a barrier."""
+    """`copy a[r, c] over r: 128, c: 16 with i0 = m0 + r, k0 = k + c = A[i0, k0] where ... else 0.0`: all threads of the CTA (or role)
+    together; neighbouring threads take neighbouring vectors. `with` names integers of one point. Ends when this thread's part is written:
+    others see it after a barrier."""
 
     to: Place
     over: Axes
     value: Body
     vector: int = 1
+    lets: Lets = ()
     span: Span | None = _span()
 
 
@@ -276,6 +279,7 @@ class CpAsync:
     over: Axes
     value: Body
     vector: int = 1
+    lets: Lets = ()
     span: Span | None = _span()
 
 

@@ -75,7 +75,7 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     tensors = _tensors(kernel, module)
     for v in walked:
         s = v.statement
-        known = {**v.names, **dict.fromkeys((n for n, _ in getattr(s, "over", ())), s)}
+        known = {**v.names, **dict.fromkeys((n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))), s)}
         for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
             if name not in known:
                 yield _unknown(kernel, s, name, known)
@@ -107,7 +107,7 @@ def _defined(s: Any) -> tuple[str, ...]:
     if isinstance(s, nodes.Cursor):
         return (f"{s.name}.slot",)
     names = s.names if isinstance(s, (nodes.Each, nodes.Order)) else ()
-    return (*names, *(n for n, _ in getattr(s, "over", ())))
+    return (*names, *(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))))
 
 
 def _array_names(s: Any) -> list[str]:
@@ -132,7 +132,7 @@ def exprs_in(s: Any) -> Iterator[Expr]:
     for _, place in places_in(s):
         yield from place.index
         yield from (place.slot,) if place.slot is not None else ()
-    for _, size in getattr(s, "over", ()):
+    for _, size in (*getattr(s, "over", ()), *getattr(s, "lets", ())):
         yield size
     for node in reads_in(s):
         if isinstance(node, Read):

@@ -56,6 +56,8 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
         inside = facts
         for name, size in getattr(s, "over", ()):
             inside = inside.with_range(name, ZERO, size)
+        for name, value in getattr(s, "lets", ()):
+            inside = inside.with_let(name, value)
         yield Visit(s, path, names, arrays, values, facts, inside)
         if isinstance(s, nodes.For):
             yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, s.high))

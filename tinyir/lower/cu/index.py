@@ -43,9 +43,13 @@ class Integers:
         text, binds = self._sum(expr, not self.fits(expr))
         return f"({text})" if binds < tight else text
 
+    def is_long(self, expr: Expr) -> bool:
+        """Whether what `c` gives is a long long in C."""
+        return not self.fits(expr) or any(not self.ranges.get(name, Interval(0, 0)).fits(INT_MAX) for name in expr.names())
+
     def type_of(self, expr: Expr) -> str:
         """The C type that `c` gives."""
-        return "int" if self.fits(expr) else "long long"
+        return "long long" if self.is_long(expr) else "int"
 
     def guard(self, guard: tuple[Bound, ...]) -> str:
         """A conjunction as C, without the comparisons that the ranges decide; `true` when none is left."""

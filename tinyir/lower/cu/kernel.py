@@ -122,6 +122,8 @@ class _Printer:
     # --- names
 
     def _spell(self, name: str) -> str:
+        if name == "thread.index" and self.kernel.threads == self.kernel.block[0]:
+            name = "thread.x"
         if name in SPECIAL or name in ("thread.index", "lane", "warp.index"):
             self.used_special[name] = self.names.of("special", name)
             return self.used_special[name]
@@ -230,7 +232,7 @@ class _Printer:
     def _let(self, s: nodes.Let) -> None:
         value = self.integers.c(s.value, 0)
         found = self._range(s.value)
-        if found.fits(INT_MAX) and not self.integers.fits(s.value):
+        if found.fits(INT_MAX) and self.integers.is_long(s.value):
             value = f"(int)({value})"
         self.integers.ranges[s.name] = found
         self.facts = self.facts.with_let(s.name, s.value)
@@ -336,8 +338,13 @@ class _Printer:
         self.integers.ranges = ranges
         for name, _ in s.over:
             self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(bindings[name], 0)};")
+        facts = self.facts
+        for name, size in s.over:
+            self.facts = self.facts.with_range(name, ZERO, size)
+        for name, value in s.lets:
+            self._let(nodes.Let(name, value))
         self._write(s.to, s.value)
-        self.integers.ranges = outer
+        self.integers.ranges, self.facts = outer, facts
         self.depth -= 1
         self.say("}")
 
@@ -394,7 +401,7 @@ class _Printer:
             self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")
-            self.say(f"{element} = {part}[0];")
+            self.say(f"{element} = {'' if dtype.is_float or dtype.bits > 16 else f'({dtype.cuda})'}{part}[0];")
             self.say("#pragma unroll")
             self.say(f"for (int w = 1; w < {warps}; ++w) {self._folded(s.op, element, f'{part}[w]', dtype)}")
 
@@ -417,6 +424,7 @@ class _Printer:
         word = REDUCERS[op.upper()].fold
         if word is None:
             raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
+        other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
         return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
 
 

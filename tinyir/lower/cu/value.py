@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 from typing import Callable
@@ -20,6 +21,7 @@ from .index import Integers
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
 MATH = ("exp2", "log2", "sin", "tanh", "erf", "floor", "ceil", "trunc", "rint")  # in C with an `f` for float
 WRAPPING = {"add": "wrap_add({0}, {1})", "sub": "wrap_sub({0}, {1})", "mul": "wrap_mul({0}, {1})", "neg": "wrap_sub(({t})0, {0})"}
+ARGUMENT = re.compile(r"(?<=[(,])\s?\{(\d)\}(?=[,)])")  # an operand that is a whole argument needs no brackets
 LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} != {1}"}
 
 
@@ -96,8 +98,8 @@ class Values:
         word = template.split("(", 1)[0]
         if word in MATH and arithmetic_type(dtype) == "float":
             template = template.replace(word, word + "f", 1)
-        simple = template[0] in "{-(" and not template.startswith("({t})0")
-        text = template.format(*(map(_closed, operands) if simple else operands), t=arithmetic_type(dtype))
+        alone = {int(n) for n in ARGUMENT.findall(template)}
+        text = template.format(*(o if n in alone else _closed(o) for n, o in enumerate(operands)), t=arithmetic_type(dtype))
         return self._rounded(text, result, result.kind == "b" and (op in LOGIC or op.startswith("cmp")) or template.startswith("wrap_"))
 
     def _rounded(self, text: str, dtype: DType, is_exact: bool) -> str:

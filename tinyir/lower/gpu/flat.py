@@ -24,7 +24,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...kit.diag import refuse
 from .fold import Accumulator, number_in
-from .point import Values, below, choice, divides, needed, split
+from .point import Fresh, Values, below, choice, divides, needed, split
 
 FEW = 8  # turns of a loop that are written out
 
@@ -58,7 +58,7 @@ class Statements:
     row: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.count = 0
+        self.fresh = Fresh()
         self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
 
     def at_point(self, yields: tuple[Yield, ...]) -> list[Statement]:
@@ -93,12 +93,11 @@ class Statements:
     def _emit_to(self, lines: list[Statement], name: str) -> Callable[[Reduce | Gather, Values], Body]:
         """Where a fold or a gather inside an expression writes its statements."""
         def emit(inner: Reduce | Gather, values: Values) -> Body:
-            self.count += 1
             if isinstance(inner, Gather):
-                made, value = choice(inner, values, f"{inner.axis.name}.at{self.count}")
+                made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
                 lines.extend(made)
                 return value
-            return self._thread_fold(Accumulator(f"{name}.acc{self.count}", inner), values, lines)
+            return self._thread_fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), values, lines)
 
         return emit
 

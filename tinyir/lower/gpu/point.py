@@ -29,6 +29,15 @@ def split(index: Expr, axes: Sequence[Axis]) -> dict[str, Expr]:
     return point
 
 
+def named(axes: Sequence[Axis], index: Expr, number: str) -> tuple[Expr, tuple[tuple[str, Expr], ...]]:
+    """Integers that name each axis at the element number `index` of their product, and the number's own name: the axis where there is
+    one, else `number`."""
+    if len(axes) == 1:
+        return Expr.of(axes[0].name), ((axes[0].name, index),)
+    parts = split(Expr.of(number), axes)
+    return Expr.of(number), ((number, index), *((a.name, parts[a.name]) for a in axes))
+
+
 def below(index: Expr, extent: Expr) -> tuple[Bound, ...]:
     """The guard `index < extent`; empty when the numbers alone say so."""
     margin = (extent - index).constant
@@ -66,6 +75,18 @@ WIDE = {"fp16": "fp32", "bf16": "fp32", "fp8e4m3": "fp32", "fp8e5m2": "fp32", "i
 def wide(dtype: DType) -> DType:
     """The dtype that arithmetic on `dtype` is done in: every value of `dtype` is one of it."""
     return DTYPES[WIDE.get(dtype.name, dtype.name)]
+
+
+class Fresh:
+    """Names for registers and places that no region has: `y.acc`, then `y.acc2`."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def name(self, base: str) -> str:
+        """The next name of this base."""
+        self._taken[base] = self._taken.get(base, 0) + 1
+        return base if self._taken[base] == 1 else f"{base}{self._taken[base]}"
 
 
 @dataclass

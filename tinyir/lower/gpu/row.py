@@ -20,7 +20,7 @@ from ...ir.region import Region, Yield
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 from .fold import Accumulator, fold_word, is_plain, literal, neutral_of, number_in, type_of
-from .point import Values, below, choice, divides, free_axes, needed, split
+from .point import Fresh, Values, below, choice, divides, free_axes, needed, split, wide
 
 
 def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
@@ -49,7 +49,7 @@ class _Rows:
     def __post_init__(self) -> None:
         self.row = {a.name for a in self.kernel.row if a in self.region.iters}
         self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
-        self.choices = 0
+        self.fresh = Fresh()
         self.is_resident = self.plan.algo == "row_resident"
         self.kept = self._used_twice() if self.is_resident else set()
 
@@ -78,17 +78,12 @@ class _Rows:
 
     def _row_value(self, body: Body, name: str, lines: list[Statement]) -> Body:
         """An expression that is one number a row; the passes of its folds go to `lines`."""
-        count = 0
-
         def emit(inner: Reduce | Gather, values: Values) -> Body:
-            nonlocal count
-            count += 1
             if isinstance(inner, Gather):
-                self.choices += 1
-                made, value = choice(inner, values, f"{inner.axis.name}.at{self.choices}")
+                made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
                 lines.extend(made)
                 return value
-            return self._fold(Accumulator(f"{name}.acc{'' if inner is body else count}", inner), lines)
+            return self._fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), lines)
 
         return Values(self.region, self.point, self.known, emit).at(body)
 
@@ -142,7 +137,7 @@ class _Rows:
         return own if fold.axes[0].size is None else fold.axes
 
     def _over_threads(self, op: str, name: str, dtype: DType) -> Statement:
-        part = self.parts.setdefault(dtype, "part" if not self.parts else f"part{len(self.parts)}")
+        part = self.parts.setdefault(wide(dtype), "part" if not self.parts else f"part{len(self.parts) + 1}")
         return nodes.BlockReduce(op, name, part)
 
     def _over_row(self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()) -> list[Statement]:
@@ -171,17 +166,18 @@ class _Rows:
     # --- what registers keep
 
     def _used_twice(self) -> set[Body]:
-        """What varies along the row and is used by more than one pass: values, and reads that no such value holds."""
-        values = self._in_many_passes(frozenset())
-        return values | self._in_many_passes(frozenset(values))
+        """What varies along the row and is used by more than one pass: values, and reads that are made outside the first use of those."""
+        values = self._in_many_passes(Ref, frozenset())
+        return values | self._in_many_passes(Read, frozenset(values))
 
-    def _in_many_passes(self, held: frozenset[Body]) -> set[Body]:
-        """Values that several passes need when `held` is empty; else the reads that they need beside those values."""
+    def _in_many_passes(self, kind: type, held: frozenset[Body]) -> set[Body]:
+        """The values (Ref) or reads (Read) that several passes make, when `held` values are made by the first pass that needs them."""
         users: dict[Body, set[int]] = {}
+        made: set[Body] = set()
         for number, body in enumerate(self._pass_bodies()):
-            for node in self._reached(body, held):
+            for node in self._reached(body, made):
                 users.setdefault(node, set()).add(number)
-        kind = Read if held else Ref
+            made |= held & users.keys()
         return {node for node, passes in users.items() if len(passes) > 1 and isinstance(node, kind)}
 
     def _pass_bodies(self) -> list[Body]:
@@ -191,15 +187,15 @@ class _Rows:
             bodies += [n.body for n in walk(let.expr) if isinstance(n, Reduce)]
         return [*bodies, *(y.expr for y in self.region.yields if self._varies_index(y))]
 
-    def _reached(self, body: Body, held: frozenset[Body]) -> set[Body]:
-        """Row-varying values and reads that evaluating the expression needs, through values that it refers to but not through `held`."""
+    def _reached(self, body: Body, made: set[Body]) -> set[Body]:
+        """Row-varying values and reads that evaluating the expression needs, through values that it refers to, but for those that are made already."""
         found: set[Body] = set()
         stack = [body]
         while stack:
             for node in walk(stack.pop()):
                 if isinstance(node, Ref) and node.index is None and self._varies(node) and node not in found:
                     found.add(node)
-                    if node not in held:
+                    if node not in made:
                         stack.append(self.region.let(node.name).expr)
                 elif isinstance(node, Read) and self.row & {n for e in node.index for n in e.names()}:
                     found.add(node)
@@ -232,7 +228,7 @@ class _Point:
             return
         body = self._here(let.expr)
         if ref in self.rows.kept:
-            self.known[name] = self._keep(ref, f"{name}.row", body)
+            self.known[name] = self._keep(ref, self.rows.fresh.name(f"{name}.row"), body)
         else:
             self.inner.append(nodes.Value(name, body))
             self.known[name] = ref
@@ -247,8 +243,7 @@ class _Point:
         def emit(inner: Reduce | Gather, values: Values) -> Body:
             if isinstance(inner, Reduce):
                 raise refuse("E1611", self.rows.region.name, inner.span, what="a fold inside a value that varies along the row", region=self.rows.region.name)
-            self.rows.choices += 1
-            made, value = choice(inner, values, f"{inner.axis.name}.at{self.rows.choices}")
+            made, value = choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"))
             self.inner.extend(made)
             return value
 
@@ -261,7 +256,7 @@ class _Point:
         if not isinstance(body, Read) or body not in self.rows.kept:
             return rebuild(body, self._with_kept_reads)
         if body not in self.rows.held:
-            name = f"{body.tensor}.row{len(self.rows.held) or ''}"
+            name = self.rows.fresh.name(f"{body.tensor}.row")
             self._keep(body, name, Values(self.rows.region, self.point, self.known).at(body))
         register = self.rows.held[body]
         self.known[register] = Read(register, (Expr.of("v"),), body.dtype)
