@@ -121,8 +121,12 @@ __device__ __forceinline__ long long place_below(long long at, long long extent)
     _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
     _template("T max_nan(T a, T b)", "return a > b || a != a ? a : b;"),
     _template("T min_nan(T a, T b)", "return a < b || a != a ? a : b;"),
-    _template("T absolute(T x)", "return x < 0 ? (T)0 - x : x + (T)0;"),
-    _template("T sign(T x)", "return x > 0 ? (T)1 : x < 0 ? (T)0 - (T)1 : x;"),
+    Intrinsic("is_negative", """\
+template <class T> __device__ __forceinline__ bool is_negative(T x) { return x < (T)1 && x != (T)0; }  // so that unsigned T draws no warning
+__device__ __forceinline__ bool is_negative(float x) { return x < 0.0f; }
+__device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }"""),
+    _template("T absolute(T x)", "return is_negative(x) ? (T)((T)0 - x) : (T)(x + (T)0);"),
+    _template("T sign(T x)", "return is_negative(x) ? (T)-1 : x > (T)0 ? (T)1 : x;"),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
@@ -140,11 +144,11 @@ __device__ __forceinline__ double remainder_of(double a, double b) { return fmod
     Intrinsic("modulo", """\
 template <class T> __device__ __forceinline__ T modulo(T a, T b) {
   const T rest = remainder_of(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest == 0 && b < 0 ? (T)0 - rest : rest;
+  return rest != 0 && is_negative(rest) != is_negative(b) ? (T)(rest + b) : rest == 0 && is_negative(b) ? (T)((T)0 - rest) : rest;
 }"""),
     Intrinsic("floor_divide", """\
 template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
-  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && (a < 0) != (b < 0)));
+  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && is_negative(a) != is_negative(b)));
 }
 __device__ __forceinline__ float floor_divide(float a, float b) {
   if (b == 0.0f) return a / b;
@@ -159,7 +163,7 @@ __device__ __forceinline__ double floor_divide(double a, double b) {
     Intrinsic("power", """\
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {
   unsigned long long result = 1, factor = (unsigned long long)base;
-  for (T left = exponent; left > 0; left /= 2) {
+  for (T left = is_negative(exponent) ? (T)0 : exponent; left != 0; left /= 2) {
     if (left % 2) result *= factor;
     factor *= factor;
   }
@@ -167,8 +171,8 @@ template <class T> __device__ __forceinline__ T power(T base, T exponent) {
 }
 __device__ __forceinline__ float power(float base, float exponent) { return powf(base, exponent); }
 __device__ __forceinline__ double power(double base, double exponent) { return pow(base, exponent); }"""),
-    _template("T shift_left(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
-    _template("T shift_right(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;"),
+    _template("T shift_left(T x, T by)", "return !is_negative(by) && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
+    _template("T shift_right(T x, T by)", "return !is_negative(by) && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : is_negative(x) ? (T)-1 : (T)0;"),
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),

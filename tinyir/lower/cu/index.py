@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable
 
-from ...ir.expr import Bound, Expr, Floor
+from ...ir.expr import ZERO, Bound, Expr, Floor
 from ...ir.intervals import INT_MAX, Interval, interval_of
 
 SUM, PRODUCT, UNARY = 1, 2, 3  # how tightly a piece of C binds
@@ -50,6 +50,26 @@ class Integers:
     def type_of(self, expr: Expr) -> str:
         """The C type that `c` gives."""
         return "long long" if self.is_long(expr) else "int"
+
+    def offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
+        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31."""
+        elements = Expr.of(1)
+        for size in shape:
+            elements = elements * size
+        is_wide = not self.fits(elements)
+        text, is_sum = "", False
+        for position, (size, e) in enumerate(zip(shape, index)):
+            if text in ("", "0"):
+                is_last = position + 1 == len(shape) or e == ZERO
+                text = self.c(e, 1 if is_last or not is_wide else 3)
+                is_sum = is_last and (" + " in text or " - " in text) or not is_wide
+                if is_wide and not is_last and self.fits(e):
+                    text = f"(long long){text}"
+            else:
+                text = f"({text})" if is_sum else text
+                text = f"{text} * {self.c(size, 3)}" + ("" if e == ZERO else f" + {self.c(e, 1)}")
+                is_sum = e != ZERO
+        return text or "0"
 
     def guard(self, guard: tuple[Bound, ...]) -> str:
         """A conjunction as C, without the comparisons that the ranges decide; `true` when none is left."""

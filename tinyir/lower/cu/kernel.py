@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.arch import ARCHS
 from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import start_of
-from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
+from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
 from ...ir.plan import Module, Plan
 from ...ir.region import Region, Tensor
 from ...ir.types import DType
 from ...kit.diag import refuse
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, ranges_of, special_of
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
 
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
-SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class _Printer:
         self.lines: list[str] = []
         self.depth = 1
         self.is_explained = False
-        self.integers = Integers(self._ranges(), spell=self._spell)
+        self.integers = Integers(ranges_of(kernel, self.model), spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
         self.sizes = tuple(dict.fromkeys(e for t in self.tensors.values() for e in t.type.shape))
@@ -75,70 +74,28 @@ class _Printer:
         self.block(self.kernel.body)
         tensors = tuple(t for t in self.tensors if t in self.used_tensors)
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
-        parameters = [self._parameter(self.tensors[t]) for t in tensors] + [f"int {self.names.of('symbol', s)}" for s in symbols]
-        special = [f"  const int {spelling} = {self._special(name)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
-        head = [*self._comment(), f'extern "C" __global__ void {self._bounds()}', f"{self.entry}({', '.join(parameters)})", "{"]
+        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors] + [f"int {self.names.of('symbol', s)}" for s in symbols]
+        special = [f"  const int {spelling} = {special_of(name, self.kernel.block)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
+        head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
         dynamic = ["  extern __shared__ __align__(128) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
         return Emitted(text, self.entry, tensors, symbols, self.shared_offset if self.dynamic else 0)
 
-    # --- what stands around the statements
-
-    def _comment(self) -> Iterable[str]:
-        for region in self.regions:
-            origins = dict.fromkeys(i.origin for i in (*region.lets, *region.yields) if i.origin is not None)
-            yield f"// region {region.name}: " + (", ".join(str(o).removeprefix("from ") for o in origins) or "of no named op")
-        if self.plan is not None:
-            shape = [f"tile {list(self.plan.tile)}"] + [f"{w} {list(getattr(self.plan, w))}" for w in ("micro", "threads") if getattr(self.plan, w)]
-            yield f"// plan {self.plan.family} {self.plan.algo}: {', '.join(shape)}"
-
-    def _bounds(self) -> str:
-        threads = self.kernel.threads
-        if not self.kernel.regs:
-            return f"__launch_bounds__({threads})"
-        ctas = max(1, ARCHS[self.kernel.arch].registers_per_sm // (self.kernel.regs * (-(-threads // 32) * 32)))
-        return f"__launch_bounds__({threads}, {ctas})"
-
-    def _parameter(self, tensor: Tensor) -> str:
-        constant = "" if tensor.name in self.outputs else "const "
-        alone = "" if tensor.attr("alias") is not None else "__restrict__ "
-        return f"{constant}{memory_type(tensor.type.dtype)} *{alone}{self.names.of('tensor', tensor.name)}"
-
     def _shared_bytes(self) -> int:
         return sum(_aligned(s.bytes) for s in _all(self.kernel.body) if isinstance(s, nodes.Shared))
-
-    def _ranges(self) -> dict[str, Interval]:
-        ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in self.model.symbols() for r in (self.model.range_of(s),)}
-        for axis, size in zip("xyz", (*self.kernel.block, 1, 1)):
-            ranges[f"thread.{axis}"] = Interval(0, size - 1)
-        for axis, count in zip("xyz", (*self.kernel.grid, Expr.of(1), Expr.of(1))):
-            most = interval_of(count, ranges).high
-            ranges[f"cta.{axis}"] = Interval(0, INT_MAX - 1 if most is None else min(most, INT_MAX) - 1)
-        ranges["thread.index"] = Interval(0, self.kernel.threads - 1)
-        ranges["lane"] = Interval(0, 31)
-        ranges["warp.index"] = Interval(0, (self.kernel.threads - 1) // 32)
-        return ranges
 
     # --- names
 
     def _spell(self, name: str) -> str:
         if name == "thread.index" and self.kernel.threads == self.kernel.block[0]:
             name = "thread.x"
-        if name in SPECIAL or name in ("thread.index", "lane", "warp.index"):
+        if name in SPECIAL or name in COUNTED:
             self.used_special[name] = self.names.of("special", name)
             return self.used_special[name]
         if name in self.model.symbols():
             self.used_symbols.add(name)
             return self.names.of("symbol", name)
         return self.names.of("integer", name)
-
-    def _special(self, name: str) -> str:
-        if name in SPECIAL:
-            return f"(int){SPECIAL[name]}"
-        x, y, z = (*self.kernel.block, 1, 1)[:3]
-        linear = "(int)threadIdx.x" + (f" + {x} * (int)threadIdx.y" if y > 1 else "") + (f" + {x * y} * (int)threadIdx.z" if z > 1 else "")
-        closed = f"({linear})" if " " in linear else linear
-        return {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32"}[name]
 
     def _in_registers(self, name: str) -> bool:
         return isinstance(self.arrays.get(name), nodes.Reg)
@@ -149,27 +106,7 @@ class _Printer:
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
-        return f"{self.names.of('tensor', name)}[{self._offset(self.tensors[name].type.shape, index)}]"
-
-    def _offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
-        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31."""
-        elements = Expr.of(1)
-        for size in shape:
-            elements = elements * size
-        is_wide = not self.integers.fits(elements)
-        text, is_sum = "", False
-        for position, (size, e) in enumerate(zip(shape, index)):
-            if text in ("", "0"):
-                is_last = position + 1 == len(shape) or e == ZERO
-                text = self.integers.c(e, 1 if is_last or not is_wide else 3)
-                is_sum = is_last and (" + " in text or " - " in text) or not is_wide
-                if is_wide and not is_last and self.integers.fits(e):
-                    text = f"(long long){text}"
-            else:
-                text = f"({text})" if is_sum else text
-                text = f"{text} * {self.integers.c(size, 3)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
-                is_sum = e != ZERO
-        return text or "0"
+        return f"{self.names.of('tensor', name)}[{self.integers.offset(self.tensors[name].type.shape, index)}]"
 
     # --- statements
 

@@ -52,6 +52,7 @@ class Side:
 
     @property
     def extent(self) -> Expr:
+        """Elements along the side."""
         return extent_of(self.axes)
 
 
