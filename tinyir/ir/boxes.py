@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
-from .body import Axis
+from .body import Axis, Body, Read, Unary, operands_of
 from .expr import ONE, Bound, Expr
 from .kernels import Contraction, extent_of
 from .model import Model
@@ -56,6 +56,37 @@ class View:
     def needs(self) -> tuple[Bound, ...]:
         """What must hold of the symbols for the strides to be whole 16 bytes; empty when it always does."""
         return multiple_of(self.dims[-1].size, STRIDE_BYTES // self.tensor.type.dtype.bytes) if len(self.dims) > 1 else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one: `cast(bias[i1]) : fp32`."""
+
+    side: int  # 0 along left, 1 along right
+    body: Body
+    tensor: str
+
+
+def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
+    """The vectors of an epilogue, each once, in the order of the values."""
+    names = tuple({a.name for a in group} for group in (kernel.left, kernel.right))
+    axes = {a.name for a in region.iters}
+    found: dict[Body, Vector] = {}
+
+    def search(body: Body) -> None:
+        read = body.x if isinstance(body, Unary) and body.op == "cast" else body
+        if isinstance(read, Read):
+            used = {n for e in read.index for n in e.names()} & axes
+            side = next((s for s in (0, 1) if used & names[s] and not used & names[1 - s]), None)
+            if side is not None:
+                found.setdefault(body, Vector(side, body, read.tensor))
+                return
+        for inner in operands_of(body):
+            search(inner)
+
+    for body in [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]:
+        search(body)
+    return tuple(found.values())
 
 
 def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:

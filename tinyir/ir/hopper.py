@@ -71,8 +71,6 @@ def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
 TYPES: Rows = (("tensor_map", "struct alignas(64) tensor_map { char bytes[128]; };"),)
 GUARDED: Rows = (
     _one("unsigned int shared_address(const void *p)", "return (unsigned int)__cvta_generic_to_shared(p);"),
-    _one("float max_nan_of(float a, float b)", 'float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c;'),
-    _one("float min_nan_of(float a, float b)", 'float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c;'),
     _one("unsigned int pair_of_fp16(float low, float high)", 'unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;'),
     _one("unsigned int pair_of_bf16(float low, float high)", 'unsigned int y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;'),
     _one("void mbarrier_init(unsigned long long *barrier, int count)", _asm("mbarrier.init.shared::cta.b64 [%0], %1;", '"r"(shared_address(barrier))', '"r"(count)')),
@@ -129,6 +127,11 @@ PLAIN: Rows = (
     ("swizzled", f"""\
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> {_INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 & (span - 16)); }}"""),
+    ("swizzled_at", f"""\
+// An element of such a tile.
+template <int span, class T> {_INLINE}T &swizzled_at(T *tile, int row, int column) {{
+  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
+}}"""),
     _piece("fp16"),
     _piece("bf16"),
     ("matrix_descriptor", f"""\

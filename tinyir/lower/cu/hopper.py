@@ -6,14 +6,16 @@ as long as the swizzle's span; a wider tile is several of those side by side (`i
 
 from __future__ import annotations
 
-import math
+import re
 from typing import Any, Iterable
 
-from ...ir.body import Read, Unary
-from ...ir.expr import ZERO, Expr, show_guard
+from ...ir.arch import ARCHS
+from ...ir.body import Unary
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
-from ...ir.gpu.walk import bodies_in, statements
+from ...ir.gpu.verify import exprs_in
+from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...kit.diag import refuse
 from .value import memory_type
@@ -23,18 +25,21 @@ ATOM_BYTES = 16  # a descriptor counts in these
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 WARPGROUP = 128
 PIECE = 16  # rows and columns of what a warp stores at once
-TAKEN = frozenset({"warpgroup.thread", "cluster.rank"})
 
 
 class Hopper:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
 
-    maps: dict[str, nodes.TensorMap]
-    barriers: dict[str, nodes.Mbarrier]
-    cursors: dict[str, nodes.Cursor]
-    is_one_thread = False  # a guard has picked one thread of a warpgroup
-    pieces: dict[str, str]  # shared tile -> the registers that stmatrix will store in it
-    piece: dict[str, Expr]  # coordinates of `each` -> those of its first element
+    def __init__(self) -> None:
+        self.maps: dict[str, nodes.TensorMap] = {}
+        self.used_maps: set[str] = set()
+        self.cursors: dict[str, nodes.Cursor] = {}
+        self.before: Any = None  # the statement before the one at hand, in its block
+        self.is_one_thread = False  # a guard has picked one thread of a warpgroup
+        self.first_warpgroup = 0  # of the role
+        self.held: dict[str, Any] = {}  # accumulator -> corner and coordinates of the `each` at hand
+        self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
+        self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
 
     # --- declarations
 
@@ -42,7 +47,6 @@ class Hopper:
         self.maps[s.name] = s
 
     def _mbarrier(self: Any, s: nodes.Mbarrier) -> None:
-        self.barriers[s.name] = s
         name = self.names.of("array", s.name)
         self.say(f"unsigned long long *const {name} = (unsigned long long *)(smem + {self.shared_offset});")
         self.shared_offset += 8 * s.ring
@@ -102,8 +106,6 @@ class Hopper:
             self.say(f"int {previous} = {(s.at - 1) % s.ring};")
 
     def _fields_used(self: Any, cursor: str) -> set[str]:
-        from ...ir.gpu.verify import exprs_in
-
         inside = list(statements(self.kernel.body))
         names = {n for s in inside for e in exprs_in(s) for n in e.names()}
         drained = {"phase"} if any(isinstance(s, nodes.Drain) and s.cursor == cursor for s in inside) else set()
@@ -125,14 +127,16 @@ class Hopper:
         last = "" if s.last * WARPGROUP == self.kernel.threads else f"{index} < {s.last * WARPGROUP}"
         first = f"{index} >= {s.first * WARPGROUP}" if s.first else ""
         condition = " && ".join(c for c in (first, last) if c) or "true"
-        before = self.lines[-1] if self.lines and isinstance(self.before, nodes.Role) else ""
+        before = self.before if isinstance(self.before, nodes.Role) else None
         if before:
             self.lines.pop()
-        self.say(f"{'} else ' if before else ''}if ({condition}) {{  // role {s.name}")
+        is_rest = before is not None and before.first == 0 and before.last == s.first and not last
+        self.say(f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}")
         self.depth += 1
         known = dict(self.integers.ranges)
         if s.regs:
-            entry = min(255, self.registers_per_sm // self.kernel.threads // 8 * 8)
+            arch = ARCHS[self.kernel.arch]
+            entry = min(arch.registers_per_thread, arch.registers_per_sm // self.kernel.threads // 8 * 8)
             self.say(f"{'take' if s.regs > entry else 'give'}_registers<{s.regs}>();")
         count = s.last - s.first
         self.integers.ranges["warpgroup.index"] = Interval(0, count - 1)
@@ -146,8 +150,6 @@ class Hopper:
         self.say("}")
 
     def _uses(self: Any, body: Iterable[Any], name: str) -> bool:
-        from ...ir.gpu.verify import exprs_in
-
         is_barrier = name == "warpgroup.index" and any(isinstance(s, nodes.Barrier) and s.scope == "warpgroup" for s in statements(body))
         return is_barrier or any(name in e.names() for s in statements(body) for e in exprs_in(s))
 
@@ -337,11 +339,13 @@ class Hopper:
         self.say(f"for (int {element} = 0; {element} < 8; ++{element}) {{")
         self.depth += 1
         e = Expr.of("element")
+        coordinates = len(self.lines)
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
         self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(PIECE * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
         self.piece = {r: warp, n: PIECE * Expr.of("piece")}
         self.held = {s.of: ((s.at or (ZERO, ZERO)), (r, n))}
         self.block(s.body)
+        self._drop_unused(coordinates, (r, n))
         self.depth -= 1
         self.say("}")
         for store in by_matrix:
@@ -350,6 +354,13 @@ class Hopper:
         self.integers.ranges = known
         self.depth -= 1
         self.say("}")
+
+    def _drop_unused(self: Any, first: int, names: tuple[str, ...]) -> None:
+        """Leaves out the coordinates, declared from line `first` on, that no line after them uses."""
+        words = set(re.findall(r"\w+", "\n".join(self.lines[first + len(names) :])))
+        for number in reversed(range(len(names))):
+            if self.names.of("integer", names[number]) not in words:
+                del self.lines[first + number]
 
     def _held_element(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """The register of an accumulator's element inside `each`."""
@@ -380,9 +391,14 @@ class Hopper:
         self.say(f"{self.pieces[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")
 
 
+def picks_one_thread(s: nodes.If) -> bool:
+    """Whether a guard leaves one thread of each warpgroup, or of the CTA."""
+    return any(b.equals is not None and b.equals.constant is not None and b.expr.name in ("warpgroup.thread", "thread.index") for b in s.guard)
+
+
 def _plus(step: str, name: str, more: int) -> str:
     text = step.format(name, name)
     return f"{text} + {more}" if more else text
 
 
-__all__ = ["Hopper"]
+__all__ = ["Hopper", "picks_one_thread"]

@@ -6,15 +6,18 @@
         %bias_add, %relu ...                        reads of tensors are guarded where a tile may hang over the end
         store c[...][r, n] = cast(%relu) : fp16 by stmatrix
       fence; barrier; one thread: tma_store
+
+What a value reads along one side of the tile alone (a bias, a scale of the rows) is brought into shared memory while the first products run.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Container
 
-from ...ir.body import Body, BroadcastInDim, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Transpose, rebuild, walk
-from ...ir.boxes import View, view_of
+from ...ir.body import Body, BroadcastInDim, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Transpose, rebuild, substitute, walk
+from ...ir.boxes import Vector, View, vectors_of, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -27,17 +30,20 @@ from ...kit.diag import refuse
 from .fresh import Fresh
 from .point import Values, below, divides, guarded, needed, split
 
+WARPGROUP = 128  # threads
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `pieces` at the end of each, `after` the walk."""
+    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `early` in a tile's first step, `pieces` at its end, `after` the
+    walk."""
 
     dtype: DType
     maps: tuple[Statement, ...]
     tiles: tuple[Statement, ...]
     before: tuple[Statement, ...]
+    early: tuple[Statement, ...]
     pieces: tuple[Statement, ...]
     after: tuple[Statement, ...]
 
@@ -66,7 +72,8 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
     rows = plan.tile[0] // plan.consumers.count
     waits = tuple(item.token for item in leaving)
     piece = _piece_of(plan, fresh, chunk)
-    elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk)
+    staged = tuple(_staged(plan, kernel, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel)))
+    elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk, staged)
     body: tuple[Statement, ...] = (elements,)
     if leaving:
         wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(leaving), waits)
@@ -78,7 +85,9 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
         body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),)
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if leaving else ()
     cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
-    return Epilogue(kernel.dtype, *_declared(plan, leaving, chunk), cursor, body, last)
+    maps, tiles = _declared(plan, leaving, chunk)
+    early = tuple(_fetch(plan, kernel, fresh, s) for s in staged)
+    return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, early, body, last)
 
 
 def _check_values(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -98,6 +107,43 @@ def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item
         raise refuse("E1611", plan.name, plan.span_of("store"), what=f"a store of {view.tensor.type.dtype} by tma", region=plan.name)
     label = re.sub(r"\W", "_", item.output)
     return Leaving(item, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * view.tensor.type.dtype.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A vector's place in shared memory: one array a warpgroup, as long as its part of the tile."""
+
+    vector: Vector
+    tile: nodes.Shared
+    length: int
+
+
+def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, number: int) -> Staged:
+    count = plan.consumers.count
+    length = (plan.tile[0] // count, plan.tile[1])[vector.side]
+    label = re.sub(r"\W", "_", vector.tensor) + (f".tile{number}" if number else ".tile")
+    return Staged(vector, nodes.Shared(fresh(label), TensorType(vector.body.dtype, (Expr.of(length),)), count), length)
+
+
+def _warpgroup(plan: Plan) -> Expr | None:
+    return Expr.of("warpgroup.index") if plan.consumers.count > 1 else None
+
+
+def _fetch(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
+    """Each thread brings an element, or several a warpgroup apart."""
+    at = Expr.of("warpgroup.thread") + WARPGROUP * fresh.expr("v")
+    group, extent = kernel.groups[staged.vector.side], extent_of(kernel.groups[staged.vector.side])
+    word = ("row", "col")[staged.vector.side]
+    start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
+    place = fresh.expr(word)
+    point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
+    inside = {place: () if divides(plan.tile[staged.vector.side], extent) else below(place, extent)}
+    body = _shielded(substitute(staged.vector.body, point), (), inside)
+    store = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
+    statements: tuple[Statement, ...] = (nodes.Let(str(place), start + at), store)
+    if staged.length % WARPGROUP:
+        statements = (nodes.If((Bound(at, upper=Expr.of(staged.length)),), statements),)
+    return nodes.For(fresh("v"), ZERO, Expr.of(-(-staged.length // WARPGROUP)), statements, unroll=0)
 
 
 def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
@@ -137,7 +183,7 @@ def _tma_store(item: Leaving, piece: Piece, kernel: Contraction, fresh: Fresh) -
     return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), Place(item.tile, slot=piece.slot))
 
 
-def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, chunk: int) -> Statement:
+def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, chunk: int, staged: tuple["Staged", ...]) -> Statement:
     """The values and the writes of one piece, at each element that a thread holds."""
     r, n, row, col = (fresh.expr(word) for word in ("r", "n", "row", "col"))
     point = {**split(row, kernel.left), **split(col, kernel.right)}
@@ -146,15 +192,20 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
     inside = {e: () if divides(size, extent_of(g)) else below(e, extent_of(g)) for e, g, size in zip((row, col), kernel.groups, plan.tile)}
     values = Values(region, point, {kernel.value: acc})
+    held: dict[Body, Body] = {}
+    for s in staged:
+        index = (r + piece.corner[0], n + piece.corner[1])[s.vector.side]
+        held[substitute(s.vector.body, point)] = Read(s.tile.name, (index,), s.vector.body.dtype, _warpgroup(plan))
+    known = frozenset({acc.tensor, *(s.tile.name for s in staged)})
     statements: list[Statement] = []
     for name in needed(region, (y.expr for y in region.yields)):
         if name != kernel.value:
             let = region.let(name)
-            statements.append(nodes.Value(name, _shielded(values.at(let.expr), acc.tensor, inside)))
+            statements.append(nodes.Value(name, _shielded(_from_shared(values.at(let.expr), held), known, inside)))
             values.known[name] = Ref(name, let.expr.dtype)
     by_tma = {item.item.output: item for item in leaving}
     for item in region.yields:
-        body = _shielded(values.at(item.expr), acc.tensor, inside)
+        body = _shielded(_from_shared(values.at(item.expr), held), known, inside)
         if item.output in by_tma:
             to = Place(by_tma[item.output].tile, (r, n), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
@@ -183,11 +234,16 @@ def _from_registers(item: Yield, body: Body, point: dict[str, Expr], region: Reg
     return nodes.If(guard, (store,)) if guard else store
 
 
-def _shielded(body: Body, accumulator: str, inside: dict[Expr, tuple[Bound, ...]]) -> Body:
-    """The expression with every read of a tensor guarded by the bounds of the coordinates in its index."""
+def _from_shared(body: Body, held: dict[Body, Body]) -> Body:
+    """The expression with what is in shared memory read from there."""
+    return held[body] if body in held else rebuild(body, lambda inner: _from_shared(inner, held))
+
+
+def _shielded(body: Body, known: Container[str], inside: dict[Expr, tuple[Bound, ...]]) -> Body:
+    """The expression with every read of a tensor, but for the arrays `known`, guarded by the bounds of the coordinates in its index."""
     if isinstance(body, Read):
         names = {name for e in body.index for name in e.names()}
         bounds = tuple(b for e, bounds in inside.items() if str(e) in names for b in bounds)
-        return body if body.tensor == accumulator else guarded(bounds, body)
+        return body if body.tensor in known else guarded(bounds, body)
     assert not isinstance(body, (BroadcastInDim, Transpose)), "Values.at leaves no movement"
-    return rebuild(body, lambda inner: _shielded(inner, accumulator, inside))
+    return rebuild(body, lambda inner: _shielded(inner, known, inside))

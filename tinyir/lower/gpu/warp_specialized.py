@@ -225,6 +225,7 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
         nodes.Wait(Place(fresh("full"), slot=slot), fresh.expr("s", "phase"), ("load.a", "load.b")),
         nodes.Fence("wgmma"),
         product,
+        *((nodes.If((Bound(k, equals=ZERO),), epilogue.early),) if epilogue.early else ()),
         nodes.WaitGroup("wgmma", 1, ("mma",)),
         nodes.If((Bound(k, lower=ONE),), (empty,)),
         nodes.Advance(fresh("s")),

@@ -99,13 +99,17 @@ class Partition:
         found = joined(producer, consumer, self.order)
         rule = found if isinstance(found, str) else self._fault(producer, consumer, found)
         readers = [r.name for r, s, _ in reads_between(producer, consumer) if s.name == source] or [next(consumer.computed())]
-        saved = points_of(self.graph.types[source].shape, self.typical) * self.graph.types[source].dtype.bytes
+        saved = self.bytes_of(source)
         for reader in readers:
             self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or self._kind(producer, consumer), saved)
         if rule:
             return False
         self.replace(producer, consumer, found)
         return True
+
+    def bytes_of(self, name: str) -> int:
+        """The size of a value in bytes, for typical sizes."""
+        return points_of(self.graph.types[name].shape, self.typical) * self.graph.types[name].dtype.bytes
 
     def replace(self, producer: Cluster, consumer: Cluster, found: Cluster) -> None:
         """Put the joined cluster in the place of the two."""
@@ -124,7 +128,7 @@ class Partition:
         """Why the joined cluster is not to be; empty when it is."""
         if any(node.kind in NEVER for c in (producer, consumer) for node in c.members.values()):
             return "memory"
-        return self.family_fault(found) or self._cycle(producer, consumer) or self._cost(producer, consumer, found)
+        return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can do the folds of a cluster; empty when one can."""
@@ -139,7 +143,22 @@ class Partition:
             return "other rows"
         return "again" if any(not iters <= found.own(f) | found.folded(f) for f in folds) else ""
 
-    def _cycle(self, producer: Cluster, consumer: Cluster) -> str:
+    def depends(self, earlier: Cluster, later: Cluster) -> bool:
+        """True when a path leads from one cluster to the other."""
+        last = max(self.order[m] for m in later.members)
+        pending, seen = list(earlier.computed()), set()
+        while pending:
+            for user in self.graph.users.get(pending.pop(), ()):
+                if user in seen or self.order[user] > last:
+                    continue
+                seen.add(user)
+                for cluster in self._computing(user):
+                    if cluster.number == later.number:
+                        return True
+                    pending += cluster.computed()
+        return False
+
+    def cycle(self, producer: Cluster, consumer: Cluster) -> str:
         """`cycle` when a path leads from the producer through a third cluster to the consumer."""
         last = max(self.order[m] for m in consumer.members)
         inside = set(consumer.members)
