@@ -24,7 +24,7 @@ PACKAGES = {
     "lark": {"kit"},
     "rich": {"kit"},
     "islpy": {"analysis", "ir", "lower"},
-    "numpy": {"play", "runtime", "sim", "front", "analysis"},
+    "numpy": {"play", "runtime", "sim", "front", "analysis", "cmd"},
     "onnx": {"front"},
     "pycuda": {"runtime"},
     "cuda": {"runtime"},

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Sequence
 
 from ..ir.verify import nearest
 from ..kit.cli import Session, parser_of, run
-from ..kit.diag import catalogue, refuse
+from ..kit.diag import EXPLAIN, catalogue, refuse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,6 +21,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return
         if code.upper() not in catalogue():
             raise refuse("E0010", at=code, given=code, near=", ".join(nearest(code, catalogue())) or "none like it")
-        session.write(resources.files("tinyir.explain").joinpath(f"{code.upper()}.md").read_text(encoding="utf-8"))
+        session.write((EXPLAIN / f"{code.upper()}.md").read_text(encoding="utf-8"))
 
     return run("tiny-explain", parser.parse_args(argv), body)

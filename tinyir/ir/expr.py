@@ -161,6 +161,7 @@ def _sum(terms: tuple[tuple[int, Monomial], ...]) -> Expr:
 
 
 def _floordiv(num: Expr, den: Expr) -> Expr:
+    num, den = _flattened(num, den)
     if num.constant is not None and den.constant is not None:
         return _constant(num.constant // den.constant)
     if den == ONE:
@@ -179,6 +180,19 @@ def _floordiv(num: Expr, den: Expr) -> Expr:
     rest = _sum(tuple((c // common, m) for c, m in rest.terms))
     divisor //= common
     return whole + (rest if divisor == 1 else Expr(((1, (Floor(rest, _constant(divisor)),)),)))
+
+
+def _flattened(num: Expr, den: Expr) -> tuple[Expr, Expr]:
+    """A floor inside a floor, both by integers, is one: `floor((floor(x/a) + y)/b)` is `floor((x + a*y)/(a*b))` for an integer y."""
+    while den.constant is not None:
+        floors = [(c, m) for c, m in num.terms if any(isinstance(a, Floor) for a in m)]
+        if len(floors) != 1 or floors[0][0] != 1 or len(floors[0][1]) != 1:
+            break
+        (inner,) = floors[0][1]
+        if not isinstance(inner, Floor) or inner.den.constant is None:
+            break
+        num, den = inner.num + (num - Expr((floors[0],))) * inner.den, den * inner.den
+    return num, den
 
 
 def _divmod_negative(value: int, divisor: int) -> tuple[int, int]:

@@ -124,7 +124,7 @@ class Model:
 
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
-    return name if re.fullmatch(r"[A-Za-z_][\w.]*", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else json.dumps(name, ensure_ascii=False)
 
 
 def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:

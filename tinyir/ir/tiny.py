@@ -117,7 +117,7 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
     op = OPS.get(op_token)
     if op is None:
         raise Refused([Diag("E0105", name, {"op": str(op_token), "near": ", ".join(verify.nearest(str(op_token), OPS))}, token_span(op_token))])
-    operands = tuple(_ref_of(r) for r in parts[2:-2] if r is not None)
+    operands = tuple(ref_of(r) for r in parts[2:-2] if r is not None)
     read = read_at(read_type, type_token, whole)
     attrs: Attrs = ()
     if attrs_token is not None or op.attrs:
@@ -126,7 +126,8 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
     return Value(name, op.name, operands, attrs, read, origin, span)
 
 
-def _ref_of(tree: Any) -> str:
+def ref_of(tree: Any) -> str:
+    """The name that a tree of rule `ref` spells."""
     inner = tree.children[0]
     return name_of(inner.children[0] if hasattr(inner, "children") else inner)
 

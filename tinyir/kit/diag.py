@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 from .span import Span
+
+
+EXPLAIN = Path(__file__).resolve().parent.parent / "explain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
     """Every code with its kind and sentences, read once."""
     import tomllib
 
-    return tomllib.loads(resources.files("tinyir.explain").joinpath("catalogue.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(EXPLAIN.joinpath("catalogue.toml").read_text(encoding="utf-8"))
 
 
 def entry_of(code: str) -> dict[str, Any]:

@@ -23,3 +23,14 @@ def span_of(text: str, start: int, end: int) -> Span:
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
     return Span(start, max(end, start), line, column)
+
+
+def span_of_line(text: str, line: int, column: int = 0) -> Span | None:
+    """The Span of a 1-based line from a 1-based `column` on (0: from its first word); None beyond the text. For tools that name lines."""
+    lines = text.split("\n")
+    if not 1 <= line <= len(lines):
+        return None
+    start = sum(len(earlier) + 1 for earlier in lines[: line - 1])
+    found = lines[line - 1]
+    column = column or len(found) - len(found.lstrip()) + 1
+    return Span(start + column - 1, max(start + len(found), start + column - 1), line, column)

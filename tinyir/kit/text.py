@@ -110,7 +110,7 @@ def _load(name: str, starts: tuple[str, ...]) -> Any:
     options: dict[str, Any] = dict(parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
     try:
         tables, memo = _decode(json.loads(kept.read_bytes()))
-        return lark.Lark._load_from_dict(tables, memo, **options)
+        return lark.Lark._load_from_dict(tables, memo)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     built = lark.Lark(source, start=list(starts), **options)
@@ -181,7 +181,7 @@ def _terminal_word(terminal: str, lark: Any) -> str:
 def _one_of(words: list[str]) -> str:
     if len(words) > 8:
         words = words[:8] + ["..."]
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing more"
+    return ", ".join(words) or "nothing more"
 
 
 def token_span(token: Any, offset: int = 0) -> Span:

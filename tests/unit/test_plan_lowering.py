@@ -1,0 +1,200 @@
+"""From regions to plans: the choice is deterministic, obeys its own checker, and follows what was measured."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tinyir.analysis.cost import cost_of
+from tinyir.analysis.device import device_names, get_device
+from tinyir.analysis.work import bytes_of, flops_of, work_of
+from tinyir.ir import plan, region
+from tinyir.ir.arch import ARCHS
+from tinyir.ir.kernels import Contraction, Map, Row, kernels_of
+from tinyir.kit.diag import Refused
+from tinyir.lower.plan import candidates, card_of, explain, lower
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu"
+DESIGN = ROOT / "tests" / "golden" / "design"
+GEMM = region.parse(SAMPLE.with_suffix(".region").read_text(encoding="utf-8"))
+ONE = GEMM.program.regions[0]
+KERNEL = kernels_of(ONE)[0]
+
+# Microseconds of emitted kernels on an H100, fp16 operands: tile, threads x and y, then the cubes of 512, 1024, 2048, 4096.
+MEASURED = [
+    ((16, 32, 32), (16, 16), (45.1, 285, 2095, 16860)),
+    ((32, 32, 32), (32, 8), (37.5, 180, 1298, 10420)),
+    ((32, 64, 32), (32, 8), (32.9, 142, 1006, 7823)),
+    ((64, 64, 32), (16, 16), (49.7, 130, 877, 6718)),
+    ((64, 128, 32), (32, 8), (62.7, 120, 736, 5865)),
+    ((64, 128, 8), (16, 8), (81.9, 158, 670, 5266)),
+    ((128, 128, 8), (16, 16), (95.9, 187, 586, 4671)),
+    ((128, 16, 32), (16, 16), (49.6, 218, 1548, 11950)),
+]
+
+
+def program(inputs: str, outputs: str, body: str, shapes: str = "", ranges: str = "") -> region.Module:
+    """A module of one region `r`, its signature that of the region."""
+    tensors = [f"  in  {t}" for t in inputs.split("; ")] + [f"  out {t}" for t in outputs.split("; ")]
+    head = ["tinyir 1.0 region", "", "model m", *tensors, *([f"  sym {ranges}"] if ranges else []), *([f"shapes default {{{shapes}}}"] if shapes else [])]
+    return region.parse("\n".join([*head, "", "program m", "", "region r", *tensors, *body.strip("\n").splitlines()]) + "\n")
+
+
+SOFTMAX = """
+  for i0: R, i1: C
+    %max           = reduce max (i1) : fp32 { x[i0, i1] }
+    %e             = exp2(sub(x[i0, i1], broadcast_in_dim(%max, dims=[0])))
+    %sum           = reduce sum (i1) : fp32 { %e }
+  yield y[i0, i1] = fdiv(%e, broadcast_in_dim(%sum, dims=[0]))
+"""
+MATVEC = """
+  for i0: R
+    %y             = reduce sum (k0: C) : fp32 { mul(x[i0, k0], v[k0]) }
+  yield y[i0] = %y
+"""
+BATCHED = """
+  for i0: B, i1: M, i2: 64
+    %y             = reduce sum (k0: 32) : fp32 { mul(v[i0, k0, i2], x[i0, i1, k0]) : fp32 }
+  yield y[i0, i1, i2] = cast(%y) : fp16
+"""
+
+
+def test_the_sample_gets_the_committed_plan() -> None:
+    assert plan.show(lower(GEMM)) == SAMPLE.with_suffix(".plan").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+@pytest.mark.parametrize("name", ["conv_pad_stride", "gemm_sm80", "gemm_sm90", "layernorm"])
+def test_every_chosen_plan_can_be_obeyed(name: str, arch: str) -> None:
+    module = lower(region.parse((DESIGN / f"{name}.region").read_text(encoding="utf-8")), arch=arch)
+    assert plan.check(module) == []
+    assert plan.parse(plan.show(module)) == module
+    assert [p.arch for p in module.plans] == [arch]
+
+
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+def test_candidates_are_ranked_fit_and_say_why_not(arch: str) -> None:
+    found = candidates(GEMM, ONE, arch)
+    assert found == candidates(region.parse(region.show(GEMM)), ONE, arch)
+    kept = [c for c in found if not c.rejected]
+    assert 10 <= len(kept) <= 20 and found[: len(kept)] == tuple(kept)
+    assert [c.cost.microseconds for c in kept] == sorted(c.cost.microseconds for c in kept)
+    assert all(c.cost.occupancy >= (2 if arch == "sm80" else 1) for c in kept)
+    assert all(plan.check(plan.Module(GEMM, (c.plan,))) == [] for c in kept)
+    assert any("micro tile" in c.rejected for c in found)
+
+
+def test_the_table_has_a_row_for_each_candidate_and_marks_the_choice() -> None:
+    lines = explain(GEMM).splitlines()
+    assert len(lines) == 2 + len(candidates(GEMM, ONE))
+    assert lines[2].endswith("chosen") and sum(line.endswith("chosen") for line in lines) == 1
+
+
+def test_work_counts_what_the_region_computes() -> None:
+    assert str(flops_of(ONE)) == "2*K*M*N + 2*M*N"
+    assert str(bytes_of(ONE)) == "2*K*M + 2*K*N + 2*M*N + 2*N"
+    softmax = program("x : fp32[R, C]", "y : fp32[R, C]", SOFTMAX).program.regions[0]
+    assert str(flops_of(softmax)) == "5*C*R"
+
+
+def test_a_fold_over_the_whole_row_counts_once_a_row() -> None:
+    matvec = program("x : fp32[R, C]; v : fp32[C]", "y : fp32[R]", MATVEC).program.regions[0]
+    assert (str(flops_of(matvec)), str(bytes_of(matvec))) == ("2*C*R", "4*C + 4*C*R + 4*R")
+
+
+@given(st.tuples(*[st.integers(1, 5000)] * 3), st.integers(0, 2), st.integers(1, 3000), st.integers(0, 40))
+def test_more_work_never_costs_less(sizes: tuple[int, int, int], grown: int, more: int, choice: int) -> None:
+    card = get_device("h100")
+    one = candidates(GEMM, ONE)[choice].plan
+    small = dict(zip("MNK", sizes))
+    large = {**small, "MNK"[grown]: sizes[grown] + more}
+    cost = [cost_of(one, ONE, KERNEL, work_of(ONE, at), at, card) for at in (small, large)]
+    assert cost[0].microseconds <= cost[1].microseconds
+    assert cost[0].microseconds > card.start_us
+
+
+def test_the_model_follows_the_measurements() -> None:
+    card = get_device("h100")
+    plans = {(c.plan.tile, c.plan.threads): c.plan for c in candidates(GEMM, ONE)}
+    for column, size in enumerate((512, 1024, 2048, 4096)):
+        at = dict.fromkeys("MNK", size)
+        timed = [(cost_of(plans[tile, threads], ONE, KERNEL, work_of(ONE, at), at, card).microseconds, times[column]) for tile, threads, times in MEASURED]
+        assert math.sqrt(sum(math.log(model / real) ** 2 for model, real in timed) / len(timed)) < 0.2
+        assert min(timed)[1] <= 1.15 * min(real for _, real in timed)
+
+
+def test_registers_decide_how_many_ctas_an_sm_holds() -> None:
+    sm90 = ARCHS["sm90"]
+    assert sm90.ctas_that_fit(smem=8192, regs=64, threads=256) == 4
+    assert sm90.ctas_that_fit(smem=8192, regs=128, threads=256) == 2
+    assert sm90.ctas_that_fit(smem=8192, regs=129, threads=256) == 1
+    assert sm90.ctas_that_fit(smem=100 * 1024, regs=32, threads=32) == 2
+    assert sm90.ctas_that_fit(smem=0, regs=32, threads=1024) == 2
+    assert sm90.ctas_that_fit(smem=228 * 1024, regs=32, threads=32) == 0
+
+
+def test_families_are_read_off_the_expressions() -> None:
+    softmax = program("x : fp32[R, C]", "y : fp32[R, C]", SOFTMAX)
+    assert [type(k) for k in kernels_of(softmax.program.regions[0])] == [Row]
+    matvec = program("x : fp32[R, C]; v : fp32[C]", "y : fp32[R]", MATVEC).program.regions[0]
+    assert [type(k) for k in kernels_of(matvec, {"R": 64, "C": 4096})] == [Row, Map]
+    assert [type(k) for k in kernels_of(matvec, {"R": 64, "C": 16})] == [Map]
+    (kernel, *_) = kernels_of(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED).program.regions[0])
+    assert isinstance(kernel, Contraction)
+    assert [[a.name for a in g] for g in (kernel.batch, *kernel.groups)] == [["i0"], ["i1"], ["i2"], ["k0"]]
+    assert (kernel.lhs.tensor, kernel.rhs.tensor) == ("x", "v")
+
+
+def test_a_batch_takes_the_grid_and_a_divided_axis_needs_no_guard() -> None:
+    module = lower(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"))
+    (one,) = module.plans
+    assert plan.check(module) == []
+    assert one.place_of("i0") == "cta.z" and one.place_of("i1.o") == "cta.y" and one.place_of("i2.o") == "cta.x"
+    assert one.predicate == ("i1",)
+
+
+def test_a_row_is_resident_only_where_it_always_fits() -> None:
+    free = lower(program("x : fp32[R, C]", "y : fp32[R, C]", SOFTMAX, "R=512, C=1000"))
+    bounded = lower(program("x : fp32[R, C]", "y : fp32[R, C]", SOFTMAX, "R=512, C=1000", "C in 1..1000"))
+    assert [m.plans[0].algo for m in (free, bounded)] == ["row_streamed", "row_resident"]
+    assert plan.check(free) == plan.check(bounded) == []
+
+
+def test_an_empty_or_scalar_region_still_has_a_plan() -> None:
+    scalar = lower(program("x : fp32[]", "y : fp32[]", "  for\n    %y             = neg(x[])\n  yield y[] = %y\n"))
+    empty = lower(program("x : fp32[0, 4]", "y : fp32[0, 4]", "  for i0: 0, i1: 4\n  yield y[i0, i1] = x[i0, i1]\n"))
+    assert plan.check(scalar) == plan.check(empty) == []
+    assert scalar.plans[0].family == empty.plans[0].family == "map"
+
+
+def test_what_no_family_covers_is_refused_by_name() -> None:
+    scan = program("x : fp32[N]", "y : fp32[N]", "  for i0: N\n    %s             = scan sum (i0) : fp32 { x[i0] }\n  yield y[i0] = %s\n")
+    with pytest.raises(Refused) as fault:
+        lower(scan)
+    assert [(d.code, d.at, d.facts["what"]) for d in fault.value.diags] == [("E1520", "r", "scan")]
+    with pytest.raises(Refused) as fault:
+        lower(region.parse((DESIGN / "attention_causal.region").read_text(encoding="utf-8")))
+    assert [d.at for d in fault.value.diags] == ["qk", "pv"]
+
+
+def test_cards_are_known_and_go_with_their_arch() -> None:
+    assert device_names() == ("a100", "h100")
+    assert card_of("sm80", None).name == "a100" and card_of("sm90", None).name == "h100"
+    assert card_of("sm80", "h100").arch.name == "sm80"
+    for arch, device in (("sm70", None), ("sm90", "a100"), ("sm90", "b200")):
+        with pytest.raises(Refused, match="E1503"):
+            card_of(arch, device)
+
+
+@pytest.mark.parametrize("name,known", [("gemm_sm90", 205.0), ("gemm_sm80", 530.0)])
+def test_a_hand_made_tensor_core_plan_has_a_cost(name: str, known: float) -> None:
+    module = plan.parse((DESIGN / f"{name}.plan").read_text(encoding="utf-8"))
+    (one,), (only,) = module.plans, module.program.program.regions
+    at = dict.fromkeys("MNK", 4096)
+    cost = cost_of(one, only, kernels_of(only)[0], work_of(only, at), at, card_of(one.arch, None))
+    assert 0.7 < cost.microseconds / known < 1.3

@@ -1,0 +1,66 @@
+"""The cards that plans are made for: `devices/*.toml`, read once. What an SM holds is the architecture's (`ir.arch`)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib import resources
+from typing import Mapping
+
+from ..ir.arch import ARCHS, Arch
+from ..kit.diag import refuse
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
+    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores. The
+    files say where each figure comes from."""
+
+    name: str
+    title: str
+    arch: Arch
+    sms: int
+    clock_ghz: float
+    l2_bytes: int
+    l2_useful_bytes: int
+    dram_gbs: float
+    dram_reached: float
+    l2_gbs: float
+    smem_bytes_per_clock: int
+    dram_latency_ns: float
+    l2_latency_ns: float
+    start_us: float
+    peak: Mapping[str, float]
+    reached: Mapping[str, float]
+    simt: Mapping[str, float]
+
+    @property
+    def dram_bytes_per_us(self) -> float:
+        """Bytes a microsecond that memory delivers in practice."""
+        return self.dram_gbs * self.dram_reached * 1e3
+
+    @property
+    def l2_bytes_per_us(self) -> float:
+        """Bytes a microsecond from the L2 cache, all SMs together."""
+        return self.l2_gbs * 1e3
+
+
+def device_names() -> tuple[str, ...]:
+    """Every card there is a file for, sorted."""
+    return tuple(sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml")))
+
+
+@functools.cache
+def get_device(name: str) -> Device:
+    """The card called `name`. Raises Refused (E1503) when there is no file for it."""
+    import tomllib
+
+    if name not in device_names():
+        raise refuse("E1503", name, what="device", given=name, known=", ".join(device_names()))
+    figures = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return Device(**{**figures, "arch": ARCHS[figures["arch"]]})
+
+
+def _folder():
+    return resources.files("tinyir.analysis").joinpath("devices")

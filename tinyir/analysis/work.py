@@ -1,0 +1,82 @@
+"""The work of a region as expressions of its symbols: floating-point and integer operations, and bytes that must cross memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+from ..ir.body import Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
+from ..ir.expr import ONE, ZERO, Expr
+from ..ir.kernels import axes_of
+from ..ir.region import Region
+from ..ir.rules import product
+
+FREE_OPS = frozenset({"cast", "where", "not", "neg"})  # renaming, choosing and signs cost no arithmetic unit
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of a region at one shape set: operations, and bytes to and from memory."""
+
+    flops: int
+    bytes: int
+
+
+def work_of(region: Region, sizes: Mapping[str, int]) -> Work:
+    """The region's work at the symbol values `sizes`."""
+    return Work(flops_of(region).evaluate(sizes), bytes_of(region).evaluate(sizes))
+
+
+def flops_of(region: Region) -> Expr:
+    """Arithmetic operations, a multiply-add counted as two, as an expression of the symbols; each value is computed once."""
+    size = {a.name: a.size for a in region.iters}
+    free: dict[str, set[str]] = {}
+    total = ZERO
+    for let in region.lets:
+        free[let.name] = _free(let.expr, free) & size.keys()
+        total = total + _count(let.expr, _extent(free[let.name], size), size)
+    for item in region.yields:
+        names = {name for e in item.index for name in e.names()} | _free(item.expr, free)
+        total = total + _count(item.expr, _extent(names & size.keys(), size), size)
+    return total
+
+
+def bytes_of(region: Region) -> Expr:
+    """Bytes that cross memory when every input is read once and every output written once; buffers that stay on the chip are free."""
+    total = ZERO
+    for tensor in region.inputs + region.outputs:
+        if tensor.attr("materialize") != "deferred":
+            total = total + product(tensor.type.shape) * tensor.type.dtype.bytes
+    return total
+
+
+def _free(body: Body, known: dict[str, set[str]]) -> set[str]:
+    """The axes that an expression still has: those it uses, less those it folds away."""
+    if isinstance(body, Reduce):
+        return (_free(body.body, known)) - {a.name for a in body.axes}
+    if isinstance(body, Ref):
+        return set(known.get(body.name, ())) if body.index is None else {name for e in body.index for name in e.names()}
+    inner = operands_of(body)
+    own = axes_of(body) if not any(isinstance(n, (Reduce, Ref)) for n in walk(body)) else set()
+    return own.union(*(_free(i, known) for i in inner)) if inner else own
+
+
+def _extent(names: set[str], size: dict[str, Expr]) -> Expr:
+    total = ONE
+    for name, points in size.items():
+        if name in names:
+            total = total * points
+    return total
+
+
+def _count(body: Body, points: Expr, size: dict[str, Expr]) -> Expr:
+    """Operations of an expression that is computed at `points` points."""
+    if isinstance(body, Reduce):
+        inside = points
+        for axis in body.axes:
+            inside = inside * (axis.size if axis.size is not None else size[axis.name])
+        return _count(body.body, inside, size) + inside
+    own = points if isinstance(body, (Unary, Binary, Ternary)) and body.op not in FREE_OPS else ZERO
+    for operand in operands_of(body):
+        own = own + _count(operand, points, size)
+    return own

@@ -1,0 +1,47 @@
+"""What tiny-run and tiny-play share: the arrays that a program is fed, and the table of what came out."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Mapping
+
+from ..ir.model import Model
+
+
+def feed_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say where the arrays come from and go to."""
+    parser.add_argument("--inputs", metavar="FILE", action="append", default=[], help="arrays by the signature's names: .npz, .safetensors, or NAME=FILE.npy; may be repeated")
+    parser.add_argument("--random", metavar="SEED", type=int, help="random arrays for what --inputs does not give")
+    parser.add_argument("--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)")
+    parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol for random arrays; may be repeated")
+    parser.add_argument("--out", metavar="FILE.npz", help="write the outputs here")
+
+
+def _size(word: str) -> tuple[str, int]:
+    symbol, _, size = word.partition("=")
+    if not symbol or not size.isdigit():
+        raise argparse.ArgumentTypeError(f"{word!r} is not SYMBOL=N")
+    return symbol, int(size)
+
+
+def arrays_for(model: Model, args: argparse.Namespace) -> dict[str, Any]:
+    """The input arrays by name. Raises Refused (E17xx) when a file cannot be read or a size is missing."""
+    from ..runtime.arrays import random_arrays, read_arrays, sizes_for
+
+    given = read_arrays(args.inputs)
+    if args.random is None:
+        return given
+    drawn = random_arrays(model, sizes_for(model, args.shapes, dict(args.size)), args.random)
+    return {**drawn, **given}
+
+
+def summary_of(outputs: Mapping[str, Any]) -> str:
+    """A line an output: name, dtype, shape, least, mean and greatest element."""
+    import numpy as np
+
+    lines = []
+    for name, array in outputs.items():
+        wide = np.asarray(array).astype(np.float64)
+        figures = f"min {wide.min():.6g}  mean {wide.mean():.6g}  max {wide.max():.6g}" if wide.size else "empty"
+        lines.append(f"{name:<14} {array.dtype}{list(array.shape)}  {figures}")
+    return "\n".join(lines) + "\n"

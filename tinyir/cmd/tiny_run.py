@@ -1,0 +1,59 @@
+"""tiny-run: a .cu text on arrays: on the GPU, as CPU playback of the regions it carries, or as simulation of its CUDA text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Sequence
+
+from ..kit.cli import Session, parser_of, run
+from .feed import arrays_for, feed_options, summary_of
+from .stage import read_module
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program on arrays and print a summary of the outputs; the exit code."""
+    parser = parser_of("tiny-run", "Run a .cu text on arrays.", "cu text", has_output=False)
+    feed_options(parser)
+    parser.add_argument("--device", choices=("auto", "cuda", "cpu", "sim"), default="auto", help="where: a GPU, NumPy playback, or the CUDA text itself on the CPU (default: a GPU if there is one, else playback)")
+    parser.add_argument("--check", action="store_true", help="compare the outputs with playback")
+    parser.add_argument("--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --check (default: 1e-3)")
+    parser.add_argument("--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --check (default: 1e-3)")
+    parser.add_argument("--bench", action="store_true", help="time the program on the GPU and print the median")
+    parser.add_argument("--seed", type=int, default=0, help="order of threads in the simulation (default: 0, in order)")
+    parser.add_argument("--limit", type=float, default=0.0, metavar="SECONDS", help="stop a simulated launch after this long (default: never)")
+    return run("tiny-run", parser.parse_args(argv), _body)
+
+
+def _body(session: Session) -> None:
+    args: argparse.Namespace = session.args
+    module = read_module(session, "cu")
+    from ..runtime.arrays import write_arrays
+    from ..runtime.run import run as run_on
+
+    arrays = arrays_for(module.region.model, args)
+    outputs, report = run_on(
+        session.text,
+        arrays,
+        device=args.device,
+        check=args.check,
+        bench=args.bench,
+        rtol=args.rtol,
+        atol=args.atol,
+        seed=args.seed,
+        limit=args.limit,
+        module=module,
+    )
+    print(f"tiny-run: {report.description}", file=sys.stderr)
+    said = [d for d in report.notes if d.code.startswith("R")]
+    for note in said:  # where it ran is no remark to be asked for: the user must know it
+        print(f"tiny-run: {note.why(args.lang)}", file=sys.stderr)
+    if args.out:
+        write_arrays(args.out, outputs)
+    lines = [summary_of(outputs)]
+    lines += [f"check: {difference}\n" for difference in report.differences]
+    if report.timing is not None:
+        lines.append(f"bench: {report.timing}\n")
+    session.write("".join(lines))
+
+

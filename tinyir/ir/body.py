@@ -1,0 +1,340 @@
+"""Body expressions: what one element of a value is, at one point of the axes. The statements of region and gpu text hold them.
+
+    mul(A[i0, k0], B[k0, i1]) : fp32                      an op of the table in lower case; `: dtype` where it is not the operands'
+    %masked, %blur[i0 + 1, i1]                            a value at this point, or at another point of its axes
+    X[i0, i1 - 1] where 0 <= i1 - 1 < W else 0.0          a guarded read: Select
+    reduce sum (k0: K) : fp32 { ... }                     over a new axis, or over one of the region's own: reduce max (i3) ...
+    broadcast_in_dim(%mean, dims=[0])                     dims: where the operand's axes stand among the region's axes, or among `axes`
+    transpose(%x, perm=[1, 0])                            axis j of the result is axis perm[j] of the operand
+    index(i0 + 1) : fp32                                  a number of the axes and symbols
+    gather (k0: V = idx[i1]) { T[k0, i0] }                the body at the k0 that idx says: from the end when negative, 0 when outside
+    scatter sum i0 (k0: L) { U[k0] at idx[k0] } onto X[i0]   X, and on it every update whose place is i0, in the order of k0
+    scan sum reverse exclusive (i1) : fp32 { X[i0, i1] }  the fold of all elements up to this one along i1
+    random(4*i0 + i1) {seed=7, offset=0} : fp32           element number i of a Philox stream
+
+Every node carries its dtype. A literal is of the dtype of the operands beside it; where it stands alone it is written `0.5 : fp32`.
+The gpu language reads the same text: there a Read may name a shared array or a register, with a ring slot in a first pair of
+brackets, and the names of an index may be any that its kernel defines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Callable, Iterator, Mapping, Union
+
+from ..kit.span import Span
+from .expr import Bound, Expr, Like, show_guard
+from .model import show_name
+from .types import DType, show_number
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis that a Reduce or Scatter runs over; `size` is None when it is an axis of the region itself."""
+
+    name: str
+    size: Expr | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.size is None else f"{self.name}: {self.size}"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One element of a tensor, buffer, shared array or register. `slot` is the ring slot of a shared array (gpu only)."""
+
+    tensor: str
+    index: tuple[Expr, ...]
+    dtype: DType
+    slot: Expr | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A value. `index` is None for the point at hand; else it gives each of the value's free axes, in the region's order."""
+
+    name: str
+    dtype: DType
+    index: tuple[Expr, ...] | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number of the dtype."""
+
+    value: float | int | bool
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An integer expression over axes and symbols, as a number of the dtype."""
+
+    expr: Expr
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`op(x)`, op being a unary row of the op table in lower case."""
+
+    op: str
+    x: "Body"
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`op(left, right)`. The operands have one dtype; MUL may widen to a dtype that holds the product exactly."""
+
+    op: str
+    left: "Body"
+    right: "Body"
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Ternary:
+    """`where(first, second, third)`: `first` is bool and chosen at run time; Select is the choice that axes alone decide."""
+
+    op: str
+    first: "Body"
+    second: "Body"
+    third: "Body"
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`then` where the guard holds, else `other`; `then` is not read outside the guard."""
+
+    guard: tuple[Bound, ...]
+    then: "Body"
+    other: "Body"
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """The fold of `body` over `axes` by the reducer `op` (sum, prod, max, min, argmax, argmin) in the accumulator `dtype`. `init` is
+    None for the reducer's neutral element. Over no element at all the value is the neutral element."""
+
+    op: str
+    axes: tuple[Axis, ...]
+    body: "Body"
+    dtype: DType
+    init: float | int | bool | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastInDim:
+    """The operand, constant along the axes that it has not. Axis j of the operand is axis dims[j] of `axes`; `axes` is None for all
+    of the region's axes."""
+
+    x: "Body"
+    dims: tuple[int, ...]
+    dtype: DType
+    axes: tuple[str, ...] | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose:
+    """The operand with its axes exchanged: axis j of the result is axis perm[j] of the operand; both have one size."""
+
+    x: "Body"
+    perm: tuple[int, ...]
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """`body` at the point of `axis` that the integer `at` gives: a negative one counts from the end; outside the extent it is 0."""
+
+    axis: Axis
+    at: "Body"
+    body: "Body"
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """`base`, folded (`op`: update, sum, prod, max, min) with every `update` over `axes` whose `at` is the point's `axis`, in their
+    order; a place outside the extent is dropped, a negative one counts from the end."""
+
+    op: str
+    axis: str
+    axes: tuple[Axis, ...]
+    update: "Body"
+    at: "Body"
+    base: "Body"
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The fold of `body` along `axis` up to this point, from the end when `reverse`, without this point when `exclusive`."""
+
+    op: str
+    axis: str
+    body: "Body"
+    dtype: DType
+    reverse: bool = False
+    exclusive: bool = False
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Element number `index` of the Philox stream of `seed` and `offset`."""
+
+    index: Expr
+    seed: int
+    offset: int
+    dtype: DType
+    span: Span | None = field(default=None, compare=False)
+
+
+Body = Union[Read, Ref, Literal, Index, Unary, Binary, Ternary, Select, Reduce, BroadcastInDim, Transpose, Gather, Scatter, Scan, Random]
+
+
+def show_body(body: Body, beside: DType | None = None) -> str:
+    """The text of an expression. A Literal is written without its dtype when that is `beside`, the dtype of its neighbours."""
+    return _SHOW[type(body)](body, beside)
+
+
+def operands_of(body: Body) -> tuple[Body, ...]:
+    """The expressions directly inside one."""
+    return tuple(getattr(body, name) for name in _INNER[type(body)])
+
+
+def walk(body: Body) -> Iterator[Body]:
+    """The expression and all inside it, from the outside in."""
+    yield body
+    for inner in operands_of(body):
+        yield from walk(inner)
+
+
+def rebuild(body: Body, change: Callable[[Body], Body]) -> Body:
+    """The expression with `change` applied to each directly inside it; the same object when nothing changed."""
+    names = _INNER[type(body)]
+    inner = [getattr(body, name) for name in names]
+    changed = [change(i) for i in inner]
+    return body if all(a is b for a, b in zip(inner, changed)) else replace(body, **dict(zip(names, changed)))
+
+
+def substitute(body: Body, bindings: Mapping[str, Like]) -> Body:
+    """The expression with axes replaced in every index and guard. A Ref at the point at hand cannot be moved so: give it an index."""
+    def put(e: Expr | None) -> Expr | None:
+        return None if e is None else e.substitute(bindings)
+
+    moved = rebuild(body, lambda inner: substitute(inner, bindings))
+    if isinstance(moved, Read):
+        return replace(moved, index=tuple(map(put, moved.index)), slot=put(moved.slot))
+    if isinstance(moved, Ref):
+        return moved if moved.index is None else replace(moved, index=tuple(map(put, moved.index)))
+    if isinstance(moved, Index):
+        return replace(moved, expr=put(moved.expr))
+    if isinstance(moved, Random):
+        return replace(moved, index=put(moved.index))
+    if isinstance(moved, Select):
+        return replace(moved, guard=tuple(b.substitute(bindings) for b in moved.guard))
+    return moved
+
+
+def literal_neighbour(operands: tuple[Body, ...]) -> DType | None:
+    """The dtype that a Literal takes among operands: that of the first that is not one."""
+    return next((o.dtype for o in operands if not isinstance(o, Literal)), None)
+
+
+def _list(items: tuple) -> str:
+    return "[" + ", ".join(map(str, items)) + "]"
+
+
+def _show_read(body: Read, beside: DType | None) -> str:
+    slot = "" if body.slot is None else f"[{body.slot}]"
+    return f"{show_name(body.tensor)}{slot}{_list(body.index)}"
+
+
+def _show_ref(body: Ref, beside: DType | None) -> str:
+    return f"%{show_name(body.name)}" + ("" if body.index is None else _list(body.index))
+
+
+def _show_literal(body: Literal, beside: DType | None) -> str:
+    number = show_number(body.value, body.dtype)
+    return number if beside == body.dtype else f"{number} : {body.dtype}"
+
+
+def _show_call(body: Body, beside: DType | None) -> str:
+    operands = operands_of(body)
+    same = operands[1:] if isinstance(body, Ternary) else operands
+    neighbour = literal_neighbour(same)
+    shown = [show_body(o, neighbour if o in same else None) for o in operands]
+    implied = None if body.op == "cast" else "bool" if body.op in ("cmplt", "cmpeq", "cmpne") else (neighbour or same[0].dtype).name
+    return f"{body.op}({', '.join(shown)})" + ("" if implied == body.dtype.name else f" : {body.dtype}")
+
+
+def _bracket(body: Body, beside: DType | None) -> str:
+    text = show_body(body, beside)
+    return text if isinstance(body, (Read, Ref, Literal)) else f"({text})"
+
+
+def _show_select(body: Select, beside: DType | None) -> str:
+    neighbour = literal_neighbour((body.then, body.other))
+    return f"{_bracket(body.then, neighbour)} where {show_guard(body.guard)} else {show_body(body.other, neighbour)}"
+
+
+def _show_reduce(body: Reduce, beside: DType | None) -> str:
+    init = "" if body.init is None else f" from {show_number(body.init, body.dtype)}"
+    return f"reduce {body.op} ({', '.join(map(str, body.axes))}){init} : {body.dtype} {{ {show_body(body.body)} }}"
+
+
+def _show_broadcast(body: BroadcastInDim, beside: DType | None) -> str:
+    axes = "" if body.axes is None else f", axes={_list(body.axes)}"
+    return f"broadcast_in_dim({show_body(body.x)}, dims={_list(body.dims)}{axes})"
+
+
+def _show_gather(body: Gather, beside: DType | None) -> str:
+    return f"gather ({body.axis} = {show_body(body.at)}) {{ {show_body(body.body)} }}"
+
+
+def _show_scatter(body: Scatter, beside: DType | None) -> str:
+    inside = f"{show_body(body.update, body.base.dtype)} at {show_body(body.at)}"
+    return f"scatter {body.op} {body.axis} ({', '.join(map(str, body.axes))}) {{ {inside} }} onto {_bracket(body.base, None)}"
+
+
+def _show_scan(body: Scan, beside: DType | None) -> str:
+    flags = (" reverse" if body.reverse else "") + (" exclusive" if body.exclusive else "")
+    return f"scan {body.op}{flags} ({body.axis}) : {body.dtype} {{ {show_body(body.body)} }}"
+
+
+_SHOW = {
+    Read: _show_read,
+    Ref: _show_ref,
+    Literal: _show_literal,
+    Index: lambda body, beside: f"index({body.expr}) : {body.dtype}",
+    Unary: _show_call,
+    Binary: _show_call,
+    Ternary: _show_call,
+    Select: _show_select,
+    Reduce: _show_reduce,
+    BroadcastInDim: _show_broadcast,
+    Transpose: lambda body, beside: f"transpose({show_body(body.x)}, perm={_list(body.perm)})",
+    Gather: _show_gather,
+    Scatter: _show_scatter,
+    Scan: _show_scan,
+    Random: lambda body, beside: f"random({body.index}) {{seed={body.seed}, offset={body.offset}}} : {body.dtype}",
+}
+_INNER = {kind: tuple(f.name for f in fields(kind) if f.type in ('"Body"', "'Body'", "Body")) for kind in _SHOW}

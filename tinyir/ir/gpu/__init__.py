@@ -1,0 +1,80 @@
+"""GPU dialect: what each thread does, in order. The plan text, then one `kernel` a launch (spec section 11; seed 001 section 9).
+
+    kernel gemm : sm90 grid [ceil(N/128), ceil(M/128)] block [16, 16]
+      shared a : fp32[16, 128]
+      reg acc : fp32[8, 8] = 0
+      let m0 = 128*cta.y
+      for k in 0..K step 16
+        copy a[c, r] over r: 128, c: 16 = (cast(A[m0 + r, c + k]) : fp32) where m0 + r < M and c + k < K else 0.0
+        barrier cta
+        ...
+      if row < M and col < N
+        store C2[row, col] = cast(%relu) : fp16
+
+What the plan left open is decided here: every buffer with its shape, swizzle and ring, which thread touches what, every guard, wait
+and barrier. tiny-cu only spells it. Nothing of the texts before is gone.
+
+Integers are Exprs over the symbols of the signature, `let`s, loop names and the place of the thread: `cta` and `thread` with .x,
+.y, .z (CUDA's order), `thread.index` and `warp.index` (in the CTA), `lane`, `warpgroup.index` and `warpgroup.thread` (from the role's
+first), `cluster.rank`. A token (`%load.a`) stands for bytes or sums on their way: one statement makes it, a `wait` takes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...kit.diag import Diag
+from ...kit.text import Grammar, body_of, header
+from .. import plan as plan_text
+from .. import region as region_text
+from .nodes import Kernel
+from .reader import kernels_of
+from .printer import show_kernel, show_statement
+
+STAGE = "gpu"
+GRAMMAR = Grammar("gpu", "gpu_text")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A gpu text: the plan module, and the kernels in the order in which they are launched."""
+
+    plans: plan_text.Module
+    kernels: tuple[Kernel, ...]
+
+
+def parse(text: str) -> Module:
+    """The Module of a gpu text. Raises Refused (E00xx text, E01xx and E02xx names, E1002 expressions, E1601 blocks)."""
+    body_of(text, STAGE)
+    _, program, *rest = GRAMMAR.parse(text).children
+    plans = plan_text.Module(region_text.program_of(program, text), plan_text.plans_of([t for t in rest if t.data == "plan"], text))
+    return Module(plans, kernels_of([t for t in rest if t.data == "kernel"], plans, text))
+
+
+def show(module: Module) -> str:
+    """The canonical text of a module."""
+    return header(STAGE) + "\n" + plan_text.show_plans(module.plans) + "".join("\n" + show_kernel(k) for k in module.kernels)
+
+
+def check(module: Module) -> list[Diag]:
+    """Invariants of gpu text, one function each in `ir.gpu.verify` and `ir.gpu.order`, in this order:
+
+    1. the plan text holds its own invariants                                                           (E13xx to E15xx)
+    2. every region is computed by a kernel                                                             (E1604)
+    3. a kernel's regions, architecture, grid, block and cluster exist                                  (E1603)
+    4. an integer, array, value or cursor is defined once, and before its use                           (E1605, E1606)
+    5. words are known, and what a statement works on is of the kind that it needs                      (E1602)
+    6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
+    7. arrays are indexed inside; a tensor is written, and read into a tile, inside, as guards prove    (E1614, E1615)
+    8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
+    9. every thread comes to every barrier                                                              (E1609)
+    10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
+    11. shared memory is read after it is whole, and refilled after its readers are done                (E1613)
+    12. a matrix is touched only when its wgmma is done; a barrier expects what lands on it             (E1617, E1618)
+    """
+    from .verify import check_kernels
+
+    return [*plan_text.check(module.plans), *check_kernels(module)]
+
+
+__all__ = ["Kernel", "Module", "check", "parse", "show", "show_kernel", "show_statement"]

@@ -1,0 +1,275 @@
+"""The verifier of gpu text: barriers, tokens, and when memory may be read, refilled and left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterable, Iterator
+
+from ...kit.diag import Diag, Label
+from ..body import Read
+from ..expr import Bound, Expr
+from . import nodes
+from .nodes import PRODUCERS, Kernel, Place, Statement
+from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
+
+ENGINE_OF = {nodes.CpAsync: "cp_async", nodes.Wgmma: "wgmma", nodes.TmaStore: "tma_store"}
+
+
+# --- barriers
+
+
+def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """Every thread of the CTA (or of the role, for a named barrier) comes to every barrier: nothing around it depends on the thread."""
+    for v in walked:
+        s = v.statement
+        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.Copy)):
+            continue
+        role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
+        is_named = isinstance(s, nodes.Barrier) and s.threads > 0
+        if role is not None and not is_named and not isinstance(s, nodes.Copy):
+            yield Diag("E1609", kernel.name, {"what": _word(s), "why": f"inside role {role.name}, which other warps never enter"}, s.span, _label(role))
+        if is_named and s.threads != (role.threads if role else kernel.threads):
+            have = role.threads if role else kernel.threads
+            yield Diag("E1609", kernel.name, {"what": _word(s), "why": f"for {s.threads} threads where {have} are"}, s.span)
+        for around in v.path:
+            if isinstance(around, nodes.Each) or not _is_uniform(around, v):
+                yield Diag("E1609", kernel.name, {"what": _word(s), "why": "under a condition that differs between threads"}, s.span, _label(around))
+                break
+
+
+def _word(s: Statement) -> str:
+    return {"Barrier": "a barrier", "BlockReduce": "block_reduce", "Copy": "copy"}[type(s).__name__]
+
+
+def _label(s: Statement) -> tuple[Label, ...]:
+    return (Label(s.span, "inside this"),) if s.span else ()
+
+
+def _is_uniform(around: Statement, v: Visit) -> bool:
+    if isinstance(around, nodes.If):
+        exprs = [e for b in around.guard for e in _exprs(b)]
+    elif isinstance(around, nodes.For):
+        exprs = [around.low, around.high, around.step]
+    else:
+        return True
+    return not any(_varies(name, v) for e in exprs for name in e.names())
+
+
+def _exprs(bound: Bound) -> Iterator[Expr]:
+    yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
+
+
+def _varies(name: str, v: Visit) -> bool:
+    """Whether an integer differs between threads of a CTA or role."""
+    if name in THREAD_NAMES:
+        return True
+    made = v.names.get(name)
+    if isinstance(made, nodes.Let):
+        return any(_varies(n, v) for n in made.value.names() if n != name)
+    if isinstance(made, nodes.For):
+        return any(_varies(n, v) for e in (made.low, made.high, made.step) for n in e.names() if n != name)
+    return isinstance(made, nodes.Each)
+
+
+# --- tokens
+
+
+def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """A token is made by one statement, committed if it is a cp_async's, and waited for by a wait of its engine or barrier."""
+    made: dict[str, Statement] = {}
+    for s in statements(kernel.body):
+        if isinstance(s, PRODUCERS):
+            if s.token in made:
+                yield Diag("E1612", kernel.name, {"token": s.token, "fault": "is made by two statements"}, s.span, _first(made[s.token]))
+            made.setdefault(s.token, s)
+    waited: set[str] = set()
+    committed: set[str] = set()
+    for s in statements(kernel.body):
+        for token in getattr(s, "tokens", ()):
+            maker = made.get(token)
+            if maker is None:
+                yield Diag("E1612", kernel.name, {"token": token, "fault": "is made by no statement"}, s.span)
+            elif isinstance(s, nodes.Commit):
+                committed.add(token)
+                if not isinstance(maker, nodes.CpAsync):
+                    yield Diag("E1612", kernel.name, {"token": token, "fault": "is not a cp_async's, so there is nothing to commit"}, s.span, _first(maker))
+            else:
+                waited.add(token)
+                wrong = _wrong_wait(s, maker)
+                if wrong:
+                    yield Diag("E1612", kernel.name, {"token": token, "fault": wrong}, s.span, _first(maker))
+    for token, maker in made.items():
+        if token not in waited:
+            yield Diag("E1612", kernel.name, {"token": token, "fault": "is never waited for"}, maker.span)
+        elif isinstance(maker, nodes.CpAsync) and token not in committed:
+            yield Diag("E1612", kernel.name, {"token": token, "fault": "is in no committed group"}, maker.span)
+
+
+def _wrong_wait(s: Statement, maker: Statement) -> str:
+    if isinstance(s, nodes.WaitGroup):
+        return "" if ENGINE_OF.get(type(maker)) == s.engine else f"is not of the engine {s.engine}"
+    if isinstance(s, nodes.Wait) and isinstance(maker, nodes.TmaLoad):
+        return "" if maker.on.name == s.barrier.name else f"lands on {maker.on.name}, not on {s.barrier.name}"
+    return "is not what an mbarrier can wait for"
+
+
+def _first(s: Statement) -> tuple[Label, ...]:
+    return (Label(s.span, "made here"),) if s.span else ()
+
+
+# --- memory
+
+
+@dataclass
+class _State:
+    """What has happened since the last barrier: places written and read, by this role's threads; and what is still on its way."""
+
+    written: dict[tuple[str, str], Statement]
+    read: dict[tuple[str, str], Statement]
+    waited: frozenset[str]
+    running: dict[str, Statement]  # accumulator -> the wgmma not known to be done
+
+    def copy(self) -> "_State":
+        return _State(dict(self.written), dict(self.read), self.waited, dict(self.running))
+
+    def join(self, other: "_State") -> "_State":
+        return _State({**self.written, **other.written}, {**self.read, **other.read}, self.waited & other.waited, {**self.running, **other.running})
+
+
+def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """Shared memory is read after it is whole and refilled after it is read; a matrix is touched after its wgmma is done."""
+    arrays = {s.name: s for s in statements(kernel.body) if isinstance(s, (nodes.Shared, nodes.Reg))}
+    loads: dict[str, list[Statement]] = {}
+    for s in statements(kernel.body):
+        if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)):
+            loads.setdefault(s.to.name, []).append(s)
+    walk = _Memory(kernel, arrays, loads)
+    walk.block(kernel.body, _State({}, {}, frozenset(), {}))
+    yield from walk.found.values()
+    yield from _check_rings(kernel)
+
+
+class _Memory:
+    """A forward walk; loops are walked twice, so that the second round meets what the first left."""
+
+    def __init__(self, kernel: Kernel, arrays: dict[str, Any], loads: dict[str, list[Statement]]):
+        self.kernel = kernel
+        self.arrays = arrays
+        self.loads = loads
+        self.found: dict[tuple, Diag] = {}
+
+    def block(self, body: Iterable[Statement], state: _State) -> _State:
+        for s in body:
+            if isinstance(s, nodes.For):
+                once = self.block(s.body, state.copy())
+                twice = self.block(s.body, once if _runs(s) else once.join(state))
+                state = twice if _runs(s) else twice.join(state)
+            elif isinstance(s, nodes.If):
+                state = self.block(s.body, state.copy()).join(self.block(s.otherwise, state.copy()))
+            elif isinstance(s, nodes.Role):
+                self.block(s.body, state.copy())
+            elif isinstance(s, nodes.Each):
+                self._touch(s, s.of, state)
+                state = self.block(s.body, state)
+            else:
+                self._one(s, state)
+        return state
+
+    def _one(self, s: Statement, state: _State) -> None:
+        if isinstance(s, (nodes.Barrier, nodes.BlockReduce)):
+            state.written.clear()
+            state.read.clear()
+        for node in reads_in(s):
+            if isinstance(node, Read) and node.tensor in self.arrays:
+                self._read(s, Place(node.tensor, node.index, node.slot), state)
+        for word, place in places_in(s):
+            if place.name in self.arrays and word in ("source", "a", "b"):
+                self._read(s, place, state)
+        if isinstance(s, (nodes.RowReduce, nodes.Stmatrix)):
+            self._touch(s, s.source, state)
+        if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
+            self._write(s, state)
+        if isinstance(s, nodes.Assign):
+            self._touch(s, s.to.name, state)
+        if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
+            state.waited |= set(s.tokens)
+            if isinstance(s, nodes.WaitGroup) and s.engine == "wgmma" and s.pending == 0:
+                state.running.clear()
+        if isinstance(s, nodes.Wgmma):
+            state.running[s.acc] = s
+
+    def _key(self, place: Place) -> tuple[str, str]:
+        return place.name, str(place.slot)
+
+    def _read(self, s: Statement, place: Place, state: _State) -> None:
+        array = self.arrays[place.name]
+        if isinstance(array, nodes.Reg):
+            self._touch(s, place.name, state)
+            return
+        late = [load for load in self.loads.get(place.name, ()) if load.token not in state.waited]
+        if late:
+            self._fault(s, "E1613", late[0], place=str(place), fault=f"is read before %{late[0].token} is waited for")
+        elif (writer := state.written.get(self._key(place))) is not None and not isinstance(writer, (nodes.CpAsync, nodes.TmaLoad)):
+            self._fault(s, "E1613", writer, place=str(place), fault="is read with no barrier after other threads wrote it")
+        state.read[self._key(place)] = s
+
+    def _write(self, s: Any, state: _State) -> None:
+        reader = state.read.get(self._key(s.to))
+        if reader is not None and not isinstance(s, nodes.TmaLoad):
+            self._fault(s, "E1613", reader, place=str(s.to), fault="is refilled with no barrier after other threads read it")
+        state.written[self._key(s.to)] = s
+        if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)) and s.to.slot is None:
+            state.waited -= {s.token}
+
+    def _touch(self, s: Statement, name: str, state: _State) -> None:
+        running = state.running.get(name)
+        if running is not None:
+            self._fault(s, "E1617", running, name=name, token=running.token)
+
+    def _fault(self, s: Statement, code: str, other: Statement, **facts: Any) -> None:
+        labels = (Label(other.span, "by this"),) if other.span else ()
+        self.found.setdefault((code, id(s), facts.get("place", facts.get("name"))), Diag(code, self.kernel.name, facts, s.span, labels))
+
+
+def _runs(s: nodes.For) -> bool:
+    """Whether a loop surely runs, as a loop of numbers does."""
+    count = (s.high - s.low).constant
+    return count is not None and count > 0
+
+
+def _check_rings(kernel: Kernel) -> Iterator[Diag]:
+    """A TMA load into a ring waits for its slot's readers first; what a barrier expects is what lands on it."""
+    arrivals: dict[str, set[int]] = {}
+    roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
+    for number, role in enumerate(roles):
+        for s in statements(role.body):
+            if isinstance(s, nodes.Arrive):
+                arrivals.setdefault(s.barrier.name, set()).add(number)
+    shared = {s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
+    for number, role in enumerate(roles):
+        for block in _blocks(role.body):
+            freed: set[str] = set()
+            for s in block:
+                if isinstance(s, nodes.Wait) and arrivals.get(s.barrier.name, set()) - {number}:
+                    freed.add(str(s.barrier.slot))
+                if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
+                    yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": "is refilled without waiting for its readers"}, s.span)
+                if isinstance(s, nodes.Arrive) and s.expect:
+                    landing = sum(_bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier)
+                    if landing != s.expect:
+                        yield Diag("E1618", kernel.name, {"barrier": str(s.barrier), "expected": s.expect, "landing": landing}, s.span)
+
+
+def _bytes(tile: nodes.Shared) -> int:
+    return tile.bytes // tile.ring
+
+
+def _blocks(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    yield body
+    for s in body:
+        for inner in (getattr(s, "body", ()), getattr(s, "otherwise", ())):
+            if inner:
+                yield from _blocks(inner)
+
+
+ORDER_CHECKS = (check_barriers, check_tokens, check_memory)

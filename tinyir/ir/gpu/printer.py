@@ -1,0 +1,127 @@
+"""Kernels as text, a statement a line, a block two blanks further in."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from ..body import show_body
+from ..expr import show_guard
+from ..model import show_name
+from . import nodes
+from .nodes import Axes, Kernel, Place, Statement
+
+
+def show_kernel(kernel: Kernel) -> str:
+    """One kernel's section, ending in a line break."""
+    regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
+    cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
+    head = f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block {_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
+    return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
+
+
+def _lines(body: Iterable[Statement], indent: str) -> Iterable[str]:
+    for statement in body:
+        yield indent + show_statement(statement)
+        yield from _lines(getattr(statement, "body", ()), indent + "  ")
+        if isinstance(statement, nodes.If) and statement.otherwise:
+            yield indent + "else"
+            yield from _lines(statement.otherwise, indent + "  ")
+
+
+def show_statement(statement: Statement) -> str:
+    """A statement's line; of a block, its head."""
+    return _SHOW[type(statement)](statement)
+
+
+def _list(items: Iterable[Any]) -> str:
+    return "[" + ", ".join(map(str, items)) + "]"
+
+
+def _opt(word: str, value: Any, default: Any = 0) -> str:
+    return "" if value == default else f" {word} {value}"
+
+
+def _tokens(names: tuple[str, ...]) -> str:
+    return ", ".join(f"%{show_name(n)}" for n in names)
+
+
+def _for(names: tuple[str, ...]) -> str:
+    return f" for {_tokens(names)}" if names else ""
+
+
+def _moved(to: Place, over: Axes, value: Any, vector: int) -> str:
+    axes = f" over {', '.join(f'{n}: {size}' for n, size in over)}" if over else ""
+    return f"{to}{axes} = {show_body(value)}{_opt('vector', vector, 1)}"
+
+
+def _trans(is_transposed: bool) -> str:
+    return " trans" if is_transposed else ""
+
+
+def _show_reg(s: nodes.Reg) -> str:
+    init = "" if s.init is None else f" = {show_body(s.init, s.type.dtype)}"
+    return f"reg {s.name} : {s.type}{_opt('ring', s.ring, 1)}{s.kind and ' ' + s.kind}{init}"
+
+
+def _show_for(s: nodes.For) -> str:
+    unroll = "" if s.unroll == 1 else f" unroll {s.unroll}" if s.unroll else " unroll"
+    return f"for {s.name} in {s.low}..{s.high}{_opt('step', str(s.step), '1')}{unroll}"
+
+
+def _show_role(s: nodes.Role) -> str:
+    return f"role {s.name} {s.unit} {s.first}..{s.last}{_opt('regs', s.regs)}"
+
+
+def _show_arrive(s: nodes.Arrive) -> str:
+    cluster = f" cluster {_list(s.cluster)}" if s.cluster else ""
+    return f"arrive {s.barrier}{f' expect {s.expect} B' if s.expect else ''}{cluster}"
+
+
+def _show_tma_load(s: nodes.TmaLoad) -> str:
+    multicast = f" multicast {_list(s.multicast)}" if s.multicast else ""
+    return f"%{show_name(s.token)} = tma_load {s.to} <- {s.source} on {s.on}{multicast}"
+
+
+def _show_wgmma(s: nodes.Wgmma) -> str:
+    zero = "" if s.zero is None else f" zero {show_guard(s.zero)}".rstrip()
+    product = f"{s.a}{_trans(s.a_transposed)} * {s.b}{_trans(s.b_transposed)}"
+    return f"%{show_name(s.token)} = wgmma {s.acc} += {product} shape {s.shape}{_opt('steps', s.steps, 1)}{zero}"
+
+
+_SHOW: dict[type, Any] = {
+    nodes.Assume: lambda s: f"assume {show_guard(s.guard)}",
+    nodes.Shared: lambda s: f"shared {s.name} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}",
+    nodes.Reg: _show_reg,
+    nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
+    nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)} box {_list(s.box)}{_opt('swizzle', s.swizzle)}",
+    nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
+    nodes.Advance: lambda s: f"advance {s.cursor}",
+    nodes.Let: lambda s: f"let {s.name} = {s.value}",
+    nodes.Value: lambda s: f"%{show_name(s.name)} = {show_body(s.value)}",
+    nodes.For: _show_for,
+    nodes.If: lambda s: f"if {show_guard(s.guard)}",
+    nodes.Role: _show_role,
+    nodes.Order: lambda s: f"order {_list(s.names)} = {s.tile} in {_list(s.extents)} group {s.group}",
+    nodes.Each: lambda s: f"each {', '.join(s.names)} of {s.of}",
+    nodes.Assign: lambda s: _moved(s.to, s.over, s.value, s.vector),
+    nodes.Store: lambda s: f"store {_moved(s.to, s.over, s.value, s.vector)}",
+    nodes.Atomic: lambda s: f"atomic {s.op} {_moved(s.to, (), s.value, 1)}",
+    nodes.Copy: lambda s: f"copy {_moved(s.to, s.over, s.value, s.vector)}",
+    nodes.CpAsync: lambda s: f"%{show_name(s.token)} = cp_async {_moved(s.to, s.over, s.value, s.vector)}",
+    nodes.Commit: lambda s: f"commit {_tokens(s.tokens)}",
+    nodes.WaitGroup: lambda s: f"wait_group {s.engine} pending {s.pending}{_for(s.tokens)}",
+    nodes.Wait: lambda s: f"wait {s.barrier} phase {s.phase}{_for(s.tokens)}",
+    nodes.Arrive: _show_arrive,
+    nodes.Drain: lambda s: f"drain {s.barrier} from {s.cursor}",
+    nodes.TmaLoad: _show_tma_load,
+    nodes.TmaStore: lambda s: f"%{show_name(s.token)} = tma_store {s.to} <- {s.source}",
+    nodes.Fence: lambda s: f"fence {s.what}",
+    nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}",
+    nodes.Ldmatrix: lambda s: f"ldmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
+    nodes.Stmatrix: lambda s: f"stmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
+    nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}",
+    nodes.Wgmma: _show_wgmma,
+    nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
+    nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {s.name} width {s.width}",
+    nodes.BlockReduce: lambda s: f"block_reduce {s.op} {s.name} via {s.via}",
+}

@@ -1,0 +1,158 @@
+"""Small proofs about integers in a kernel: what is below what, given the guards that hold there.
+
+Sound, not complete: a `False` means not proven. One fact at a time is used, with the ranges of names for the rest, and the laws of
+floor: floor(n/d) < m when n < m*d, and n - d*floor(n/d) < d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..expr import Bound, Expr, Floor
+from ..intervals import Interval, interval_of
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known at a place of the kernel: ranges of names, `let`s written out, and guards that hold."""
+
+    ranges: dict[str, Interval] = field(default_factory=dict)
+    lets: dict[str, Expr] = field(default_factory=dict)
+    guards: tuple[Bound, ...] = ()
+
+    def without(self, name: str) -> "Facts":
+        """What is known, but for `name`, which now is another's."""
+        guards = tuple(g for g in self.guards if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None))
+        lets = {k: v for k, v in self.lets.items() if k != name and name not in v.names()}
+        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards)
+
+    def with_range(self, name: str, low: Expr, high: Expr) -> "Facts":
+        """Also low <= name < high."""
+        low, high = self.plain(low), self.plain(high)
+        least, most = interval_of(low, self.ranges).low, interval_of(high, self.ranges).high
+        known = self.without(name)
+        bound = Bound(Expr.of(name), low, high)
+        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound))
+
+    def with_let(self, name: str, value: Expr) -> "Facts":
+        """Also name = value."""
+        plain = self.plain(value)
+        known = self.without(name)
+        return Facts({**known.ranges, name: interval_of(plain, self.ranges)}, {**known.lets, name: plain}, known.guards)
+
+    def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
+        """Also every bound of a guard."""
+        bounds = (*guard, *(b.substitute(self.lets) for b in guard))
+        return replace(self, guards=self.guards + tuple(dict.fromkeys(bounds)))
+
+    def plain(self, expr: Expr) -> Expr:
+        """The expression with `let`s written out."""
+        return expr.substitute(self.lets)
+
+    def is_below(self, expr: Expr, limit: Expr) -> bool:
+        """Whether expr < limit is proven."""
+        return self._is_below(expr, limit, 3)
+
+    def is_at_least(self, expr: Expr, limit: Expr) -> bool:
+        """Whether limit <= expr is proven."""
+        return self._is_below(limit - 1, expr, 3)
+
+    def holds(self, bound: Bound) -> bool:
+        """Whether a guard is proven."""
+        if bound.equals is not None:
+            return self.plain(bound.expr) == self.plain(bound.equals)
+        return (bound.lower is None or self.is_at_least(bound.expr, bound.lower)) and (bound.upper is None or self.is_below(bound.expr, bound.upper))
+
+    def _is_below(self, expr: Expr, limit: Expr, depth: int) -> bool:
+        for e, m in dict.fromkeys([(expr, limit), (self.plain(expr), self.plain(limit))]):
+            if self._is_sum_of_naturals(m - e - 1, 2):
+                return True
+            if depth > 0 and (self._by_floor(e, m, depth) or self._by_remainder(e, m, depth)):
+                return True
+        return False
+
+    def _is_sum_of_naturals(self, expr: Expr, depth: int) -> bool:
+        """expr >= 0, as a sum of up to `depth` multiples of known non-negative expressions and of one that its range makes so."""
+        if self._is_natural(expr):
+            return True
+        if depth == 0:
+            return False
+        negative = {m: -c for c, m in expr.terms if c < 0}
+        for known in self._naturals():
+            for c, m in known.terms:
+                if m in negative and c < 0 and self._is_sum_of_naturals(expr - max(1, negative[m] // -c) * known, depth - 1):
+                    return True
+        return False
+
+    def _is_natural(self, expr: Expr) -> bool:
+        low = interval_of(expr, self.ranges).low
+        return low is not None and low >= 0
+
+    def _naturals(self) -> list[Expr]:
+        """Expressions that the guards make non-negative."""
+        found = []
+        for g in self.guards:
+            if g.equals is not None:
+                found += [g.expr - g.equals, g.equals - g.expr]
+            if g.lower is not None:
+                found.append(g.expr - g.lower)
+            if g.upper is not None:
+                found.append(g.upper - g.expr - 1)
+        return found
+
+    def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
+        """One floor with factor 1 and a rest: floor(n/d) + r < m when n < (m - r)*d; the same for -floor on the other side."""
+        for coefficient, monomial in expr.terms:
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
+                floor = monomial[0]
+                rest = expr - Expr(((1, monomial),))
+                if self._is_below(floor.num, (limit - rest) * floor.den, depth - 1):
+                    return True
+        for coefficient, monomial in limit.terms:
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
+                floor = monomial[0]
+                rest = limit - Expr(((1, monomial),))
+                if self._is_below((expr - rest + 1) * floor.den - 1, floor.num, depth - 1):  # e - r + 1 <= floor(n/d)
+                    return True
+        return False
+
+    def _by_remainder(self, expr: Expr, limit: Expr, depth: int) -> bool:
+        """e = q*(n mod d) + r is at most q*(d - 1) + r, and for limit at least r."""
+        for name, at_most in (("expr", True), ("limit", False)):
+            whole = expr if at_most else limit
+            for factor, divisor, left in remainders(whole):
+                if not self._is_natural(factor):
+                    continue
+                bound = left + factor * (divisor - 1) if at_most else left
+                if self._is_below(bound, limit, depth - 1) if at_most else self._is_below(expr, bound, depth - 1):
+                    return True
+        return False
+
+
+def remainders(expr: Expr) -> list[tuple[Expr, Expr, Expr]]:
+    """Every way to read an expression as `q*(n mod d) + rest`: (q, d, rest). n may itself be a quotient, floor(n/c) mod d."""
+    found = []
+    for coefficient, monomial in expr.terms:
+        for atom in monomial:
+            if not isinstance(atom, Floor):
+                continue
+            names = list(monomial)
+            names.remove(atom)
+            outside = Expr(((-coefficient, tuple(names)),))
+            factor = _exact(outside, atom.den)
+            if factor is not None:
+                found.append((factor, atom.den, expr - Expr(((coefficient, monomial),)) - factor * atom.num))
+            for scale, other in expr.terms:
+                for inner in other:
+                    if isinstance(inner, Floor) and inner != atom and inner.num == atom.num:
+                        rest = list(other)
+                        rest.remove(inner)
+                        factor, ratio = Expr(((scale, tuple(rest)),)), _exact(atom.den, inner.den)
+                        if ratio is not None and factor * ratio == outside:
+                            found.append((factor, ratio, expr - Expr(((coefficient, monomial),)) - Expr(((scale, other),))))
+    return [(q, d, r) for q, d, r in found if len(r.terms) < len(expr.terms)]
+
+
+def _exact(product: Expr, den: Expr) -> Expr | None:
+    quotient = product // den
+    return quotient if quotient * den == product and not any(isinstance(a, Floor) for _, m in quotient.terms for a in m) else None

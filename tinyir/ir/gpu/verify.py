@@ -1,0 +1,345 @@
+"""The verifier of gpu text: heads, names, indices, words and resources. What waits for what is `order.py`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator
+
+from ...kit.diag import Diag, Label
+from ..arch import ARCHS
+from ..body import Gather, Index, Read, Ref, Select
+from ..expr import Bound, Expr
+from ..ops import REDUCERS
+from ..verify import nearest
+from . import nodes
+from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
+from .order import ORDER_CHECKS
+from .walk import Visit, bodies_in, places_in, reads_in, statements, visits
+
+MATRIX_SHARE = {"wgmma": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
+
+
+def check_kernels(module: Any) -> list[Diag]:
+    """Invariants 2 to 12 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
+    diags = [*_check_regions(module)]
+    for kernel in module.kernels:
+        heads = [*_check_head(kernel, module)]
+        diags += heads
+        if heads:
+            continue
+        walked = list(visits(kernel, module.plans.program.model))
+        named = [d for check in (_check_names, _check_words, _check_indices) for d in check(kernel, walked, module)]
+        diags += named
+        if not named:
+            diags += [d for check in (*_CHECKS, *ORDER_CHECKS) for d in check(kernel, walked, module)]
+    return diags
+
+
+def _check_regions(module: Any) -> Iterator[Diag]:
+    computed = {name for k in module.kernels for name in k.regions}
+    for region in module.plans.program.program.regions:
+        if region.name not in computed:
+            yield Diag("E1604", region.name, {"region": region.name}, region.span)
+
+
+def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
+    def fault(words: str) -> Diag:
+        return Diag("E1603", kernel.name, {"fault": words}, kernel.span)
+
+    program = module.plans.program.program
+    for name in kernel.regions:
+        if program.region(name) is None:
+            yield fault(f"computes {name}, which is not a region of the program")
+    if kernel.arch not in ARCHS:
+        yield fault(f"is for {kernel.arch}, not for one of {', '.join(ARCHS)}")
+    for word, shape in (("grid", kernel.grid), ("block", kernel.block)):
+        if not 1 <= len(shape) <= 3:
+            yield fault(f"has a {word} of {len(shape)} axes, not 1 to 3")
+    if not 1 <= kernel.threads <= 1024 or min(kernel.block, default=1) < 1 or len(kernel.block) == 3 and kernel.block[2] > 64:
+        yield fault(f"has a block of {kernel.threads} threads, not 1 to 1024 (64 along z)")
+    if kernel.cluster and kernel.arch in ARCHS:
+        count = 1
+        for size in kernel.cluster:
+            count *= size
+        if not 1 <= count <= ARCHS[kernel.arch].ctas_per_cluster:
+            yield fault(f"has a cluster of {count} CTAs, {ARCHS[kernel.arch].ctas_per_cluster} at most on {kernel.arch}")
+    symbols = set(module.plans.program.model.symbols())
+    for unknown in sorted({n for e in kernel.grid for n in e.names()} - symbols):
+        yield fault(f"has a grid of {unknown}, which is not a symbol of the signature")
+
+
+# --- names
+
+
+def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    tensors = _tensors(kernel, module)
+    for v in walked:
+        s = v.statement
+        known = {**v.names, **dict.fromkeys((n for n, _ in getattr(s, "over", ())), s)}
+        for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
+            if name not in known:
+                yield _unknown(kernel, s, name, known)
+        for node in reads_in(s):
+            if isinstance(node, Ref) and node.name not in v.values:
+                yield _unknown(kernel, s, f"%{node.name}", {f"%{n}" for n in v.values})
+            if isinstance(node, (Read, Gather)) and node.tensor not in v.arrays and node.tensor not in tensors:
+                yield _unknown(kernel, s, node.tensor, {**v.arrays, **tensors})
+        for name in [p.name for _, p in places_in(s)] + _array_names(s):
+            if name not in v.arrays and name not in tensors:
+                yield _unknown(kernel, s, name, {**v.arrays, **tensors})
+        for name in [getattr(s, w) for w in ("cursor",) if hasattr(s, w)]:
+            if f"{name}.slot" not in v.names:
+                yield _unknown(kernel, s, name, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")})
+        for name in _defined(s):
+            earlier = v.names.get(name, v.arrays.get(name)) if name in v.names or name in v.arrays else None
+            if name in v.names or name in v.arrays or (name in tensors and not isinstance(s, (nodes.Let, nodes.For, nodes.Each, nodes.Order))):
+                labels = (Label(earlier.span, "first defined here"),) if earlier is not None and earlier.span else ()
+                yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
+
+
+def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
+    return Diag("E1605", kernel.name, {"name": name, "near": ", ".join(nearest(name, known)) or "nothing like it"}, s.span)
+
+
+def _defined(s: Any) -> tuple[str, ...]:
+    if isinstance(s, (nodes.Let, nodes.For, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
+        return (s.name,)
+    if isinstance(s, nodes.Cursor):
+        return (f"{s.name}.slot",)
+    names = s.names if isinstance(s, (nodes.Each, nodes.Order)) else ()
+    return (*names, *(n for n, _ in getattr(s, "over", ())))
+
+
+def _array_names(s: Any) -> list[str]:
+    """Arrays and barriers that a statement names without a place."""
+    words = {nodes.Each: ("of",), nodes.Mma: ("acc",), nodes.Wgmma: ("acc",), nodes.RowReduce: ("source", "to"), nodes.WarpReduce: ("name",),
+             nodes.BlockReduce: ("name", "via"), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",)}
+    return [getattr(s, w) for w in words.get(type(s), ())]
+
+
+def exprs_in(s: Any) -> Iterator[Expr]:
+    """Every integer expression that a statement itself holds, guards and indices too."""
+    for word in ("low", "high", "step", "tile", "phase"):
+        e = getattr(s, word, None)
+        if isinstance(e, Expr):
+            yield e
+    if isinstance(s, nodes.Let):
+        yield s.value
+    if isinstance(s, nodes.Order):
+        yield from s.extents
+    for bound in (*(getattr(s, "guard", None) or ()), *(getattr(s, "zero", None) or ())):
+        yield from bound_exprs(bound)
+    for _, place in places_in(s):
+        yield from place.index
+        yield from (place.slot,) if place.slot is not None else ()
+    for _, size in getattr(s, "over", ()):
+        yield size
+    for node in reads_in(s):
+        if isinstance(node, (Read, Gather)):
+            yield from (e for e in node.index if e is not None)
+            yield from (node.slot,) if isinstance(node, Read) and node.slot is not None else ()
+        elif isinstance(node, Index):
+            yield node.expr
+        elif isinstance(node, Select):
+            for bound in node.guard:
+                yield from bound_exprs(bound)
+
+
+def bound_exprs(bound: Bound) -> Iterator[Expr]:
+    """The expressions of one guard."""
+    yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
+
+
+def _tensors(kernel: Kernel, module: Any) -> dict[str, Any]:
+    program = module.plans.program.program
+    return {t.name: t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)}
+
+
+# --- words and kinds
+
+
+def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    for v in walked:
+        s = v.statement
+        for what, given, known in _words_of(s):
+            if given not in known:
+                yield Diag("E1602", kernel.name, {"name": given, "fault": f"is not a {what}; known: {', '.join(map(str, known))}"}, s.span)
+        for name, wanted, what in _kinds_of(s):
+            array = v.arrays.get(name)
+            if array is None or not wanted(array):
+                yield Diag("E1602", kernel.name, {"name": name, "fault": f"is not {what}"}, s.span)
+        if isinstance(s, (nodes.Shared, nodes.Reg)) and any(e.constant is None or e.constant < 1 for e in s.type.shape):
+            yield Diag("E1602", kernel.name, {"name": s.name, "fault": "has a size that is not a positive number"}, s.span)
+        needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix)) else None
+        if needs is not None and not ARCHS[kernel.arch].has_tma:
+            yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
+
+
+def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
+    if isinstance(s, nodes.Reg):
+        yield "kind of registers", s.kind, ("", *KINDS)
+    if isinstance(s, (nodes.Shared, nodes.TensorMap)):
+        yield "swizzle", s.swizzle, (0, 32, 64, 128)
+    if isinstance(s, nodes.Fence):
+        yield "fence", s.what, FENCES
+    if isinstance(s, nodes.WaitGroup):
+        yield "engine", s.engine, ENGINES
+    if isinstance(s, nodes.Barrier) and not s.threads:
+        yield "barrier", s.scope, ("cta", "cluster")
+    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
+        yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
+    if isinstance(s, nodes.Mma):
+        yield "shape", s.shape, ("m16n8k16", "m16n8k8")
+    if isinstance(s, nodes.Wgmma):
+        yield "shape", re.sub(r"n\d+", "n", s.shape), ("m64nk16", "m64nk8", "m64nk32")
+
+
+def _is(*types: type, kind: tuple[str, ...] | None = None) -> Any:
+    return lambda array: isinstance(array, types) and (kind is None or array.kind in kind)
+
+
+def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
+    """What a statement needs its names to be."""
+    shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
+    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix)):
+        yield s.to.name, shared, "shared memory"
+    if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore)):
+        yield s.source.name, shared, "shared memory"
+    if isinstance(s, nodes.Assign):
+        yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
+    if isinstance(s, (nodes.Wait, nodes.Arrive)):
+        yield s.barrier.name, barrier, "an mbarrier"
+    if isinstance(s, nodes.Drain):
+        yield s.barrier, barrier, "an mbarrier"
+    if isinstance(s, nodes.TmaLoad):
+        yield s.on.name, barrier, "an mbarrier"
+        yield s.source.name, _is(nodes.TensorMap), "a tensor_map"
+    if isinstance(s, nodes.TmaStore):
+        yield s.to.name, _is(nodes.TensorMap), "a tensor_map"
+    if isinstance(s, nodes.Ldmatrix):
+        yield s.to.name, _is(nodes.Reg, kind=("mma_a", "mma_b")), "a matrix of kind mma_a or mma_b"
+    if isinstance(s, nodes.Mma):
+        yield s.acc, _is(nodes.Reg, kind=("mma",)), "a matrix of kind mma"
+        yield s.a.name, _is(nodes.Reg, kind=("mma_a",)), "a matrix of kind mma_a"
+        yield s.b.name, _is(nodes.Reg, kind=("mma_b",)), "a matrix of kind mma_b"
+    if isinstance(s, nodes.Wgmma):
+        yield s.acc, _is(nodes.Reg, kind=("wgmma",)), "a matrix of kind wgmma"
+        yield s.a.name, lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind == "wgmma", "shared memory or a matrix of kind wgmma"
+        yield s.b.name, shared, "shared memory"
+    if isinstance(s, nodes.Each):
+        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", "rows")), "a matrix in registers"
+    if isinstance(s, nodes.RowReduce):
+        yield s.source, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
+        yield s.to, _is(nodes.Reg, kind=("rows",)), "registers of kind rows"
+    if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
+        yield s.name, _is(nodes.Reg, kind=("",)), "an array of each thread"
+    if isinstance(s, nodes.BlockReduce):
+        yield s.via, shared, "shared memory"
+
+
+# --- indices
+
+
+def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    tensors = _tensors(kernel, module)
+    for v in walked:
+        s = v.statement
+        used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic))) for _, p in places_in(s)]
+        used += [(n.tensor, n.index, n.slot, False) for n in reads_in(s) if isinstance(n, Read)]
+        for name, index, slot, may_be_whole in used:
+            item = v.arrays.get(name, tensors.get(name))
+            if isinstance(item, nodes.TensorMap):
+                rank, ring = len(item.box), 1
+            elif isinstance(item, nodes.Mbarrier):
+                rank, ring = 0, item.ring
+            else:
+                rank, ring = item.type.rank, getattr(item, "ring", 1)
+            if len(index) != rank and not (may_be_whole and not index):
+                yield Diag("E1607", kernel.name, {"name": name, "given": len(index), "wanted": rank, "what": "indices"}, s.span)
+            elif (ring > 1) != (slot is not None):
+                yield Diag("E1607", kernel.name, {"name": name, "given": int(slot is not None), "wanted": int(ring > 1), "what": "ring slots"}, s.span)
+
+
+def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """Arrays everywhere; tensors where they are written, and where a tile is filled."""
+    tensors = _tensors(kernel, module)
+    for v in walked:
+        s = v.statement
+        if isinstance(s, (nodes.Store, nodes.Atomic)) and s.to.name in tensors:
+            yield from _outside(kernel, v, s.to, tensors[s.to.name].type.shape, v.inside, "E1615")
+        for _, place in places_in(s):
+            array = v.arrays.get(place.name)
+            if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
+                yield from _outside(kernel, v, place, array.type.shape, v.inside, "E1614")
+        for body in bodies_in(s):
+            yield from _reads_outside(kernel, v, body, v.inside, tensors, isinstance(s, (nodes.Copy, nodes.CpAsync)))
+
+
+def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dict, is_fill: bool) -> Iterator[Diag]:
+    if isinstance(body, Select):
+        yield from _reads_outside(kernel, v, body.then, facts.with_guard(body.guard), tensors, is_fill)
+        yield from _reads_outside(kernel, v, body.other, facts, tensors, is_fill)
+        return
+    if isinstance(body, Read):
+        array = v.arrays.get(body.tensor)
+        if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
+            yield from _outside(kernel, v, Place(body.tensor, body.index, body.slot), array.type.shape, facts, "E1614")
+        elif array is None and is_fill:
+            yield from _outside(kernel, v, Place(body.tensor, body.index), tensors[body.tensor].type.shape, facts, "E1615")
+    from ..body import operands_of
+
+    for inner in operands_of(body):
+        yield from _reads_outside(kernel, v, inner, facts, tensors, is_fill)
+
+
+def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], facts: Any, code: str) -> Iterator[Diag]:
+    for axis, (e, size) in enumerate(zip(place.index, shape)):
+        if not facts.is_at_least(e, Expr.of(0)) or not facts.is_below(e, size):
+            yield Diag(code, kernel.name, {"place": str(place), "index": str(e), "axis": axis, "size": str(size)}, v.statement.span)
+
+
+# --- resources
+
+
+def _check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    arch = ARCHS[kernel.arch]
+    shared = sum(-(-s.bytes // 128) * 128 for s in statements(kernel.body) if isinstance(s, nodes.Shared))
+    shared += sum(8 * s.ring for s in statements(kernel.body) if isinstance(s, nodes.Mbarrier))
+    if shared > arch.smem_per_cta:
+        yield Diag("E1608", kernel.name, {"what": "bytes of shared memory", "used": shared, "most": arch.smem_per_cta}, kernel.span)
+    held = _registers_held(kernel.body)
+    if held > arch.registers_per_thread:
+        yield Diag("E1608", kernel.name, {"what": "registers a thread in arrays alone", "used": held, "most": arch.registers_per_thread}, kernel.span)
+    roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
+    total = sum(r.threads * r.regs for r in roles)
+    if total > arch.registers_per_sm:
+        yield Diag("E1608", kernel.name, {"what": "registers of all roles", "used": total, "most": arch.registers_per_sm}, roles[-1].span)
+    taken: dict[int, nodes.Role] = {}
+    for role in roles:
+        unit = 4 if role.unit == "warpgroups" else 1
+        warps = range(unit * role.first, unit * role.last)
+        if 32 * warps.stop > kernel.threads or not warps:
+            yield Diag("E1603", kernel.name, {"fault": f"gives role {role.name} warps that the block of {kernel.threads} threads has not"}, role.span)
+        if any(w in taken for w in warps):
+            yield Diag("E1603", kernel.name, {"fault": f"gives a warp both role {role.name} and another"}, role.span)
+        if role.regs and (role.unit != "warpgroups" or role.regs % 8 or not 24 <= role.regs <= 240):
+            yield Diag("E1602", kernel.name, {"name": f"regs {role.regs}", "fault": "is not 24 to 240 by eight, for whole warpgroups"}, role.span)
+        taken.update(dict.fromkeys(warps, role))
+
+
+def _registers_held(body: Any) -> int:
+    """32-bit registers a thread in declared arrays, of the blocks that hold most at once."""
+    own = deepest = 0
+    for s in body:
+        if isinstance(s, nodes.Reg):
+            count = s.ring
+            for e in s.type.shape:
+                count *= e.evaluate({})
+            share = 8 if s.kind == "rows" else MATRIX_SHARE.get(s.kind, 1)
+            width = s.type.dtype.bytes if s.kind else max(4, s.type.dtype.bytes)
+            own += -(-count * width // (4 * share))
+        deepest = max(deepest, _registers_held(getattr(s, "body", ())), _registers_held(getattr(s, "otherwise", ())))
+    return own + deepest
+
+
+_CHECKS = (_check_bounds, _check_resources)

@@ -1,0 +1,121 @@
+"""A walk over a kernel's statements with what holds at each: the names in scope, the facts, the statements around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterable, Iterator, Mapping
+
+from ..body import Body, walk
+from ..expr import ONE, ZERO, Expr
+from ..intervals import LARGEST_SIZE, Interval
+from ..model import Model
+from . import nodes
+from .nodes import Kernel, Place, Statement
+from .prove import Facts
+
+AXES = ("x", "y", "z")
+THREAD_NAMES = frozenset([*(f"thread.{a}" for a in AXES), "thread.index", "warp.index", "lane", "warpgroup.index", "warpgroup.thread"])
+PLACE_NAMES = THREAD_NAMES | {*(f"cta.{a}" for a in AXES), "cluster.rank"}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One statement. `names` are the integer names in scope and what defined each (None for symbols and places); `arrays` what is
+    declared; `facts` hold before the statement, `inside` also for its `over` axes; `path` are the blocks around it."""
+
+    statement: Statement
+    path: tuple[Statement, ...]
+    names: Mapping[str, Any]
+    arrays: Mapping[str, Any]
+    values: frozenset[str]
+    facts: Facts
+    inside: Facts
+
+
+def visits(kernel: Kernel, model: Model) -> Iterator[Visit]:
+    """Every statement in order, blocks before what is in them."""
+    facts = _start(kernel, model)
+    names = {name: None for name in (*model.symbols(), *PLACE_NAMES)}
+    yield from _block(kernel.body, (), names, {}, frozenset(), facts)
+
+
+def _start(kernel: Kernel, model: Model) -> Facts:
+    facts = Facts({s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)})
+    for axis, count, size in zip(AXES, (*kernel.grid, ONE, ONE), (*kernel.block, 1, 1)):
+        facts = facts.with_range(f"cta.{axis}", ZERO, count).with_range(f"thread.{axis}", ZERO, Expr.of(size))
+    warps = -(-kernel.threads // 32)
+    for name, count in (("thread.index", kernel.threads), ("warp.index", warps), ("lane", 32), ("warpgroup.index", -(-warps // 4)), ("warpgroup.thread", 128)):
+        facts = facts.with_range(name, ZERO, Expr.of(count))
+    return facts
+
+
+def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, values: frozenset, facts: Facts) -> Iterator[Visit]:
+    names, arrays = dict(names), dict(arrays)
+    for s in body:
+        inside = facts
+        for name, size in getattr(s, "over", ()):
+            inside = inside.with_range(name, ZERO, size)
+        yield Visit(s, path, names, arrays, values, facts, inside)
+        if isinstance(s, nodes.For):
+            yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, s.high))
+        elif isinstance(s, nodes.If):
+            yield from _block(s.body, (*path, s), names, arrays, values, facts.with_guard(s.guard))
+            yield from _block(s.otherwise, (*path, s), names, arrays, values, facts)
+        elif isinstance(s, nodes.Role):
+            count = s.threads // 128
+            yield from _block(s.body, (*path, s), names, arrays, values, facts.with_range("warpgroup.index", ZERO, Expr.of(max(1, count))))
+        elif isinstance(s, nodes.Each):
+            yield from _block(s.body, (*path, s), {**names, **dict.fromkeys(s.names, s)}, arrays, values, _each_facts(s, arrays, facts))
+        elif isinstance(s, nodes.Let):
+            names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
+        elif isinstance(s, nodes.Assume):
+            facts = facts.with_guard(s.guard)
+        elif isinstance(s, nodes.Order):
+            names = {**names, **dict.fromkeys(s.names, s)}
+            for name, extent in zip(s.names, s.extents):
+                facts = facts.with_range(name, ZERO, extent)
+        elif isinstance(s, nodes.Cursor):
+            names = {**names, **dict.fromkeys((f"{s.name}.slot", f"{s.name}.phase", f"{s.name}.previous"), s)}
+            facts = facts.with_range(f"{s.name}.slot", ZERO, Expr.of(s.ring)).with_range(f"{s.name}.previous", ZERO, Expr.of(s.ring))
+            facts = facts.with_range(f"{s.name}.phase", ZERO, Expr.of(2))
+        elif isinstance(s, (nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
+            arrays = {**arrays, s.name: s}
+        elif isinstance(s, nodes.Value):
+            values |= {s.name}
+
+
+def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
+    array = arrays.get(s.of)
+    for name, size in zip(s.names, array.type.shape if isinstance(array, nodes.Reg) else ()):
+        facts = facts.with_range(name, ZERO, size)
+    return facts
+
+
+def bodies_in(s: Statement) -> Iterator[Body]:
+    """The value expressions that a statement itself holds."""
+    for word in ("value", "init"):
+        body = getattr(s, word, None)
+        if body is not None and not isinstance(body, Expr):
+            yield body
+
+
+def reads_in(s: Statement) -> Iterator[Body]:
+    """Every node of the statement's value expressions."""
+    for body in bodies_in(s):
+        yield from walk(body)
+
+
+def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
+    """The places of a statement, each with the field that holds it."""
+    for word in ("to", "source", "on", "a", "b", "barrier"):
+        place = getattr(s, word, None)
+        if isinstance(place, Place):
+            yield word, place
+
+
+def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+    """All statements, blocks before what is in them."""
+    for s in body:
+        yield s
+        yield from statements(getattr(s, "body", ()))
+        yield from statements(getattr(s, "otherwise", ()))

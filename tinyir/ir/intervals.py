@@ -1,0 +1,69 @@
+"""Ranges of integer expressions: what 32-bit arithmetic, array sizes and guards are decided by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+from .expr import Expr, Floor
+
+INT_MAX = (1 << 31) - 1
+LARGEST_SIZE = INT_MAX - (1 << 16)  # of an axis, unless its `sym` range says less: tiles may stand over its end by up to 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """low <= value <= high; None is no bound."""
+
+    low: int | None
+    high: int | None
+
+    def fits(self, most: int) -> bool:
+        """True when every value is within -most..most."""
+        return self.low is not None and self.high is not None and -most <= self.low and self.high <= most
+
+    def __add__(self, other: "Interval") -> "Interval":
+        low = None if self.low is None or other.low is None else self.low + other.low
+        high = None if self.high is None or other.high is None else self.high + other.high
+        return Interval(low, high)
+
+    def __mul__(self, other: "Interval") -> "Interval":
+        if self.low is not None and self.low >= 0 and other.low is not None and other.low >= 0:
+            return Interval(self.low * other.low, None if self.high is None or other.high is None else self.high * other.high)
+        ends = (self.low, self.high, other.low, other.high)
+        if None in ends:
+            return _scaled(self, other) or _scaled(other, self) or Interval(None, None)
+        products = [a * b for a in ends[:2] for b in ends[2:]]
+        return Interval(min(products), max(products))
+
+    def divided(self, by: "Interval") -> "Interval":
+        """The range of floor(self/by); `by` is positive."""
+        least = max(by.low or 1, 1)
+        low = None if self.low is None else self.low // least if self.low < 0 else 0 if by.high is None else self.low // by.high
+        high = None if self.high is None else self.high // least if self.high >= 0 else -1 if by.high is None else self.high // by.high
+        return Interval(low, high)
+
+
+def _scaled(number: Interval, other: Interval) -> Interval | None:
+    """The product with a known number."""
+    if number.low is None or number.low != number.high:
+        return None
+    ends = [None if e is None else number.low * e for e in (other.low, other.high)]
+    return Interval(*(ends if number.low >= 0 else reversed(ends)))
+
+
+def interval_of(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
+    """The range of an expression whose names have `ranges`; a name that is not there is unbounded."""
+    total = Interval(0, 0)
+    for coefficient, monomial in expr.terms:
+        product = Interval(coefficient, coefficient)
+        for atom in monomial:
+            product = product * _atom(atom, ranges)
+        total = total + product
+    return total
+
+
+def _atom(atom: str | Floor, ranges: Mapping[str, Interval]) -> Interval:
+    if isinstance(atom, str):
+        return ranges.get(atom, Interval(None, None))
+    return interval_of(atom.num, ranges).divided(interval_of(atom.den, ranges))

@@ -1,0 +1,186 @@
+"""The device functions that emitted CUDA calls, each printed only where it is used.
+
+`GUARDED` is every function with inline PTX: declared for all, defined inside one `#ifndef TINYIR_SIM ... #endif`, where a simulator
+supplies a host twin of the same signature. Everything else is C++ and CUDA's own intrinsics. Meanings follow the op table (ir.ops),
+so NumPy's: NaN through max and min, integers that wrap, division by zero without a trap.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """One function with its overloads, or one type. `name` is the word by which code uses it."""
+
+    name: str
+    text: str
+
+    @property
+    def declaration(self) -> str:
+        """What a twin defines: `__device__ float float_of_fp16(fp16 x);`."""
+        return self.text[: self.text.index("{")].strip().replace(" __forceinline__", "") + ";"
+
+
+def _inline(signature: str, body: str) -> Intrinsic:
+    return Intrinsic(_name_in(signature), f"__device__ __forceinline__ {signature} {{ {body} }}")
+
+
+def _template(signature: str, body: str) -> Intrinsic:
+    return Intrinsic(_name_in(signature), f"template <class T> __device__ __forceinline__ {signature} {{ {body} }}")
+
+
+def _name_in(signature: str) -> str:
+    return re.search(r"(\w+)\(", signature)[1]
+
+
+def _asm(ptx: str, out: str, *ins: str) -> str:
+    return f'asm("{ptx}" : {out} : {", ".join(ins)});'
+
+
+TYPES = (
+    Intrinsic("fp16", "struct fp16 { unsigned short bits; };"),
+    Intrinsic("bf16", "struct bf16 { unsigned short bits; };"),
+    Intrinsic("fp8e4m3", "struct fp8e4m3 { unsigned char bits; };"),
+    Intrinsic("fp8e5m2", "struct fp8e5m2 { unsigned char bits; };"),
+)
+GUARDED = (
+    _inline("float float_of_fp16(fp16 x)", "float y; " + _asm("cvt.f32.f16 %0, %1;", '"=f"(y)', '"h"(x.bits)') + " return y;"),
+    _inline("fp16 fp16_of_float(float x)", "fp16 y; " + _asm("cvt.rn.f16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
+    _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
+)
+PLAIN = (
+    _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
+    Intrinsic("float_of_fp8e5m2", """\
+__device__ __forceinline__ float float_of_fp8e5m2(fp8e5m2 x) {
+  fp16 same = {(unsigned short)(x.bits << 8)};
+  return float_of_fp16(same);
+}"""),
+    Intrinsic("float_of_fp8e4m3", """\
+__device__ __forceinline__ float float_of_fp8e4m3(fp8e4m3 x) {
+  if ((x.bits & 0x7f) == 0x7f) return __uint_as_float(0x7fc00000u);
+  fp16 small = {(unsigned short)((x.bits & 0x80) << 8 | (x.bits & 0x7f) << 7)};  // the bits of x in fp16 stand for x / 256
+  return 256.0f * float_of_fp16(small);
+}"""),
+    Intrinsic("fp8_of_float", """\
+// The 7 bits below the sign of |x| in a format of `digits` fraction bits and exponent `bias`, to nearest even; `top` is its largest.
+__device__ __forceinline__ unsigned int fp8_of_float(float x, int digits, int bias, float top, unsigned int over) {
+  const unsigned int bits = __float_as_uint(x) & 0x7fffffffu;
+  if (bits > 0x7f800000u) return 0x7fu;
+  const int exponent = (int)(bits >> 23) - 127;
+  const int drop = 23 - digits + (exponent < 1 - bias ? 1 - bias - exponent : 0);
+  if (drop > 24) return 0u;
+  const unsigned int fraction = (bits & 0x7fffffu) | 0x800000u;
+  const unsigned int kept = fraction >> drop, rest = fraction & ((1u << drop) - 1u), half = 1u << (drop - 1);
+  const unsigned int rounded = kept + (rest > half || (rest == half && (kept & 1u)) ? 1u : 0u);
+  const unsigned int result = exponent < 1 - bias ? rounded : rounded + ((unsigned int)(exponent + bias - 1) << digits);
+  const float size = __uint_as_float(bits);
+  return size >= top || result >= over ? over : result;
+}"""),
+    Intrinsic("fp8e4m3_of_float", """\
+__device__ __forceinline__ fp8e4m3 fp8e4m3_of_float(float x) {
+  fp8e4m3 y = {(unsigned char)((__float_as_uint(x) >> 24 & 0x80u) | fp8_of_float(x, 3, 7, 480.0f, 0x7fu))};
+  return y;
+}"""),
+    Intrinsic("fp8e5m2_of_float", """\
+__device__ __forceinline__ fp8e5m2 fp8e5m2_of_float(float x) {
+  const unsigned int size = fp8_of_float(x, 2, 15, 65536.0f, 0x7cu);
+  fp8e5m2 y = {(unsigned char)((__float_as_uint(x) >> 24 & 0x80u) | (size == 0x7fu ? 0x7eu : size))};
+  return y;
+}"""),
+    Intrinsic("odd_float_of", """\
+// A float between whose neighbours x lies, odd where it is not x: rounding it once more is rounding x.
+__device__ __forceinline__ float odd_float_of(double x) {
+  const float y = __double2float_rz(x);
+  return (double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
+}"""),
+    Intrinsic("gathered", """\
+// An index of gather as a place below `extent`: from the end when negative, -1 when outside.
+__device__ __forceinline__ long long gathered(long long at, long long extent) {
+  const long long place = at < 0 ? at + extent : at;
+  return place >= 0 && place < extent ? place : -1;
+}"""),
+    _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
+    _template("T max_nan(T a, T b)", "return a > b || a != a ? a : b;"),
+    _template("T min_nan(T a, T b)", "return a < b || a != a ? a : b;"),
+    _template("T absolute(T x)", "return x < 0 ? (T)0 - x : x + (T)0;"),
+    _template("T sign(T x)", "return x > 0 ? (T)1 : x < 0 ? (T)0 - (T)1 : x;"),
+    Intrinsic("square_root", """\
+__device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
+__device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
+    Intrinsic("bit_not", """\
+template <class T> __device__ __forceinline__ T bit_not(T x) { return (T)~x; }
+__device__ __forceinline__ bool bit_not(bool x) { return !x; }"""),
+    Intrinsic("truncated_divide", """\
+template <class T> __device__ __forceinline__ T truncated_divide(T a, T b) { return b == 0 ? (T)0 : (T)-1 < (T)1 && b == (T)-1 ? (T)(0ull - a) : (T)(a / b); }
+__device__ __forceinline__ float truncated_divide(float a, float b) { return truncf(a / b); }
+__device__ __forceinline__ double truncated_divide(double a, double b) { return trunc(a / b); }"""),
+    Intrinsic("remainder_of", """\
+template <class T> __device__ __forceinline__ T remainder_of(T a, T b) { return b == 0 || ((T)-1 < (T)1 && b == (T)-1) ? (T)0 : (T)(a % b); }
+__device__ __forceinline__ float remainder_of(float a, float b) { return fmodf(a, b); }
+__device__ __forceinline__ double remainder_of(double a, double b) { return fmod(a, b); }"""),
+    Intrinsic("modulo", """\
+template <class T> __device__ __forceinline__ T modulo(T a, T b) {
+  const T rest = remainder_of(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest == 0 && b < 0 ? (T)0 - rest : rest;
+}"""),
+    Intrinsic("floor_divide", """\
+template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
+  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && (a < 0) != (b < 0)));
+}
+__device__ __forceinline__ float floor_divide(float a, float b) {
+  if (b == 0.0f) return a / b;
+  const float whole = (a - modulo(a, b)) / b, down = floorf(whole);
+  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - down > 0.5f ? down + 1.0f : down;
+}
+__device__ __forceinline__ double floor_divide(double a, double b) {
+  if (b == 0.0) return a / b;
+  const double whole = (a - modulo(a, b)) / b, down = floor(whole);
+  return whole == 0.0 ? copysign(0.0, a / b) : whole - down > 0.5 ? down + 1.0 : down;
+}"""),
+    Intrinsic("power", """\
+template <class T> __device__ __forceinline__ T power(T base, T exponent) {
+  unsigned long long result = 1, factor = (unsigned long long)base;
+  for (T left = exponent; left > 0; left /= 2) {
+    if (left % 2) result *= factor;
+    factor *= factor;
+  }
+  return (T)result;
+}
+__device__ __forceinline__ float power(float base, float exponent) { return powf(base, exponent); }
+__device__ __forceinline__ double power(double base, double exponent) { return pow(base, exponent); }"""),
+    _template("T shift_left(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
+    _template("T shift_right(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;"),
+    _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
+    _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
+    _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
+)
+INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
+
+
+def intrinsics_of(code: str) -> tuple[Intrinsic, ...]:
+    """Those that the code calls, and those that they call, in the order of the table."""
+    wanted: set[Intrinsic] = set()
+    texts = [code]
+    while texts:
+        words = set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", texts.pop())))
+        for item in INTRINSICS:
+            if item not in wanted and item.name in words:
+                wanted.add(item)
+                texts.append(item.text)
+    return tuple(item for item in INTRINSICS if item in wanted)
+
+
+def show_intrinsics(items: Iterable[Intrinsic]) -> str:
+    """Their text: types, declarations of the guarded ones, these in their block, then the rest; empty when there are none."""
+    items = tuple(items)
+    guarded = [i for i in items if i in GUARDED]
+    parts = ["\n".join(i.text for i in items if i in TYPES)]
+    if guarded:
+        parts.append("\n".join(i.declaration for i in guarded))
+        parts.append("#ifndef TINYIR_SIM\n" + "\n".join(i.text for i in guarded) + "\n#endif")
+    parts.append("\n".join(i.text for i in items if i in PLAIN))
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,235 @@
+"""What kind of kernel a region asks for, read off its expressions alone: no op name, no pattern word (seed 001 section 6.1).
+
+    contraction   sum over a product of two reads, each of which has axes that the other has not; the rest works on the accumulator
+    row           folds over one group of axes, all over the same; the rest works on the row and on its results
+    map           every output element on its own; a fold inside runs over axes of its own, element after element
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Iterator, Union
+
+from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, show_body, walk
+from .expr import ONE, Expr
+from .region import Region
+from .types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """`value = sum over sum of lhs * rhs`. `left` are the axes that lhs has alone and `right` those of rhs, `batch` those of both; the
+    sides are chosen so that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region
+    folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows the accumulator is then its epilogue."""
+
+    value: str
+    dtype: DType
+    lhs: Read
+    rhs: Read
+    batch: tuple[Axis, ...]
+    left: tuple[Axis, ...]
+    right: tuple[Axis, ...]
+    sum: tuple[Axis, ...]
+    factor_bytes: int
+    is_alone: bool = True
+
+    @property
+    def groups(self) -> tuple[tuple[Axis, ...], ...]:
+        """The axes that each number of the tile cuts."""
+        return (self.left, self.right, self.sum)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Folds over `row` for each point of `rows`. `passes` counts folds that need the result of an earlier one, plus the final pass."""
+
+    rows: tuple[Axis, ...]
+    row: tuple[Axis, ...]
+    passes: int
+
+    @property
+    def groups(self) -> tuple[tuple[Axis, ...], ...]:
+        """The axes that each number of the tile cuts."""
+        return (self.rows, self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """One output element a point of `axes`."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def groups(self) -> tuple[tuple[Axis, ...], ...]:
+        """The axes that the tile's number cuts."""
+        return (self.axes,)
+
+
+Kernel = Union[Contraction, Row, Map]
+FAMILY = {Contraction: "contraction", Row: "row", Map: "map"}
+LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
+
+
+def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Kernel, ...]:
+    """Every kind that can compute the region, the best first; empty when none can (`why_none` says why). `sizes` are the symbols'
+    values of a shape set, which decide between kinds that are all correct."""
+    if why_none(region):
+        return ()
+    contraction, row = _contraction_of(region), _row_of(region)
+    found: list[Kernel] = [contraction] if contraction is not None and contraction.is_alone else []
+    if row is not None and (_folds_own_iters(region) or extent_of(row.row).evaluate(_Known(sizes or {})) >= LONG_FOLD):
+        found.append(row)
+    if not _folds_own_iters(region):
+        found.append(Map(region.iters))
+    return tuple(found)
+
+
+def kernel_of(region: Region, family: str) -> Kernel | None:
+    """The region as a kernel of `family`, or None when it is not one."""
+    if family == "contraction":
+        return _contraction_of(region)
+    if why_none(region):
+        return None
+    if family == "row":
+        return _row_of(region)
+    return Map(region.iters) if family == "map" and not _folds_own_iters(region) else None
+
+
+def why_none(region: Region) -> str:
+    """What in the region no family of kernels covers, as the text has it; empty when there is nothing of the kind."""
+    if _folds_own_iters(region) and _row_of(region) is None:
+        return ", ".join(dict.fromkeys(f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region)))
+    return _uncovered(region)
+
+
+def _uncovered(region: Region) -> str:
+    for body in bodies_of(region):
+        for node in walk(body):
+            if isinstance(node, (Scan, Scatter)):
+                return type(node).__name__.lower()
+            if isinstance(node, Ref) and node.index is not None:
+                return show_body(node)
+    return ""
+
+
+@functools.lru_cache(maxsize=4096)
+def extent_of(axes: tuple[Axis, ...]) -> Expr:
+    """The number of points of a group of axes."""
+    total = ONE
+    for axis in axes:
+        total = total * (axis.size if axis.size is not None else ONE)
+    return total
+
+
+def bodies_of(region: Region) -> Iterator[Body]:
+    """The expression of every value, then of every write."""
+    yield from (let.expr for let in region.lets)
+    yield from (item.expr for item in region.yields)
+
+
+def axes_of(body: Body) -> set[str]:
+    """Every name that the expression's indices and guards use: axes, and symbols too."""
+    found: set[str] = set()
+    for node in walk(body):
+        if isinstance(node, (Read, Gather)):
+            found.update(name for e in node.index if e is not None for name in e.names())
+        elif isinstance(node, Index):
+            found.update(node.expr.names())
+        elif isinstance(node, Random):
+            found.update(node.index.names())
+        elif isinstance(node, Select):
+            for bound in node.guard:
+                for e in (bound.expr, bound.lower, bound.upper, bound.equals):
+                    found.update(e.names() if e is not None else ())
+    return found
+
+
+class _Known(dict):
+    """Symbol values, 1024 for one that no shape set names."""
+
+    def __missing__(self, name: str) -> int:
+        return 1024
+
+
+def sizes_of(model: object) -> dict[str, int]:
+    """The values of the first shape set; a symbol without one counts 1024."""
+    return _Known(dict(model.shape_sets[0].sizes) if model.shape_sets else {})
+
+
+def _folds(region: Region) -> list[Reduce]:
+    return [node for body in bodies_of(region) for node in walk(body) if isinstance(node, Reduce)]
+
+
+def _folds_own_iters(region: Region) -> bool:
+    return any(axis.size is None for fold in _folds(region) for axis in fold.axes)
+
+
+def _operand_of(body: Body) -> Read | None:
+    """The read inside a factor: bare, cast, or guarded with zero elsewhere."""
+    if isinstance(body, Unary) and body.op == "cast":
+        return _operand_of(body.x)
+    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == 0:
+        return _operand_of(body.then)
+    return body if isinstance(body, Read) else None
+
+
+def _contraction_of(region: Region) -> Contraction | None:
+    if _uncovered(region):
+        return None
+    let = next((v for v in region.lets if isinstance(v.expr, Reduce)), None)
+    if let is None or let.expr.op != "sum" or let.expr.init is not None:
+        return None
+    fold, product = let.expr, let.expr.body
+    if not isinstance(product, Binary) or product.op != "mul" or any(a.size is None for a in fold.axes):
+        return None
+    factors = (product.left, product.right)
+    reads = tuple(map(_operand_of, factors))
+    if None in reads or any(isinstance(n, Gather) for f in factors for n in walk(f)):
+        return None
+    used = [axes_of(f) for f in factors]
+    if any(axis.name not in used[0] or axis.name not in used[1] for axis in fold.axes):
+        return None
+    sides = [tuple(a for a in region.iters if a.name in used[s] and a.name not in used[1 - s]) for s in (0, 1)]
+    batch = tuple(a for a in region.iters if a.name in used[0] and a.name in used[1])
+    if not sides[0] or not sides[1] or len(batch) + len(sides[0]) + len(sides[1]) != len(region.iters):
+        return None
+    last = 0 if max(map(region.iters.index, sides[0])) > max(map(region.iters.index, sides[1])) else 1
+    return Contraction(let.name, fold.dtype, reads[1 - last], reads[last], batch, sides[1 - last], sides[last], fold.axes, max(4, product.dtype.bytes), len(_folds(region)) == 1)
+
+
+def _row_of(region: Region) -> Row | None:
+    folds = _folds(region)
+    if not folds or any(isinstance(n, Reduce) for fold in folds for n in walk(fold.body)):
+        return None
+    own = {tuple(a.name for a in fold.axes) for fold in folds if all(a.size is None for a in fold.axes)}
+    new = {tuple(a.size for a in fold.axes) for fold in folds if all(a.size is not None for a in fold.axes)}
+    if len(own) > 1 or len(own) + len(new) == 0 or any(len({a.size is None for a in fold.axes}) > 1 for fold in folds):
+        return None
+    if own:
+        names = next(iter(own))
+        row = tuple(a for a in region.iters if a.name in names)
+        if any(sizes != tuple(a.size for a in row) for sizes in new):
+            return None
+    elif len(new) == 1:
+        row = next(fold.axes for fold in folds)
+    else:
+        return None
+    rows = tuple(a for a in region.iters if a not in row)
+    return Row(rows, row, _passes_of(region) + (1 if own or _writes_rows(region, row) else 0))
+
+
+def _writes_rows(region: Region, row: tuple[Axis, ...]) -> bool:
+    names = {a.name for a in row}
+    return any(names & set(e.names()) for item in region.yields for e in item.index)
+
+
+def _passes_of(region: Region) -> int:
+    """How many folds follow one another at most, each needing the one before."""
+    depth: dict[str, int] = {}
+    deepest = 0
+    for let in region.lets:
+        below = max((depth.get(n.name, 0) for n in walk(let.expr) if isinstance(n, Ref)), default=0)
+        depth[let.name] = below + any(isinstance(n, Reduce) for n in walk(let.expr))
+        deepest = max(deepest, depth[let.name])
+    return max(deepest, 1)

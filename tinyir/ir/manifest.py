@@ -1,0 +1,221 @@
+"""CUDA text: a .cu file that carries how it is run. Its first lines are a comment block in our own language, then the code (spec section 12).
+
+    // tinyir 1.0 cu
+    //
+    // model gemm_bias_relu
+    //   ...
+    // program gemm_bias_relu
+    //   ...
+    // manifest
+    //   launch gemm : sm90 grid [floor((N + 127)/128), floor((M + 127)/128)] block [16, 16]
+    //     tensors [A, B, bias, C2]  symbols [M, N, K]
+    //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
+
+The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; a kernel's
+parameters are its tensors (pointers), its tensor maps, and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
+program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
+every size is at most `intervals.LARGEST_SIZE`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable
+
+from ..kit.diag import Diag, Label, Refused
+from ..kit.span import Span, span_of
+from ..kit.text import VERSION, Grammar, body_of, header, token_span
+from . import region as region_text
+from .attrs import show_attrs
+from .expr import Bound, Expr, show_guard
+from .model import show_name
+from .read import expr_of, guard_of, name_of
+from .region import MEMORY_ATTRS, Tensor
+
+STAGE = "cu"
+GRAMMAR = Grammar("manifest", "cu_text")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0 none)."""
+
+    name: str
+    tensor: str
+    box: tuple[Expr, ...]
+    swizzle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes. `flops` and `bytes` are
+    the work of its regions: operations, and bytes when each input is read and each output written once."""
+
+    name: str
+    entry: str
+    regions: tuple[str, ...]
+    arch: str
+    grid: tuple[Expr, ...]
+    block: tuple[int, ...]
+    tensors: tuple[str, ...]
+    symbols: tuple[str, ...]
+    flops: Expr
+    bytes: Expr
+    maps: tuple[str, ...] = ()
+    cluster: tuple[int, ...] = ()
+    smem: int = 0
+    assumes: tuple[tuple[Bound, ...], ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+    def grid_at(self, sizes: dict[str, int]) -> tuple[int, int, int]:
+        """CTAs along x, y, z at the symbols' values."""
+        return tuple(e.evaluate(sizes) for e in (*self.grid, *(Expr.of(1),) * (3 - len(self.grid))))
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A .cu text: the region module that the code computes (None for a file without the block), buffers, tensor maps and launches, and
+    the code below the block, to the byte."""
+
+    region: region_text.Module | None
+    buffers: tuple[Tensor, ...]
+    maps: tuple[TensorMap, ...]
+    launches: tuple[Launch, ...]
+    source: str
+
+
+def parse(text: str) -> Module:
+    """The Module of a .cu text, whatever has become of the code below the block. A file without the block has no region and no launches.
+    Raises Refused as `ir.region.parse` does; spans speak of the .cu text."""
+    if not text.startswith("// tinyir "):
+        return Module(None, (), (), (), text)
+    lines = text.splitlines(keepends=True)
+    count = next((i for i, line in enumerate(lines) if not line.startswith("//")), len(lines))
+    inside = "".join(line[2:].removeprefix(" ").rstrip("\r\n") + "\n" for line in lines[:count])
+    try:
+        body_of(inside, STAGE)
+        _, program, manifest = GRAMMAR.parse(inside).children
+        region = region_text.program_of(program, inside)
+        return _module_of(manifest, region, inside, "".join(lines[count:]))
+    except Refused as fault:
+        raise Refused([_moved(d, lines) for d in fault.diags]) from None
+
+
+def _moved(diag: Diag, lines: list[str]) -> Diag:
+    """The diagnostic with its spans in the .cu text: each line there starts with `// `."""
+    def move(span: Span | None) -> Span | None:
+        if span is None:
+            return None
+        whole = "".join(lines)
+        start = sum(map(len, lines[: span.line - 1])) + span.column - 1 + (3 if lines[span.line - 1].startswith("// ") else 2)
+        return span_of(whole, start, start + span.end - span.start)
+
+    return Diag(diag.code, diag.at, diag.facts, move(diag.span), tuple(Label(move(label.span), label.note) for label in diag.labels))
+
+
+def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -> Module:
+    buffers, maps, launches = [], [], []
+    for part in tree.children:
+        if part.data == "buffer":
+            buffers.append(region_text.tensor_of(part.children, whole))
+        elif part.data == "tensor_map":
+            name, tensor, box, swizzle = part.children
+            maps.append(TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0)))
+        else:
+            launches.append(_launch_of(part.children))
+    return Module(region, tuple(buffers), tuple(maps), tuple(launches), source)
+
+
+def _launch_of(parts: list[Any]) -> Launch:
+    name, entry, computes, arch, grid, block, cluster, smem, parameters, *assumes, flops, moved = parts
+    tensors, maps, symbols = parameters.children
+    return Launch(
+        _name(name),
+        str(entry or _name(name)),
+        tuple(map(_name, computes.children)) if computes is not None else (_name(name),),
+        str(arch),
+        _exprs(grid),
+        tuple(e.evaluate({}) for e in _exprs(block)),
+        _names(tensors),
+        _names(symbols),
+        expr_of(flops),
+        expr_of(moved),
+        _names(maps),
+        tuple(e.evaluate({}) for e in _exprs(cluster)),
+        int(smem or 0),
+        tuple(guard_of(a.children[0]) for a in assumes),
+        token_span(name.children[0]),
+    )
+
+
+def _name(tree: Any) -> str:
+    return name_of(tree.children[0])
+
+
+def _names(tree: Any) -> tuple[str, ...]:
+    return () if tree is None else tuple(_name(n) for n in tree.children if n is not None)
+
+
+def _exprs(tree: Any) -> tuple[Expr, ...]:
+    return () if tree is None else tuple(expr_of(e) for e in tree.children if e is not None)
+
+
+def show(module: Module) -> str:
+    """The whole .cu: the block, then the code."""
+    return show_block(module) + module.source
+
+
+def show_block(module: Module) -> str:
+    """The comment block alone; empty for a module without one."""
+    if module.region is None:
+        return ""
+    text = header(STAGE) + "\n" + region_text.show_program(module.region) + "\n" + "\n".join(_manifest_lines(module)) + "\n"
+    return "".join(f"// {line}\n" if line else "//\n" for line in text.splitlines())
+
+
+def _manifest_lines(module: Module) -> Iterable[str]:
+    yield "manifest"
+    for b in module.buffers:
+        yield f"  buffer {show_name(b.name):<11} : {b.type}{show_attrs(b.attrs, MEMORY_ATTRS, b.type.dtype)}"
+    for m in module.maps:
+        yield f"  tensor_map {m.name} = {show_name(m.tensor)} box {_list(m.box)}" + (f" swizzle {m.swizzle}" if m.swizzle else "")
+    for launch in module.launches:
+        entry = f" as {launch.entry}" if launch.entry != launch.name else ""
+        computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
+        cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
+        smem = f" smem {launch.smem} B" if launch.smem else ""
+        yield f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block {_list(launch.block)}{cluster}{smem}"
+        maps = f"  maps {_list(map(show_name, launch.maps))}" if launch.maps else ""
+        yield f"    tensors {_list(map(show_name, launch.tensors))}{maps}  symbols {_list(launch.symbols)}"
+        yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
+        yield f"    flops {launch.flops}  bytes {launch.bytes}"
+
+
+def _list(items: Iterable[Any]) -> str:
+    return "[" + ", ".join(map(str, items)) + "]"
+
+
+def check(module: Module) -> list[Diag]:
+    """Invariants of a .cu text:
+
+    1. it has the block                                                            (E1630)
+    2. the program in the block holds its own invariants                           (E13xx, E14xx)
+    3. the code defines each launch's entry                                        (E1631)
+    4. launches name tensors, maps and symbols that there are                      (E1632)
+    5. every region of the program is computed by a launch                         (E1633)
+    """
+    if module.region is None:
+        first = module.source.split("\n", 1)[0][:60]
+        return [Diag("E1630", facts={"first": first, "version": VERSION}, span=span_of(module.source, 0, len(first)))]
+    diags = list(region_text.check(module.region))
+    program = module.region.program
+    tensors = {t.name for t in (*module.region.model.inputs, *module.region.model.outputs, *program.buffers, *module.buffers)}
+    known = {"tensor": tensors, "map": {m.name for m in module.maps}, "symbol": set(module.region.model.symbols())}
+    for launch in module.launches:
+        if f"{launch.entry}(" not in module.source:
+            diags.append(Diag("E1631", launch.name, {"entry": launch.entry}, launch.span))
+        for what, names in (("tensor", launch.tensors), ("map", launch.maps), ("symbol", launch.symbols)):
+            diags += [Diag("E1632", launch.name, {"what": what, "name": n}, launch.span) for n in names if n not in known[what]]
+    computed = {name for launch in module.launches for name in launch.regions}
+    diags += [Diag("E1633", r.name, {"region": r.name}, r.span) for r in program.regions if r.name not in computed]
+    return diags

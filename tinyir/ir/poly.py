@@ -1,0 +1,218 @@
+"""Poly-View: what depends on what. The index text, then blocks with their domain and accesses, and edges (seed 001 section 5).
+
+    poly [M, K, N]
+
+    block gemm : contraction matmul
+      fuses  %gemm.mul
+      axes   batch [] left [i0] right [i1] sum [k0]
+      domain { gemm[i0, i1, k0] : 0 <= i0 < M and 0 <= i1 < N and 0 <= k0 < K }
+      read   A { gemm[i0, i1, k0] -> A[i0, k0] }
+      write  { gemm[i0, i1, k0] -> gemm[i0, i1] }
+
+    edge gemm -> relu : true { gemm[i0, i1, k0] -> relu[i0, i1] : ... }
+
+A block computes one value, named alike: the values between are movements, which the accesses have in them, or are fused (the product
+under a contraction). A leaf (CONST, IOTA, RANDOM) is known at every point and takes no block unless it is a result. Sets and
+relations are isl's, without the parameters, which stand in the first line: the symbols, then a name for each size that isl cannot
+hold, `M_N = M*N`. In isl's tuples a name's odd characters are `_`. Where a read has no image at a point of the domain, the value
+there is the book's constant.
+
+Kinds: contraction (pattern matmul or conv), reduction, elementwise, movement, scan, gather, scatter, opaque (not affine: its reads are
+all that it may read). A contraction's own axes are `batch` (both factors vary along it, or neither), `left` (the first only), `right`
+(the second only); `sum` are the reduced ones. A `window` is an index that mixes a sum axis with another: it makes the pattern conv
+when that one is left or right. Edges: true (a block reads what another wrote), anti (a block overwrites a state that another reads).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterable
+
+from ..kit.diag import Diag
+from ..kit.text import Grammar, body_of, header
+from . import index, tiny
+from .expr import Expr
+from .model import show_name
+from .read import expr_of, name_of
+from .sets import identifiers, read_map, read_set
+
+STAGE = "poly"
+GRAMMAR = Grammar("poly", "poly")
+KINDS = ("contraction", "reduction", "elementwise", "movement", "scan", "gather", "scatter", "opaque")
+ROLES = ("batch", "left", "right", "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of the sets: a symbol, or a name for a size that isl cannot hold."""
+
+    name: str
+    means: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Axis `axis` of `source` is read at `index`, which mixes a sum axis with another."""
+
+    source: str
+    axis: int
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a block reads of `source` (a value or an input): the isl map from its instances to elements."""
+
+    source: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The instances that compute one value. `domain` is an isl set, `write` an isl map; the axes are names of the domain's."""
+
+    name: str
+    kind: str
+    pattern: str | None
+    domain: str
+    reads: tuple[Reading, ...]
+    write: str
+    fuses: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    sum: tuple[str, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`target` depends on `source`; kind is true, anti or output; `relation` is the isl map between their instances."""
+
+    source: str
+    target: str
+    kind: str
+    relation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A poly text: the index module, the parameters, the blocks in the program's order, the edges in the order of their targets."""
+
+    index: index.Module
+    params: tuple[Param, ...]
+    blocks: tuple[Block, ...]
+    edges: tuple[Edge, ...]
+
+    def block_of(self) -> dict[str, Block]:
+        """Every block by its name."""
+        return {b.name: b for b in self.blocks}
+
+    def set_of(self, text: str) -> Any:
+        """The isl set (islpy.Set) of a domain's text."""
+        return read_set(text, tuple(p.name for p in self.params))
+
+    def map_of(self, text: str) -> Any:
+        """The isl map (islpy.Map) of a relation's text."""
+        return read_map(text, tuple(p.name for p in self.params))
+
+
+def tuple_names(program: tiny.Module) -> dict[str, str]:
+    """The isl tuple name of every input and value."""
+    return identifiers([*(t.name for t in program.model.inputs), *(v.name for v in program.values)])
+
+
+def parse(text: str) -> Module:
+    """The Module of a poly text. Raises Refused (E00xx text, E01xx words)."""
+    body_of(text, STAGE)
+    return module_of(GRAMMAR.parse(text).children[1:], text)
+
+
+def module_of(parts: list[Any], whole: str) -> Module:
+    """The Module of the trees of rules `program`, `book` and `blocks`."""
+    book = index.module_of(parts, whole)
+    params, blocks, edges = [], [], []
+    for tree in parts[2].children:
+        if tree is None:
+            continue
+        if tree.data == "param":
+            name, means = tree.children
+            params.append(Param(str(name), Expr.of(str(name)) if means is None else expr_of(means)))
+        elif tree.data == "block":
+            blocks.append(_block_of(tree.children))
+        else:
+            source, target, kind, relation = tree.children
+            edges.append(Edge(name_of(source.children[0]), name_of(target.children[0]), str(kind), str(relation)))
+    return Module(book, tuple(params), tuple(blocks), tuple(edges))
+
+
+def _block_of(parts: list[Any]) -> Block:
+    name, kind, pattern, *lines = parts
+    fields: dict[str, Any] = {"domain": "", "write": ""}
+    reads, windows, fuses = [], [], []
+    for line in lines:
+        word, inside = str(line.data), line.children
+        if word == "fuses":
+            fuses += [name_of(t) for t in inside]
+        elif word == "roles":
+            fields.update((str(role), tuple(str(e) for e in index.read_index(str(axes)))) for role, axes in zip(inside[::2], inside[1::2]))
+        elif word == "window":
+            windows.append(Window(tiny.ref_of(inside[0]), int(inside[1]), expr_of(inside[2])))
+        elif word == "poly_read":
+            reads.append(Reading(tiny.ref_of(inside[0]), str(inside[1])))
+        else:
+            fields[word] = str(inside[0])
+    pattern = None if pattern is None else str(pattern)
+    return Block(name_of(name.children[0]), str(kind), pattern, reads=tuple(reads), windows=tuple(windows), fuses=tuple(fuses), **fields)
+
+
+def show(module: Module) -> str:
+    """The canonical text of a module."""
+    return header(STAGE) + "\n" + show_poly(module)
+
+
+def show_poly(module: Module) -> str:
+    """The program, the book and the blocks, without the header."""
+    values = {v.name for v in module.index.tiny.values}
+    params = ", ".join(p.name if p.means.name == p.name else f"{p.name} = {p.means}" for p in module.params)
+    lines = [index.show_book(module.index), f"poly [{params}]"]
+    for block in module.blocks:
+        lines += ["", *_block_lines(block, values)]
+    if module.edges:
+        lines.append("")
+    lines += [f"edge {show_name(e.source)} -> {show_name(e.target)} : {e.kind} {e.relation}" for e in module.edges]
+    return "\n".join(lines) + "\n"
+
+
+def _block_lines(block: Block, values: Iterable[str]) -> Iterable[str]:
+    yield f"block {show_name(block.name)} : {block.kind}{' ' + block.pattern if block.pattern else ''}"
+    if block.fuses:
+        yield "  fuses  " + ", ".join(tiny.show_ref(f, values) for f in block.fuses)
+    if block.kind == "contraction":
+        yield "  axes   " + " ".join(f"{role} [{', '.join(getattr(block, role))}]" for role in ROLES)
+    for w in block.windows:
+        yield f"  window {tiny.show_ref(w.source, values)} {w.axis} : {w.index}"
+    yield f"  domain {block.domain}"
+    for r in block.reads:
+        yield f"  read   {tiny.show_ref(r.source, values)} {r.relation}"
+    yield f"  write  {block.write}"
+
+
+def check(module: Module) -> list[Diag]:
+    """Invariants of poly text, one function each in `ir.blocks`, in this order:
+
+    1. the index text holds its own invariants                                                     (E0xxx, E1xxx)
+    2. the parameters are the symbols and sizes made of them, each once                            (E1209)
+    3. a block is of a known kind, computes one live value of the program, and stands in its order (E1210)
+    4. a block reads and fuses values and inputs that exist                                        (E1210)
+    5. isl reads every set and relation; its tuples are the block's and the tensors', of their rank (E1211)
+    6. the axes of a contraction are its domain's, each in one role                                (E1212)
+    7. an edge runs from a block to one that reads it, or overwrites what it read                  (E1213)
+    """
+    from .blocks import check_blocks
+
+    faults = index.check(module.index)
+    return faults if any(d.is_error for d in faults) else [*faults, *check_blocks(module)]
+
+
+__all__ = ["Block", "Edge", "Module", "Param", "Reading", "Window", "check", "parse", "show", "show_poly", "tuple_names"]

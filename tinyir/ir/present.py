@@ -1,0 +1,63 @@
+"""Which axes a value varies along: the free axes of an expression, and those that each operand of it must have."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping
+
+from .body import Body, BroadcastInDim, Gather, Index, Random, Read, Reduce, Ref, Scan, Scatter, Select, operands_of
+from .expr import Bound, Expr
+
+AxesOf = Mapping[str, tuple[str, ...]]
+
+
+def present_axes(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> frozenset[str]:
+    """The names that an expression varies along: axes, and whatever else its indices name (symbols are for the caller to take out).
+    `axes_of` gives the axes of the values it refers to."""
+    if isinstance(body, Read):
+        return names_in(body.index)
+    if isinstance(body, Ref):
+        return frozenset(axes_of[body.name]) if body.index is None else names_in(body.index)
+    if isinstance(body, (Index, Random)):
+        return names_in((body.expr if isinstance(body, Index) else body.index,))
+    if isinstance(body, BroadcastInDim):
+        return frozenset(iters if body.axes is None else body.axes)
+    inner = frozenset().union(*(present_axes(o, iters, axes_of) for o in operands_of(body)))
+    if isinstance(body, Select):
+        return inner | guard_names(body.guard)
+    if isinstance(body, Reduce):
+        return inner - {a.name for a in body.axes}
+    if isinstance(body, Scan):
+        return inner | {body.axis}
+    if isinstance(body, Gather):
+        return present_axes(body.at, iters, axes_of) | (present_axes(body.body, iters, axes_of) - {body.axis.name})
+    if isinstance(body, Scatter):
+        return (inner - {a.name for a in body.axes}) | {body.axis}
+    return inner
+
+
+def names_in(exprs: Iterable[Expr]) -> frozenset[str]:
+    """Every name in the expressions."""
+    return frozenset(n for e in exprs for n in e.names())
+
+
+def guard_names(guard: Iterable[Bound]) -> frozenset[str]:
+    """Every name in a guard."""
+    return names_in(e for b in guard for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)
+
+
+def is_scalar(body: Body) -> bool:
+    """True when an expression reads nothing: literals, sizes, and what is computed of them; it needs no broadcast."""
+    return not isinstance(body, (Read, Ref)) and all(is_scalar(o) for o in operands_of(body))
+
+
+def axes_of_values(region: Any) -> dict[str, tuple[str, ...]]:
+    """The free axes of each value of a region, in the order of `for`."""
+    iters = tuple(a.name for a in region.iters)
+    found: dict[str, tuple[str, ...]] = {}
+    for let in region.lets:
+        present = present_axes(let.expr, iters, found)
+        found[let.name] = tuple(n for n in iters if n in present)
+    return found
+
+
+__all__ = ["AxesOf", "axes_of_values", "guard_names", "is_scalar", "names_in", "present_axes"]

@@ -1,0 +1,178 @@
+"""What is proven of a region: every read in bounds under its guards, every output element written exactly once.
+
+A read's obligations are linear facts about its index at every point of its axes where the guards around it hold; `ir.scope` shows
+them. A write's obligation is that the yields of an output, as maps from points to elements, are together a bijection onto it: seen at
+once when an index is the axes themselves, else shown by isl.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+from ..kit.diag import Diag
+from ..kit.span import Span
+from .body import Body, Gather, Read, Reduce, Ref, Scatter, Select, operands_of, show_body
+from .expr import ONE, ZERO, Bound, Expr
+from .present import axes_of_values, guard_names, present_axes
+from .scope import Scope, halves_of
+
+MANY = 64  # cases of a chain of guards beyond which an earlier guard is no longer taken as known false
+
+
+@dataclass(frozen=True, slots=True)
+class Obligation:
+    """One thing to prove: what it says, and whether it was shown. `code` is E1403 (a read) or E1404 (a write)."""
+
+    code: str
+    region: str
+    claim: str
+    is_shown: bool
+    facts: tuple[tuple[str, Any], ...]
+    span: Span | None = None
+
+
+def check_proofs(module: Any, region: Any) -> list[Diag]:
+    """Invariants 10 and 11 of `ir.region.check`: a diagnostic for each obligation that nothing shows."""
+    return [Diag(o.code, o.region, dict(o.facts), o.span) for o in obligations_of(module, region) if not o.is_shown]
+
+
+def obligations_of(module: Any, region: Any) -> Iterator[Obligation]:
+    """Everything to prove of one region."""
+    ranges = tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols()))
+    scope = Scope(tuple((a.name, a.size) for a in region.iters), ranges)
+    axes_of = axes_of_values(region)
+    shapes = {t.name: t.type.shape for t in region.inputs + region.outputs}
+    size_of = {a.name: a.size for a in region.iters}
+    extents = {f"%{name}": tuple(size_of[a] for a in axes) for name, axes in axes_of.items()} | shapes
+    for let in region.lets:
+        yield from _reads(region.name, let.expr, [scope], extents, let.span)
+    for item in region.yields:
+        yield from _reads(region.name, item.expr, [scope.with_given(item.guard)], extents, item.span)
+    for output in region.outputs:
+        yield _writes(region, output, ranges, axes_of)
+
+
+def _reads(name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
+    place = body.span or place
+    if isinstance(body, Read) or isinstance(body, Ref) and body.index is not None:
+        yield from _read(name, body, scopes, extents, place)
+    if isinstance(body, Select):
+        yield from _reads(name, body.then, [s.with_given(body.guard) for s in scopes], extents, place)
+        yield from _reads(name, body.other, _outside(scopes, body.guard), extents, place)
+        return
+    if isinstance(body, (Reduce, Scatter)):
+        inner = [_widen(s, body.axes) for s in scopes]
+        for at, operand in enumerate(operands_of(body)):
+            is_base = isinstance(body, Scatter) and operand is body.base
+            yield from _reads(name, operand, scopes if is_base else inner, extents, place)
+        return
+    if isinstance(body, Gather):
+        yield from _reads(name, body.at, scopes, extents, place)
+        yield from _reads(name, body.body, [_widen(s, (body.axis,)) for s in scopes], extents, place)
+        return
+    for inner_body in operands_of(body):
+        yield from _reads(name, inner_body, scopes, extents, place)
+
+
+def _widen(scope: Scope, axes: tuple) -> Scope:
+    """The scope with the new axes of a fold. An axis of the region that is folded again runs free of the guards outside of the fold."""
+    again = {a.name for a in axes if a.size is None}
+    given = tuple(f for f in scope.given if not again & set(f.names()))
+    return Scope(scope.axes + tuple((a.name, a.size) for a in axes if a.size is not None), scope.ranges, given)
+
+
+def _outside(scopes: list[Scope], guard: tuple[Bound, ...]) -> list[Scope]:
+    """Scopes that cover the points where the guard fails: one for each side of it, the sides before it holding."""
+    halves = [half for bound in guard for half in halves_of(bound)]
+    if len(scopes) * len(halves) > MANY:
+        return scopes
+    return [Scope(s.axes, s.ranges, (*s.given, *halves[:at], -half - 1)) for s in scopes for at, half in enumerate(halves)]
+
+
+def _read(region: str, body: Read | Ref, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
+    name = f"%{body.name}" if isinstance(body, Ref) else body.tensor
+    for axis, (index, size) in enumerate(zip(body.index, extents[name])):
+        if index.name is not None and all((index.name, size) in s.axes for s in scopes):
+            continue
+        bound = Bound(index, ZERO, size)
+        is_shown = all(s.proves_bound(bound) for s in scopes)
+        facts = (("read", show_body(body)), ("axis", axis), ("bound", str(bound)))
+        yield Obligation("E1403", region, f"{show_body(body)} holds {bound}", is_shown, facts, place)
+
+
+def _writes(region: Any, output: Any, ranges: tuple, axes_of: dict[str, tuple[str, ...]]) -> Obligation:
+    yields = [y for y in region.yields if y.output == output.name]
+    size_of = {a.name: a.size for a in region.iters}
+    fault = _write_fault(region, output, yields, size_of, ranges, axes_of)
+    facts = (("output", output.name), ("fault", fault))
+    return Obligation("E1404", region.name, f"every element of {output.name} is written once", not fault, facts, yields[0].span if yields else output.span)
+
+
+def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict) -> str:
+    """Why the yields do not write every element once; empty when they are shown to."""
+    iters = tuple(size_of)
+    for item in yields:
+        used = present_axes(item.expr, iters, axes_of) | guard_names(item.guard)
+        loose = [n for n in iters if n in used and not any(n in e.names() for e in item.index)]
+        if loose:
+            return f"the value varies along {', '.join(loose)}, which the index of the yield does not name"
+    if len(yields) == 1 and not yields[0].guard:
+        names = [e.name for e in yields[0].index]
+        if all(n in size_of and size_of[n] == d or n is None and e == ZERO and d == ONE for n, e, d in zip(names, yields[0].index, output.type.shape)):
+            named = [n for n in names if n]
+            if len(set(named)) == len(named):
+                return ""
+    return _fault_by_isl(output, yields, size_of, ranges)
+
+
+def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple) -> str:
+    from .sets import is_representable, read_map, read_set
+
+    exprs = [e for y in yields for e in y.index]
+    if not all(is_representable(e, size_of) for e in exprs):
+        return "an index of it is not affine, so that nothing shows it"
+    params: dict[Expr, str] = {}
+    maps = [_write_map(y, size_of, params) for y in yields]
+    box = _box(output.type.shape, params)
+    symbols = tuple(sorted({n for e in (*size_of.values(), *output.type.shape) for n in e.names()} | {n for y in yields for n in _symbols(y, size_of)} | set(params.values())))
+    known = " and ".join(f"{low} <= {s} <= {high}" for s, low, high in ranges if s in symbols)
+    given = read_set(f"{{ : {known or 'true'} }}", symbols).params()
+    images = []
+    for text in maps:
+        written = read_map(text, symbols).intersect_params(given)
+        if not written.is_injective():
+            return "two points write one element"
+        images.append(written.range())
+    whole = read_set(box, symbols).intersect_params(given)
+    union = images[0]
+    for image in images[1:]:
+        if not union.is_disjoint(image):
+            return "two yields write one element"
+        union = union.union(image)
+    if not union.is_subset(whole):
+        return "an index of it leaves the output"
+    return "" if whole.is_subset(union) else "an element of it is never written"
+
+
+def _symbols(item: Any, size_of: dict[str, Expr]) -> set[str]:
+    return {n for e in item.index for n in e.names() if n not in size_of} | {n for n in guard_names(item.guard) if n not in size_of}
+
+
+def _write_map(item: Any, size_of: dict[str, Expr], params: dict[Expr, str]) -> str:
+    from .sets import as_affine, bound_text, domain_text
+
+    axes = tuple((n, s) for n, s in size_of.items() if any(n in e.names() for e in item.index))
+    guards = domain_text(axes, params) + [bound_text(b, params) for b in item.guard]
+    index = ", ".join(str(as_affine(e, params)) for e in item.index)
+    return f"{{ [{', '.join(n for n, _ in axes)}] -> [{index}] : {' and '.join(guards) or 'true'} }}"
+
+
+def _box(shape: tuple[Expr, ...], params: dict[Expr, str]) -> str:
+    from .sets import domain_text
+
+    axes = tuple((f"o{at}", size) for at, size in enumerate(shape))
+    return f"{{ [{', '.join(n for n, _ in axes)}] : {' and '.join(domain_text(axes, params)) or 'true'} }}"
+
+
+__all__ = ["Obligation", "check_proofs", "obligations_of"]

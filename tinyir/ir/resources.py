@@ -1,0 +1,93 @@
+"""What one CTA of a plan takes: threads, shared memory, registers. The checker, the cost model and the next filter read the same sums."""
+
+from __future__ import annotations
+
+import math
+
+from .arch import ARCHS, Arch
+from .body import Axis, Read
+from .kernels import Contraction, Kernel, Row
+from .region import Region
+from .schedule import Plan
+
+ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
+
+
+def threads_of(plan: Plan) -> int:
+    """Threads of a CTA: as stated, or a producer and the consumers' warpgroups of 128 each."""
+    return math.prod(plan.threads) if plan.threads else 128 * (1 + plan.consumers.count) if plan.consumers else 0
+
+
+def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ...] = ()) -> int:
+    """Shared memory of a CTA in bytes: the cached tiles, a ring of `stages` each, and the tile of every output that leaves through it. The
+    synchronous template keeps widened factors, the rows of an operand that is contiguous along the sum padded by one access.
+    `others` are the further regions of the plan, whose inputs may be cached too."""
+    if isinstance(kernel, Row):
+        return ARCHS[plan.arch].warp * 4 if plan.arch in ARCHS else 128
+    if not isinstance(kernel, Contraction):
+        return 0
+    rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
+    if plan.algo == "synchronous":
+        pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
+        return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
+    sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
+    right = columns * depth * kernel.rhs.dtype.bytes
+    if kernel.rhs.tensor in sizes:
+        sizes[kernel.rhs.tensor] += right
+    else:
+        sizes[kernel.rhs.tensor] = right
+    total = 0
+    for item in plan.cache:
+        tensor = next((t for r in (region, *others) for t in r.inputs if t.name == item.tensor), None)
+        if item.where != "smem" or tensor is None:
+            continue
+        once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
+        total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
+    outputs = [t for t in region.outputs if plan.store_of(t.name).by == "tma"]
+    return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
+
+
+def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
+    """Elements of an operand that a thread of the synchronous template takes from shared memory at once, 16 bytes at most."""
+    return math.gcd(plan.micro[side], max(1, 16 // kernel.factor_bytes)) if len(plan.micro) > side else 1
+
+
+def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
+    return bool(read.index) and axes[-1].name in set(read.index[-1].names())
+
+
+def accumulators_of(plan: Plan, kernel: Kernel) -> int:
+    """32-bit registers a thread that hold the accumulators; 0 when nothing is accumulated over the loop."""
+    if not isinstance(kernel, Contraction):
+        return 0
+    words = max(1, kernel.dtype.bytes // 4)
+    if plan.micro:
+        return math.prod(plan.micro) * words
+    if plan.warp_tile:
+        return math.prod(plan.warp_tile) // 32 * words
+    if plan.consumers:
+        share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
+        return plan.tile[0] * plan.tile[1] // (128 * share) * words
+    return 0
+
+
+def registers_of(plan: Plan, kernel: Kernel) -> int:
+    """Registers a thread, as the compiler is expected to allot them: a multiple of 8, at most the architecture's limit. For the synchronous
+    template it is enough for ptxas to spill none of 149 tiles; the more of the sum is unrolled, the more it takes."""
+    arch = ARCHS[plan.arch]
+    if plan.consumers:
+        return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
+    held = accumulators_of(plan, kernel)
+    if plan.warp_tile or not isinstance(kernel, Contraction):
+        wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
+    else:
+        wide = 8 if kernel.lhs.dtype.bytes >= 4 else 0
+        unrolled = max(held - 16, 0) // 2 + 4 if plan.tile[2] > 8 else max(held - 16, 0) // 4
+        wanted = held + sum(plan.micro) + unrolled + wide + ADDRESSING
+    return min(arch.registers_per_thread, -(-wanted // 8) * 8)
+
+
+def occupancy_of(plan: Plan, smem: int, regs: int) -> int:
+    """CTAs that an SM holds at once; 0 when not one fits."""
+    arch: Arch = ARCHS[plan.arch]
+    return arch.ctas_that_fit(smem, regs, threads_of(plan))

@@ -1,0 +1,183 @@
+"""The fields of a plan: what `ir.plan` reads and writes, `ir.resources` counts and `ir.verify_plan` checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..kit.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread, warp, warpgroup
+    or lane, with .x, .y or .z where it has several."""
+
+    axes: tuple[str, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """`A -> smem at k0.o`: the tensor is kept in `where` (smem, reg), and refilled each time the axis `at` moves."""
+
+    tensor: str
+    where: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How a cached tensor is brought in (ld, cp_async, gather, tma), and the swizzle of its rows in bytes (0 none)."""
+
+    tensor: str
+    by: str
+    swizzle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """How an output leaves: `global` from registers, `tma` through shared memory."""
+
+    tensor: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vectorize:
+    """`width` elements along `axis` move as one access."""
+
+    axis: str
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consumers:
+    """Warpgroups that compute, and whether they share a tile (cooperative) or take turns (pingpong)."""
+
+    count: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """CTAs of a cluster along the tile's first two axes, and the tensors whose loads go to all of them."""
+
+    shape: tuple[int, ...]
+    multicast: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Regs:
+    """Registers a thread of the producer and of the consumer warps, set by setmaxnreg."""
+
+    producer: int
+    consumer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which tiles are taken: `group` of `width` columns of tiles, or `hilbert`."""
+
+    by: str
+    width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SplitK:
+    """The sum is cut in `parts`, joined `by` cluster (distributed shared memory), serial (in order), workspace or atomic."""
+
+    parts: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Async:
+    """How many tiles ahead loads are issued, and what they overlap with beside the main loop (`epilogue`, or nothing)."""
+
+    prefetch: int
+    overlap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed, padded."""
+
+    tensor: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What carries a value or buffer from its maker to its user inside the kernel: reg, smem or smem_ring, `depth` deep."""
+
+    source: str
+    target: str
+    buffer: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA takes."""
+
+    microseconds: float
+    bound: str
+    smem: int
+    regs: int
+    occupancy: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One kernel's plan. Fields stand in the order of the text. `spans` say where each field stands."""
+
+    regions: tuple[str, ...]
+    arch: str
+    family: str
+    algo: str
+    tile: tuple[int, ...]
+    warp_tile: tuple[int, ...] = ()
+    micro: tuple[int, ...] = ()
+    threads: tuple[int, ...] = ()
+    stages: int = 1
+    consumers: Consumers | None = None
+    cluster: Cluster | None = None
+    regs: Regs | None = None
+    bind: tuple[Bind, ...] = ()
+    order: Order | None = None
+    split_k: SplitK | None = None
+    swap_ab: bool = False
+    cache: tuple[Cache, ...] = ()
+    load: tuple[Load, ...] = ()
+    store: tuple[Store, ...] = ()
+    vectorize: tuple[Vectorize, ...] = ()
+    predicate: tuple[str, ...] = ()
+    epilogue: tuple[str, ...] = ()
+    asynchrony: Async | None = None
+    barrier: str = "cta"
+    layout: tuple[Layout, ...] = ()
+    edge: tuple[Edge, ...] = ()
+    estimate: Estimate | None = None
+    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name: its regions', joined by dots."""
+        return ".".join(self.regions)
+
+    def span_of(self, word: str = "plan") -> Span | None:
+        """Where a field stands, or the plan's first line; None for a plan that was not read from a text."""
+        places = dict(self.spans)
+        return places.get(word, places.get("plan"))
+
+    def load_of(self, tensor: str) -> Load:
+        """How the tensor is brought in; plain loads unless the plan says otherwise."""
+        return next((item for item in self.load if item.tensor == tensor), Load(tensor, "ld"))
+
+    def store_of(self, tensor: str) -> Store:
+        """How the output leaves; from registers unless the plan says otherwise."""
+        return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
+
+    def place_of(self, part: str) -> str | None:
+        """Where an axis or a part of one (`i0.o`) is bound, or None."""
+        return next((b.place for b in self.bind if part in b.axes), None)

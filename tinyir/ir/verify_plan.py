@@ -1,0 +1,349 @@
+"""The verifier of plan text: can each plan be obeyed? One function an invariant, in the order that `ir.plan.check` lists them."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Iterator
+
+from ..kit.diag import Diag, Edit
+from . import resources
+from .arch import ARCHS
+from .body import Axis
+from .expr import Expr
+from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
+from .model import Model, show_name
+from .region import Region
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming_softmax"),
+    "row": ("row_resident", "row_streamed"),
+    "map": ("flat",),
+}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "synchronous": ("micro", "threads"),
+    "multistage": ("warp_tile", "threads"),
+    "implicit_gemm": ("warp_tile", "threads"),
+    "warp_specialized": ("consumers",),
+    "streaming_softmax": ("consumers",),
+    "row_resident": ("threads",),
+    "row_streamed": ("threads",),
+    "flat": ("micro", "threads"),
+}
+WORDS: dict[str, tuple[str, ...]] = {
+    "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),
+    "cache": ("smem", "reg"),
+    "load": ("ld", "cp_async", "gather", "tma"),
+    "store": ("global", "tma"),
+    "consumers": ("cooperative", "pingpong"),
+    "order": ("group", "hilbert"),
+    "split_k": ("cluster", "serial", "workspace", "atomic"),
+    "overlap": ("epilogue",),
+    "barrier": ("none", "cta", "cp_async_group", "mbarrier"),
+    "layout": ("row_major", "col_major", "channels_last", "packed", "padded"),
+    "edge": ("reg", "smem", "smem_ring"),
+    "swizzle": ("0", "32", "64", "128"),
+}
+MAX_STAGES = 8
+MAX_PARTS = 256
+VECTOR_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One plan with what it speaks of: its regions, the first of them as a kernel of the plan's family, and the signature."""
+
+    plan: Any
+    regions: tuple[Region, ...]
+    kernel: Kernel
+    model: Model
+
+
+def check_plans(module: Any) -> list[Diag]:
+    """Invariants 2 to 17 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    program = module.program.program
+    diags = [*_check_coverage(module)]
+    for plan in module.plans:
+        regions = tuple(r for r in map(program.region, plan.regions) if r is not None)
+        words = [*_check_words(plan)]
+        diags += words
+        if words or len(regions) != len(plan.regions):
+            continue
+        kernel = kernel_of(regions[0], plan.family)
+        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo != "streaming_softmax":
+            can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
+            diags.append(_fault(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
+            continue
+        for check in _CHECKS:
+            diags += check(Case(plan, regions, kernel, module.program.model))
+    return diags
+
+
+def _fault(plan: Any, code: str, word: str, **facts: Any) -> Diag:
+    return Diag(code, plan.name, facts, plan.span_of(word))
+
+
+def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
+    """The fault with the edit that mends it, where the field stands in the text."""
+    return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
+
+
+def _check_coverage(module: Any) -> Iterator[Diag]:
+    program = module.program.program
+    known = ", ".join(r.name for r in program.regions)
+    plans: dict[str, list[Any]] = {}
+    for plan in module.plans:
+        for name in plan.regions:
+            plans.setdefault(name, []).append(plan)
+            if program.region(name) is None:
+                yield _fault(plan, "E1506", "plan", name=name, known=known)
+            elif len(plans[name]) > 1:
+                yield _fault(plan, "E1504", "plan", region=name, count=len(plans[name]))
+    for region in program.regions:
+        own = plans.get(region.name, [])
+        if not own:
+            yield Diag("E1504", region.name, {"region": region.name, "count": 0}, region.span)
+        for tensor in region.inputs:
+            maker = next((r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)), None)
+            if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
+                yield _fault(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
+
+
+def _check_words(plan: Any) -> Iterator[Diag]:
+    given = [("arch", "plan", plan.arch, tuple(ARCHS)), ("family", "plan", plan.family, tuple(FAMILIES))]
+    if plan.family in FAMILIES:
+        given.append(("algo", "algo", plan.algo, FAMILIES[plan.family]))
+    given += [("place", "bind", b.place, WORDS["place"]) for b in plan.bind]
+    given += [("cache", "cache", c.where, WORDS["cache"]) for c in plan.cache]
+    given += [("load", "load", item.by, WORDS["load"]) for item in plan.load]
+    given += [("swizzle", "load", str(item.swizzle), WORDS["swizzle"]) for item in plan.load]
+    given += [("store", "store", item.by, WORDS["store"]) for item in plan.store]
+    given += [("layout", "layout", item.hint, WORDS["layout"]) for item in plan.layout]
+    given += [("edge", "edge", item.buffer, WORDS["edge"]) for item in plan.edge]
+    given.append(("barrier", "barrier", plan.barrier, WORDS["barrier"]))
+    if plan.consumers:
+        given.append(("consumers", "consumers", plan.consumers.mode, WORDS["consumers"]))
+    if plan.order:
+        given.append(("order", "order", plan.order.by, WORDS["order"]))
+    if plan.split_k:
+        given.append(("split_k", "split_k", plan.split_k.by, WORDS["split_k"]))
+    if plan.asynchrony and plan.asynchrony.overlap:
+        given.append(("overlap", "async", plan.asynchrony.overlap, WORDS["overlap"]))
+    for what, word, value, known in given:
+        if value not in known:
+            yield _fault(plan, "E1503", word, what=what, given=value, known=", ".join(known))
+    for word in NEEDS.get(plan.algo, ()):
+        if not getattr(plan, word):
+            yield _fault(plan, "E1502", "plan", field=word)
+
+
+def _check_axes(case: Case) -> Iterator[Diag]:
+    plan, regions, kernel = case.plan, case.regions, case.kernel
+    known = {a.name for r in regions for a in r.iters} | {a.name for g in kernel.groups for a in g}
+    used = [("bind", part) for b in plan.bind for part in b.axes] + [("cache", c.at) for c in plan.cache]
+    used += [("vectorize", v.axis) for v in plan.vectorize] + [("predicate", axis) for axis in plan.predicate]
+    for word, part in used:
+        axis = re.sub(r"(\.[oi])*$", "", part)
+        if axis not in known:
+            yield _fault(plan, "E1505", word, axis=part, known=", ".join(sorted(known)))
+
+
+def _check_names(case: Case) -> Iterator[Diag]:
+    plan, regions = case.plan, case.regions
+    inputs = {t.name for r in regions for t in r.inputs}
+    outputs = {t.name for r in regions for t in r.outputs}
+    values = {let.name for r in regions for let in r.lets}
+    multicast = plan.cluster.multicast if plan.cluster else ()
+    used = [("cache", c.tensor, inputs) for c in plan.cache] + [("load", item.tensor, inputs) for item in plan.load]
+    used += [("cluster", name, inputs) for name in multicast] + [("store", item.tensor, outputs) for item in plan.store]
+    used += [("layout", item.tensor, inputs | outputs) for item in plan.layout]
+    used += [("edge", name, values | inputs | outputs) for e in plan.edge for name in (e.source, e.target)]
+    for word, name, known in used:
+        if name not in known:
+            yield _fault(plan, "E1506", word, name=name, known=", ".join(sorted(known)))
+
+
+def _check_binding(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    seen: set[str] = set()
+    for part in (p for b in plan.bind for p in b.axes):
+        if part in seen:
+            yield _fault(plan, "E1507", "bind", axis=part)
+        seen.add(part)
+    for axis, tile in _grid_axes(plan, kernel):
+        size = axis.size.constant if axis.size is not None else None
+        to_grid = any((plan.place_of(part) or "").startswith("cta.") for part in (axis.name, f"{axis.name}.o"))
+        if not to_grid and (size is None or size > tile):
+            yield _fault(plan, "E1522", "bind", axis=axis.name, size=axis.size)
+
+
+def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
+    """The axes that the grid must cover, with the tile's number that may cover a small one alone."""
+    tile = (*plan.tile, 1, 1, 1)
+    if isinstance(kernel, Contraction):
+        yield from ((a, 1) for a in kernel.batch)
+        yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
+        if plan.algo != "streaming_softmax":
+            yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
+    else:
+        axes = kernel.rows if isinstance(kernel, Row) else kernel.axes
+        yield from ((a, tile[0] if len(axes) == 1 else 0) for a in axes)
+
+
+def _check_tile(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    if len(plan.tile) != len(kernel.groups) or min(plan.tile) < 1:
+        yield _fault(plan, "E1508", "tile", tile=list(plan.tile), family=plan.family, wanted=len(kernel.groups))
+        return
+    for whole, piece in zip(plan.tile, plan.warp_tile):
+        if piece < 1 or whole % piece:
+            yield _fault(plan, "E1519", "warp_tile", whole=whole, field="warp_tile", piece=piece, count="n")
+    if plan.warp_tile and plan.threads:
+        warps = math.prod(-(-whole // max(piece, 1)) for whole, piece in zip(plan.tile, plan.warp_tile))
+        if warps * 32 != math.prod(plan.threads):
+            yield _fault(plan, "E1509", "threads", threads=math.prod(plan.threads), wanted=f"32 * {warps}")
+    if plan.micro and plan.threads:
+        for whole, piece, count in zip(plan.tile, plan.micro, _threads_along(plan, kernel)):
+            if count * piece != whole:
+                yield _fault(plan, "E1519", "micro", whole=whole, field="micro", piece=piece, count=count)
+
+
+def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
+    """How many threads stand along each number of the tile, as `bind` says."""
+    groups = kernel.groups[:2] if isinstance(kernel, Contraction) else kernel.groups
+    for group in groups:
+        place = plan.place_of(f"{group[-1].name}.i") if group else None
+        position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
+        yield plan.threads[position] if position is not None and position < len(plan.threads) else 1
+
+
+def _check_threads(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    threads, most = resources.threads_of(plan), ARCHS[plan.arch].threads_per_cta
+    if len(plan.threads) > 3 or not 1 <= threads <= most or (len(plan.threads) == 3 and plan.threads[2] > 64):
+        yield _fault(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
+    elif isinstance(kernel, Row) and threads % 32:
+        yield _fault(plan, "E1509", "threads", threads=threads, wanted="32 * n")
+
+
+def _check_stages(case: Case) -> Iterator[Diag]:
+    plan = case.plan
+    ringless = plan.algo in ("synchronous", *FAMILIES["row"], *FAMILIES["map"])
+    counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
+    counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
+    if plan.asynchrony:
+        counts.append(("async", "prefetch", plan.asynchrony.prefetch, 0, plan.stages))
+    if plan.consumers:
+        counts.append(("consumers", "consumers", plan.consumers.count, 1, 3))
+    if plan.cluster and ARCHS[plan.arch].has_tma:
+        counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
+    if plan.split_k:
+        counts.append(("split_k", "split_k", plan.split_k.parts, 1, MAX_PARTS))
+    for word, what, given, least, most in counts:
+        if not least <= given <= most:
+            yield _fault(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
+    for given in (plan.regs.producer, plan.regs.consumer) if plan.regs else ():
+        if given % 8 or not 24 <= given <= 256:
+            yield _fault(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)
+
+
+def _check_arch(case: Case) -> Iterator[Diag]:
+    plan = case.plan
+    if ARCHS[plan.arch].has_tma:
+        return
+    wanted = [("load", "tma")] if any(item.by == "tma" for item in plan.load) else []
+    wanted += [("store", "tma")] if any(item.by == "tma" for item in plan.store) else []
+    wanted += [("barrier", "mbarrier")] if plan.barrier == "mbarrier" else []
+    wanted += [(word, word) for word in ("consumers", "cluster", "regs") if getattr(plan, word)]
+    for word, feature in wanted:
+        yield _fault(plan, "E1511", word, arch=plan.arch, feature=feature)
+
+
+def _check_smem(case: Case) -> Iterator[Diag]:
+    plan, regions, kernel = case.plan, case.regions, case.kernel
+    taken, arch = resources.smem_of(plan, regions[0], kernel, regions[1:]), ARCHS[plan.arch]
+    most = arch.static_smem if plan.algo == "synchronous" else arch.smem_per_cta
+    if taken > most:
+        yield _fault(plan, "E1512", "tile", smem=taken, arch=plan.arch, most=most)
+
+
+def _check_registers(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    arch = ARCHS[plan.arch]
+    threads, held = resources.threads_of(plan), resources.accumulators_of(plan, kernel)
+    takes = [("micro" if plan.micro else "tile", "accumulators", held + (0 if plan.regs else resources.ADDRESSING // 2), arch.registers_per_thread)]
+    if plan.regs:
+        consumers = plan.consumers.count if plan.consumers else 1
+        takes.append(("regs", "regs", 128 * (plan.regs.producer + plan.regs.consumer * consumers), arch.registers_per_sm))
+        takes.append(("regs", "accumulators", held + 1, plan.regs.consumer))
+    else:
+        takes.append(("threads", "threads", (held + resources.ADDRESSING // 2) * threads, arch.registers_per_sm))
+    for word, what, given, most in takes:
+        if given > most:
+            yield _fault(plan, "E1513", word, field=what, given=given, most=most)
+            return
+
+
+def _check_predicate(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    for group, tile in zip(kernel.groups, plan.tile):
+        missing = [name for name in guarded_axes(group, tile) if name not in plan.predicate]
+        if missing:
+            fault = _fault(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
+
+
+def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
+    """The axes of a group that predicate must name: none where the tile divides their product, else those of symbolic size, else all."""
+    if is_multiple(extent_of(group), tile):
+        return ()
+    symbolic = tuple(a.name for a in group if a.size is None or a.size.constant is None)
+    return symbolic or tuple(a.name for a in group)
+
+
+def is_multiple(size: Expr, tile: int) -> bool:
+    """True when every value of `size` is a multiple of `tile`, read off its coefficients."""
+    return all(coefficient % tile == 0 for coefficient, _ in size.terms)
+
+
+def _check_epilogue(case: Case) -> Iterator[Diag]:
+    plan, regions, kernel = case.plan, case.regions, case.kernel
+    if plan.algo == "streaming_softmax":
+        return
+    wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
+    if list(plan.epilogue) != wanted:
+        fault = _fault(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
+
+
+def _check_vectors(case: Case) -> Iterator[Diag]:
+    plan, regions = case.plan, case.regions
+    narrowest = min((t.type.dtype.bytes for r in regions for t in r.inputs + r.outputs), default=1)
+    for item in plan.vectorize:
+        if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > VECTOR_BYTES:
+            yield _fault(plan, "E1516", "vectorize", axis=item.axis, width=item.width, bytes=item.width * narrowest, most=VECTOR_BYTES)
+
+
+def _check_row(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    if plan.algo != "row_resident" or len(plan.tile) != 2:
+        return
+    length = extent_of(kernel.row)
+    most = most_of(length, case.model)
+    if most is None or most > plan.tile[1]:
+        yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
+
+
+def most_of(size: Expr, model: Model) -> int | None:
+    """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
+    if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
+        return None
+    return size.evaluate({name: model.range_of(name).high for name in size.names()})
+
+
+_CHECKS = (
+    _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row,
+)
+__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -1,0 +1,311 @@
+"""The verifier of region text, but for its proofs: names, order, axes and forms, in the order that `ir.region.check` lists them."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from ..kit.diag import Diag, Label
+from .body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Transpose,
+                   operands_of, walk)
+from .expr import Expr
+from .ops import REDUCERS
+from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
+from .types import DType, is_exact, round_to
+
+FOLDS = {"update", *(r.lower() for r, row in REDUCERS.items() if row.fold)}
+
+
+def check_program(module: Any) -> list[Diag]:
+    """Invariants 2 to 4 of `ir.region.check`: names, memory, order."""
+    return [*_check_names(module), *_check_memory(module), *_check_order(module)]
+
+
+def check_region(module: Any, region: Any) -> list[Diag]:
+    """Invariants 5 to 9 of `ir.region.check`, for one region."""
+    found = [*_check_own_names(region), *_check_axes(module, region), *_check_ranks(region)]
+    if any(d.is_error for d in found):
+        return found
+    return [*found, *_check_reductions(region), *_check_broadcasts(region)]
+
+
+def neutral_of(op: str, dtype: DType) -> float | int | bool:
+    """The neutral element of a reducer (lower case) in a dtype."""
+    neutral = REDUCERS[op.upper()].neutral
+    return round_to(dtype, getattr(dtype, neutral) if isinstance(neutral, str) else neutral)
+
+
+def expressions_of(region: Any) -> Iterator[tuple[Any, Body]]:
+    """Every let and yield of a region with its expression."""
+    for item in (*region.lets, *region.yields):
+        yield item, item.expr
+
+
+def _twice(items: Any, at: str) -> Iterator[Diag]:
+    first: dict[str, Any] = {}
+    for item in items:
+        if item.name in first:
+            earlier = first[item.name].span
+            yield Diag("E0201", at or item.name, {"name": item.name}, item.span, (Label(earlier, "first defined here"),) if earlier else ())
+        first.setdefault(item.name, item)
+
+
+def _check_names(module: Any) -> Iterator[Diag]:
+    program = module.program
+    yield from _twice((*module.model.inputs, *module.model.outputs, *program.buffers), "")
+    yield from _twice(program.regions, "")
+
+
+def _check_memory(module: Any) -> Iterator[Diag]:
+    """Every tensor of a region is an input, output or buffer of its type; an alias has the elements of what it lives in."""
+    known = {t.name: t for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
+    for buffer in module.program.buffers:
+        target = buffer.attr("alias")
+        if target is not None and (target not in known or known[target].type.dtype != buffer.type.dtype or _elements(known[target]) != _elements(buffer)):
+            fault = f"{target} is not memory of the program" if target not in known else f"{target} is {known[target].type}, of another size or dtype"
+            yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"}, buffer.span)
+    for region in module.program.regions:
+        for tensor in region.inputs + region.outputs:
+            if tensor.name not in known:
+                yield Diag("E1402", region.name, {"name": tensor.name, "fault": "no input, output or buffer of the program is called so"}, tensor.span)
+            elif known[tensor.name].type != tensor.type:
+                fault = f"it is {tensor.type} here, but {known[tensor.name].type} where it is declared"
+                labels = (Label(known[tensor.name].span, "declared here"),) if known[tensor.name].span else ()
+                yield Diag("E1402", region.name, {"name": tensor.name, "fault": fault}, tensor.span, labels)
+
+
+def _elements(tensor: Any) -> Expr:
+    total = Expr.of(1)
+    for size in tensor.type.shape:
+        total = total * size
+    return total
+
+
+def owner_of(program: Any, name: str) -> str:
+    """The tensor in whose memory `name` lives: itself, or what its alias leads to."""
+    for _ in range(len(program.buffers) + 1):
+        buffer = program.buffer(name)
+        target = buffer.attr("alias") if buffer is not None else None
+        if target is None:
+            return name
+        name = target
+    return name
+
+
+def _check_order(module: Any) -> Iterator[Diag]:
+    """Memory is written by one region, before it is read; every output is written."""
+    program = module.program
+    written = {t.name: "the signature" for t in module.model.inputs}
+    written.update((b.name, "its value") for b in program.buffers if b.attr("value") is not None)
+    for region in program.regions:
+        for tensor in region.inputs:
+            if owner_of(program, tensor.name) not in written:
+                yield Diag("E1402", region.name, {"name": tensor.name, "fault": "it is read before any region writes it"}, tensor.span)
+        for tensor in region.outputs:
+            owner = owner_of(program, tensor.name)
+            if owner in written:
+                yield Diag("E1402", region.name, {"name": tensor.name, "fault": f"it is already written by {written[owner]}"}, tensor.span)
+            written[owner] = region.name
+    for output in module.model.outputs:
+        if owner_of(program, output.name) not in written:
+            yield Diag("E1402", output.name, {"name": output.name, "fault": "no region writes it"}, output.span)
+
+
+def _check_own_names(region: Any) -> Iterator[Diag]:
+    yield from _twice((*region.inputs, *region.outputs), region.name)
+    yield from _twice(region.lets, region.name)
+    outputs = {t.name for t in region.outputs}
+    for let in region.yields:
+        if let.output not in outputs:
+            yield Diag("E1402", region.name, {"name": let.output, "fault": "it is yielded but is no output of the region"}, let.span)
+    yielded = {y.output for y in region.yields}
+    for tensor in region.outputs:
+        if tensor.name not in yielded:
+            yield Diag("E1402", region.name, {"name": tensor.name, "fault": "the region has no yield for it"}, tensor.span)
+    for item, body in expressions_of(region):
+        for node in walk(body):
+            if isinstance(node, Read) and node.tensor in outputs:
+                yield Diag("E1402", region.name, {"name": node.tensor, "fault": "a region does not read what it writes"}, node.span)
+
+
+def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
+    """Indices and guards name axes in scope and symbols; the axes of a fold are new with a size, or the region's without one."""
+    symbols = frozenset(module.model.symbols())
+    iters = tuple(a.name for a in region.iters)
+    for at, axis in enumerate(region.iters):
+        if axis.name in symbols or axis.name in iters[:at]:
+            yield _axis_fault(region, axis.name, "it is the name of a symbol or of another axis", region.span)
+        for name in sorted(names_in((axis.size,)) - symbols):
+            yield _axis_fault(region, name, f"the size of {axis.name} names it, but it is no symbol", region.span)
+    for item, body in expressions_of(region):
+        used = names_in(item.index) | guard_names(item.guard) if hasattr(item, "output") else frozenset()
+        for name in sorted(used - symbols - set(iters)):
+            yield _axis_fault(region, name, "it is no axis of the region and no symbol", item.span)
+        yield from _check_scope(region, body, iters, symbols, frozenset(iters), item.span)
+    if region.analysis is not None:
+        inside = {a.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, (Reduce, Scatter)) for a in n.axes} | {n.axis.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, Gather)}
+        found = region.analysis
+        for name in (*found.parallel, *found.reduce, *found.tail, *(axis for axis, _ in found.halo)):
+            if name not in iters and name not in inside:
+                yield _axis_fault(region, name, "the analysis names it, but it is no axis of the region", region.span)
+
+
+def _axis_fault(region: Any, name: str, fault: str, span: Any) -> Diag:
+    return Diag("E1407", region.name, {"axis": name, "fault": fault}, span)
+
+
+def _own_names(node: Body) -> frozenset[str]:
+    if isinstance(node, Read):
+        return names_in(node.index)
+    if isinstance(node, Ref) and node.index is not None:
+        return names_in(node.index)
+    if isinstance(node, Index):
+        return names_in((node.expr,))
+    if isinstance(node, Random):
+        return names_in((node.index,))
+    if isinstance(node, Select):
+        return guard_names(node.guard)
+    if isinstance(node, Scan):
+        return frozenset((node.axis,))
+    if isinstance(node, Scatter):
+        return frozenset((node.axis,))
+    if isinstance(node, BroadcastInDim) and node.axes is not None:
+        return frozenset(node.axes)
+    return frozenset()
+
+
+def _check_scope(region: Any, body: Body, iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any) -> Iterator[Diag]:
+    place = body.span or place
+    for name in sorted(_own_names(body) - scope - symbols):
+        yield _axis_fault(region, name, "it is no axis in scope and no symbol", place)
+    if isinstance(body, (Reduce, Scatter)):
+        if not body.axes:
+            yield _axis_fault(region, "", "the fold has no axis", place)
+        yield from _check_fold_axes(region, body.axes, iters, symbols, scope, place)
+        scope = scope | {a.name for a in body.axes}
+    if isinstance(body, Gather):
+        yield from _check_scope(region, body.at, iters, symbols, scope, place)
+        yield from _check_fold_axes(region, (body.axis,), iters, symbols, scope, place)
+        yield from _check_scope(region, body.body, iters, symbols, scope | {body.axis.name}, place)
+        return
+    for inner in operands_of(body):
+        yield from _check_scope(region, inner, iters, symbols, scope, place)
+
+
+def _check_fold_axes(region: Any, axes: tuple[Axis, ...], iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any) -> Iterator[Diag]:
+    for at, axis in enumerate(axes):
+        if axis.size is None and axis.name not in iters:
+            yield _axis_fault(region, axis.name, "it has no size and is no axis of the region", place)
+        if axis.size is not None and (axis.name in scope or axis.name in symbols) or axis.name in [a.name for a in axes[:at]]:
+            yield _axis_fault(region, axis.name, "it has this name in scope already", place)
+        if axis.size is not None and names_in((axis.size,)) - symbols:
+            yield _axis_fault(region, axis.name, f"its size {axis.size} names more than symbols", place)
+
+
+def _check_ranks(region: Any) -> Iterator[Diag]:
+    """An index has the rank of its tensor, or of its value's axes; there is no ring slot."""
+    tensors = {t.name: t for t in region.inputs + region.outputs}
+    axes_of = axes_of_values(region)
+    for item, body in expressions_of(region):
+        if hasattr(item, "output") and item.output in tensors:
+            yield from _rank_fault(region, item.output, len(item.index), tensors[item.output].type.rank, item.span)
+            if item.expr.dtype != tensors[item.output].type.dtype:
+                fault = f"{item.output} is {tensors[item.output].type.dtype}, but {item.expr.dtype} is yielded"
+                yield Diag("E1002", region.name, {"fault": fault}, item.span)
+        for node in walk(body):
+            if isinstance(node, Read) and node.slot is not None:
+                yield Diag("E1412", region.name, {"name": node.tensor}, node.span)
+            elif isinstance(node, Read):
+                yield from _rank_fault(region, node.tensor, len(node.index), tensors[node.tensor].type.rank, node.span)
+            elif isinstance(node, Ref) and node.index is not None:
+                yield from _rank_fault(region, f"%{node.name}", len(node.index), len(axes_of[node.name]), node.span)
+
+
+def _rank_fault(region: Any, name: str, given: int, rank: int, span: Any) -> Iterator[Diag]:
+    if given != rank:
+        yield Diag("E1410", region.name, {"name": name, "given": given, "rank": rank}, span)
+
+
+def _check_reductions(region: Any) -> Iterator[Diag]:
+    """The fold is known, starts from its neutral element, and its accumulator holds what is folded."""
+    for item, body in expressions_of(region):
+        for node in walk(body):
+            if isinstance(node, (Reduce, Scan)):
+                known = REDUCERS if isinstance(node, Reduce) else {r: row for r, row in REDUCERS.items() if row.fold}
+                if node.op.upper() not in known:
+                    yield Diag("E0106", region.name, {"given": node.op, "known": ", ".join(r.lower() for r in known)}, node.span)
+                    continue
+                yield from _check_accumulator(region, node)
+            elif isinstance(node, Scatter) and node.op not in FOLDS:
+                yield Diag("E0106", region.name, {"given": node.op, "known": ", ".join(sorted(FOLDS))}, node.span)
+            elif isinstance(node, Scatter) and (node.update.dtype != node.base.dtype or not node.at.dtype.is_integer):
+                fault = f"scatter of {node.update.dtype} at {node.at.dtype} onto {node.base.dtype}"
+                yield Diag("E1002", region.name, {"fault": fault}, node.span)
+            elif isinstance(node, Gather) and not node.at.dtype.is_integer:
+                yield Diag("E1002", region.name, {"fault": f"gather takes an integer place, not {node.at.dtype}"}, node.span)
+
+
+def _check_accumulator(region: Any, node: Reduce | Scan) -> Iterator[Diag]:
+    chooses = node.op in ("argmax", "argmin")
+    if chooses and not node.dtype.is_integer or not chooses and not is_exact(node.body.dtype, node.dtype):
+        yield Diag("E1406", region.name, {"op": node.op, "acc": node.dtype, "body": node.body.dtype}, node.span)
+    init = getattr(node, "init", None)
+    if init is not None and init != neutral_of(node.op, node.dtype):
+        yield Diag("E1405", region.name, {"op": node.op, "given": init, "neutral": neutral_of(node.op, node.dtype), "dtype": node.dtype}, node.span)
+
+
+def _check_broadcasts(region: Any) -> Iterator[Diag]:
+    """Operands outside of folds have equal free axes; inside a fold nothing is broadcast (C-CON1)."""
+    axes_of = axes_of_values(region)
+    iters = tuple(a.name for a in region.iters)
+    size_of = {a.name: a.size for a in region.iters}
+    for item, body in expressions_of(region):
+        yield from _check_meeting(region, body, iters, axes_of, size_of)
+
+
+def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dict, size_of: dict) -> Iterator[Diag]:
+    def axes(node: Body) -> tuple[str, ...]:
+        present = present_axes(node, iters, axes_of)
+        return tuple(n for n in iters if n in present)
+
+    if isinstance(body, (Reduce, Scan)):
+        yield from _check_contraction(region, body.body)
+        return
+    if isinstance(body, Scatter):
+        if any(body.axis in present_axes(inner, iters, axes_of) for inner in (body.update, body.at)):
+            yield _axis_fault(region, body.axis, "an update varies along the axis on which it is scattered", body.span)
+        yield from _check_contraction(region, body.update)
+        yield from _check_contraction(region, body.at)
+        yield from _check_meeting(region, body.base, iters, axes_of, size_of)
+        return
+    if isinstance(body, BroadcastInDim):
+        wide = iters if body.axes is None else body.axes
+        rises = all(a < b for a, b in zip(body.dims, body.dims[1:])) and all(d < len(wide) for d in body.dims)
+        if not rises or tuple(wide[d] for d in body.dims) != axes(body.x):
+            yield Diag("E1408", region.name, {"fault": f"dims {list(body.dims)} do not place the axes {list(axes(body.x))} among {list(wide)}"}, body.span)
+    if isinstance(body, Transpose):
+        own = axes(body.x)
+        if sorted(body.perm) != list(range(len(own))):
+            yield Diag("E1004", region.name, {"perm": list(body.perm), "rank": len(own)}, body.span)
+        elif any(size_of[own[p]] != size_of[name] for p, name in zip(body.perm, own)):
+            yield Diag("E1408", region.name, {"fault": f"transpose exchanges axes of different sizes among {list(own)}"}, body.span)
+    if isinstance(body, (Binary, Ternary, Select)):
+        varying = [o for o in operands_of(body) if not (is_scalar(o) and not axes(o))]
+        if len({axes(o) for o in varying}) > 1:
+            word = "where" if isinstance(body, Select) else body.op
+            shown = " and ".join(str(list(axes(o))) for o in varying)
+            yield Diag("E1408", region.name, {"fault": f"the operands of {word} vary along {shown}"}, body.span)
+    if isinstance(body, Gather):
+        yield from _check_meeting(region, body.at, iters, axes_of, size_of)
+        yield from _check_contraction(region, body.body)
+        return
+    for inner in operands_of(body):
+        yield from _check_meeting(region, inner, iters, axes_of, size_of)
+
+
+def _check_contraction(region: Any, body: Body) -> Iterator[Diag]:
+    for node in walk(body):
+        if isinstance(node, (BroadcastInDim, Transpose)):
+            yield Diag("E1409", region.name, {"word": "broadcast_in_dim" if isinstance(node, BroadcastInDim) else "transpose"}, node.span)
+
+
+__all__ = ["check_program", "check_region", "expressions_of", "neutral_of", "owner_of"]

@@ -1,0 +1,58 @@
+"""gpu → cu: kernels as one self-contained CUDA file, with its manifest in the comment on top (spec section 12).
+
+    copy b[c, r] over c: 16, r: 128 = (cast(B[c + k, n0 + r]) : fp32) where ... else 0.0
+    →  for (int element = thread_index; element < 2048; element += 256) { ... b[c][r] = n0 + r < N && c + k < K ? float_of_fp16(B[...]) : 0.0f; }
+
+Nothing is decided here: which thread does what, every guard and every barrier stand in the gpu text. No header is included; device
+functions come from `ir.intrinsics`, each only where it is used.
+"""
+
+from __future__ import annotations
+
+from ...analysis.work import bytes_of, flops_of
+from ...ir import gpu, manifest
+from ...ir.expr import ZERO
+from ...ir.gpu import nodes
+from ...ir.intrinsics import intrinsics_of, show_intrinsics
+from ...kit.diag import Refused
+from .kernel import Emitted, emit
+from .names import Names
+
+
+def lower(module: gpu.Module) -> manifest.Module:
+    """The .cu of a gpu module. Raises Refused (E1620) for statements that have no spelling yet, all of them."""
+    entries, emitted, faults = Names(), [], []
+    for kernel in module.kernels:
+        try:
+            emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name)))
+        except Refused as fault:
+            faults.extend(fault.diags)
+    if faults:
+        raise Refused(faults)
+    launches = tuple(_launch(module, kernel, code) for kernel, code in zip(module.kernels, emitted))
+    code = "\n".join(e.text for e in emitted)
+    functions = show_intrinsics(intrinsics_of(code))
+    source = "\n" + (functions + "\n\n" if functions else "") + code
+    return manifest.Module(module.plans.program, (), (), launches, source)
+
+
+def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted) -> manifest.Launch:
+    regions = [module.plans.program.program.region(name) for name in kernel.regions]
+    return manifest.Launch(
+        kernel.name,
+        code.entry,
+        kernel.regions,
+        kernel.arch,
+        kernel.grid,
+        kernel.block,
+        code.tensors,
+        code.symbols,
+        sum((flops_of(r) for r in regions), ZERO),
+        sum((bytes_of(r) for r in regions), ZERO),
+        cluster=kernel.cluster,
+        smem=code.dynamic_shared,
+        assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),
+    )
+
+
+__all__ = ["lower"]

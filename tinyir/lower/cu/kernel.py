@@ -1,0 +1,412 @@
+"""One kernel's statements as CUDA C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterable
+
+from ...ir.arch import ARCHS
+from ...ir.body import Binary, Body, Gather, Literal, Read, walk
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
+from ...ir.model import Model
+from ...ir.ops import REDUCERS
+from ...ir.plan import Module, Plan
+from ...ir.region import Region, Tensor
+from ...ir.types import DType
+from ...kit.diag import refuse
+from .index import Integers
+from .names import Names
+from .value import Values, arithmetic_type, memory_type
+
+STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
+SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A kernel's text and how it is called: parameters are tensors, then symbols."""
+
+    text: str
+    entry: str
+    tensors: tuple[str, ...]
+    symbols: tuple[str, ...]
+    dynamic_shared: int
+
+
+def emit(kernel: Kernel, plans: Module, entry: str) -> Emitted:
+    """The CUDA of one kernel. Raises Refused (E1620) for a statement that has no spelling yet."""
+    return _Printer(kernel, plans, entry).run()
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel, plans: Module, entry: str):
+        self.kernel = kernel
+        self.entry = entry
+        self.model: Model = plans.program.model
+        program = plans.program.program
+        self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
+        self.plan: Plan | None = next((p for p in plans.plans if set(kernel.regions) <= set(p.regions)), None)
+        self.tensors: dict[str, Tensor] = {t.name: t for r in self.regions for t in (*r.inputs, *r.outputs)}
+        self.outputs = {t.name for r in self.regions for t in r.outputs}
+        self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
+        self.names = Names()
+        self.used_tensors: set[str] = set()
+        self.used_symbols: set[str] = set()
+        self.used_special: dict[str, str] = {}
+        self.lines: list[str] = []
+        self.depth = 1
+        self.is_explained = False
+        self.integers = Integers(self._ranges(), spell=self._spell)
+        self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._extents, self._in_registers, kernel.name)
+        self.shared_offset = 0
+        self.dynamic = self._shared_bytes() > STATIC_SHARED
+
+    def run(self) -> Emitted:
+        for tensor in self.tensors:
+            self.names.of("tensor", tensor)
+        for symbol in self.model.symbols():
+            self.names.of("symbol", symbol)
+        self.block(self.kernel.body)
+        tensors = tuple(t for t in self.tensors if t in self.used_tensors)
+        symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
+        parameters = [self._parameter(self.tensors[t]) for t in tensors] + [f"int {self.names.of('symbol', s)}" for s in symbols]
+        special = [f"  const int {spelling} = {self._special(name)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
+        head = [*self._comment(), f'extern "C" __global__ void {self._bounds()}', f"{self.entry}({', '.join(parameters)})", "{"]
+        dynamic = ["  extern __shared__ __align__(128) unsigned char smem[];"] if self.dynamic else []
+        text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
+        return Emitted(text, self.entry, tensors, symbols, self.shared_offset if self.dynamic else 0)
+
+    # --- what stands around the statements
+
+    def _comment(self) -> Iterable[str]:
+        for region in self.regions:
+            origins = dict.fromkeys(i.origin for i in (*region.lets, *region.yields) if i.origin is not None)
+            yield f"// region {region.name}: " + (", ".join(str(o).removeprefix("from ") for o in origins) or "of no named op")
+        if self.plan is not None:
+            shape = [f"tile {list(self.plan.tile)}"] + [f"{w} {list(getattr(self.plan, w))}" for w in ("micro", "threads") if getattr(self.plan, w)]
+            yield f"// plan {self.plan.family} {self.plan.algo}: {', '.join(shape)}"
+
+    def _bounds(self) -> str:
+        threads = self.kernel.threads
+        if not self.kernel.regs:
+            return f"__launch_bounds__({threads})"
+        ctas = max(1, ARCHS[self.kernel.arch].registers_per_sm // (self.kernel.regs * (-(-threads // 32) * 32)))
+        return f"__launch_bounds__({threads}, {ctas})"
+
+    def _parameter(self, tensor: Tensor) -> str:
+        constant = "" if tensor.name in self.outputs else "const "
+        alone = "" if tensor.attr("alias") is not None else "__restrict__ "
+        return f"{constant}{memory_type(tensor.type.dtype)} *{alone}{self.names.of('tensor', tensor.name)}"
+
+    def _shared_bytes(self) -> int:
+        return sum(_aligned(s.bytes) for s in _all(self.kernel.body) if isinstance(s, nodes.Shared))
+
+    def _ranges(self) -> dict[str, Interval]:
+        ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in self.model.symbols() for r in (self.model.range_of(s),)}
+        for axis, size in zip("xyz", (*self.kernel.block, 1, 1)):
+            ranges[f"thread.{axis}"] = Interval(0, size - 1)
+        for axis, count in zip("xyz", (*self.kernel.grid, Expr.of(1), Expr.of(1))):
+            most = interval_of(count, ranges).high
+            ranges[f"cta.{axis}"] = Interval(0, INT_MAX - 1 if most is None else min(most, INT_MAX) - 1)
+        ranges["thread.index"] = Interval(0, self.kernel.threads - 1)
+        ranges["lane"] = Interval(0, 31)
+        ranges["warp.index"] = Interval(0, (self.kernel.threads - 1) // 32)
+        return ranges
+
+    # --- names
+
+    def _spell(self, name: str) -> str:
+        if name in SPECIAL or name in ("thread.index", "lane", "warp.index"):
+            self.used_special[name] = self.names.of("special", name)
+            return self.used_special[name]
+        if name in self.model.symbols():
+            self.used_symbols.add(name)
+            return self.names.of("symbol", name)
+        return self.names.of("integer", name)
+
+    def _special(self, name: str) -> str:
+        if name in SPECIAL:
+            return f"(int){SPECIAL[name]}"
+        x, y, z = (*self.kernel.block, 1, 1)[:3]
+        linear = "(int)threadIdx.x" + (f" + {x} * (int)threadIdx.y" if y > 1 else "") + (f" + {x * y} * (int)threadIdx.z" if z > 1 else "")
+        closed = f"({linear})" if " " in linear else linear
+        return {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32"}[name]
+
+    def _in_registers(self, name: str) -> bool:
+        return isinstance(self.arrays.get(name), nodes.Reg)
+
+    def _extents(self, tensor: str) -> tuple[Expr, ...]:
+        return self.tensors[tensor].type.shape
+
+    def _element(self, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
+        """The C of one element: of an array by its indices, of a tensor by its offset."""
+        if name in self.arrays:
+            ring = () if slot is None else (slot,)
+            return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
+        self.used_tensors.add(name)
+        return f"{self.names.of('tensor', name)}[{self._offset(self.tensors[name].type.shape, index)}]"
+
+    def _offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
+        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31."""
+        elements = Expr.of(1)
+        for size in shape:
+            elements = elements * size
+        is_wide = not self.integers.fits(elements)
+        text, is_sum = "", False
+        for position, (size, e) in enumerate(zip(shape, index)):
+            if text in ("", "0"):
+                is_last = position + 1 == len(shape) or e == ZERO
+                text = self.integers.c(e, 1 if is_last or not is_wide else 3)
+                is_sum = is_last and (" + " in text or " - " in text) or not is_wide
+                if is_wide and not is_last and self.integers.fits(e):
+                    text = f"(long long){text}"
+            else:
+                text = f"({text})" if is_sum else text
+                text = f"{text} * {self.integers.c(size, 2)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
+                is_sum = e != ZERO
+        return text or "0"
+
+    # --- statements
+
+    def say(self, line: str) -> None:
+        self.lines.append("  " * self.depth + line if line else "")
+
+    def block(self, body: Iterable[Statement]) -> None:
+        for statement in body:
+            write = getattr(self, f"_{type(statement).__name__.lower()}", None)
+            if write is None:
+                raise refuse("E1620", self.kernel.name, statement.span, what=f"`{type(statement).__name__}` statement")
+            write(statement)
+
+    def _nested(self, head: str, body: Iterable[Statement]) -> None:
+        self.say(f"{head} {{" if head else "{")
+        self.depth += 1
+        known = dict(self.integers.ranges)
+        self.block(body)
+        self.integers.ranges = known
+        self.depth -= 1
+        self.say("}")
+
+    def _assume(self, s: nodes.Assume) -> None:
+        pass  # the launch checks it (ir.manifest)
+
+    def _shared(self, s: nodes.Shared) -> None:
+        if s.swizzle:
+            raise refuse("E1620", self.kernel.name, s.span, what="swizzled shared tile")
+        self.arrays[s.name] = s
+        name, dtype = self.names.of("array", s.name), memory_type(s.type.dtype)
+        dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape))
+        if self.dynamic:
+            first, rest = dims.index("]") + 1, ""
+            rest = dims[first:]
+            self.say(f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});" if rest else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});")
+            self.shared_offset += _aligned(s.bytes)
+        else:
+            self.say(f"__shared__ __align__(16) {dtype} {name}{dims};")
+
+    def _reg(self, s: nodes.Reg) -> None:
+        if s.kind:
+            raise refuse("E1620", self.kernel.name, s.span, what=f"register matrix of kind {s.kind}")
+        self.arrays[s.name] = s
+        sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
+        name, dtype = self.names.of("array", s.name), arithmetic_type(s.type.dtype)
+        zero = isinstance(s.init, Literal) and s.init.value == 0
+        count = 1
+        for size in sizes:
+            count *= size
+        init = " = {}" if zero else f" = {{{self.values.value(s.init)}}}" if s.init is not None and count == 1 else ""
+        self.say(f"{dtype} {name}{''.join(f'[{n}]' for n in sizes)}{init};")
+        if s.init is not None and not init:
+            for depth, size in enumerate(sizes):
+                self.say("#pragma unroll")
+                self.say(f"for (int e{depth} = 0; e{depth} < {size}; ++e{depth})")
+                self.depth += 1
+            self.say(f"{name}{''.join(f'[e{d}]' for d in range(len(sizes)))} = {self.values.value(s.init)};")
+            self.depth -= len(sizes)
+
+    def _let(self, s: nodes.Let) -> None:
+        value, kind = self.integers.c(s.value, 0), self.integers.type_of(s.value)
+        self.integers.ranges[s.name] = self.integers.interval(s.value)
+        self.say(f"const {kind} {self.names.of('integer', s.name)} = {value};")
+
+    def _value(self, s: nodes.Value) -> None:
+        origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
+        note = f"  // {str(origin).removeprefix('from ')}" if origin is not None else ""
+        self.say(f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = {self.values.value(s.value)};{note}")
+
+    def _for(self, s: nodes.For) -> None:
+        is_explained = self._explain(s)
+        low, high = self.integers.interval(s.low), self.integers.interval(s.high)
+        rng = Interval(low.low, None if high.high is None else high.high - 1)
+        kind = "int" if rng.fits(LARGEST_SIZE) else "long long"
+        name = self.names.of("integer", s.name)
+        step = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
+        self.say(f"#pragma unroll {s.unroll}" if s.unroll else "#pragma unroll")
+        head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {step})"
+        outer = self.integers.ranges
+        self.integers.ranges = {**outer, s.name: rng}
+        explained, self.is_explained = self.is_explained, self.is_explained or is_explained
+        self._nested(head, s.body)
+        self.is_explained = explained
+        self.integers.ranges = outer
+
+    def _explain(self, s: nodes.For) -> bool:
+        """Says above a loop what of region and plan it is; True when it did, so that the loops inside stay silent."""
+        if self.plan is None or self.is_explained:
+            return False
+        inside = list(_all(s.body))
+        stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, nodes.Store))
+        has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
+        if stores:
+            values = dict.fromkeys(f"%{i.name}" for i in inside if isinstance(i, nodes.Value))
+            self.say(f"// region {', '.join(self.kernel.regions)}: {', '.join([*values, *stores])}")
+        elif not has_copy and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
+            self.say(f"// plan micro {list(self.plan.micro)}: this thread's share of the tile")
+        return bool(stores) or not has_copy
+
+    def _if(self, s: nodes.If) -> None:
+        guard = self.integers.guard(s.guard)
+        self._nested("" if guard == "true" else f"if ({guard})", s.body)
+        if s.otherwise:
+            self.lines[-1] += " else {"
+            self.depth += 1
+            self.block(s.otherwise)
+            self.depth -= 1
+            self.say("}")
+
+    def _barrier(self, s: nodes.Barrier) -> None:
+        if s.scope != "cta":
+            raise refuse("E1620", self.kernel.name, s.span, what=f"barrier of scope {s.scope}")
+        self.say("__syncthreads();")
+
+    def _copy(self, s: nodes.Copy) -> None:
+        """The threads take the elements in turn, the last axis of `over` the fastest."""
+        if s.vector > 1:
+            raise refuse("E1620", self.kernel.name, s.span, what="copy in vectors")
+        sizes = [size.evaluate({}) for _, size in s.over]
+        total, threads = 1, self.kernel.threads
+        for size in sizes:
+            total *= size
+        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, (Read, Gather)) and n.tensor in self.tensors):
+            cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == name), name)
+            self.say(f"// {cached}, as {s.to.name}")
+        turns = -(-total // threads)
+        index = self._spell("thread.index")
+        e = self.names.of("integer", "element")
+        self.say("#pragma unroll")
+        self.say(f"for (int {e} = {index}; {e} < {total}; {e} += {threads}) {{" if turns > 1 or total % threads else f"{{ const int {e} = {index};")
+        self.depth += 1
+        outer = self.integers.ranges
+        inner = Expr.of(1)
+        bindings: dict[str, Expr] = {}
+        ranges = {**outer, "element": Interval(0, total - 1)}
+        for (name, size) in reversed(s.over):
+            whole = Expr.of("element") // inner
+            first = name == s.over[0][0]
+            bindings[name] = whole if first else whole - size * (Expr.of("element") // (inner * size))
+            ranges[name] = Interval(0, size.evaluate({}) - 1)
+            inner = inner * size
+        self.integers.ranges = ranges
+        for name, _ in s.over:
+            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(bindings[name], 0)};")
+        self._write(s.to, s.value)
+        self.integers.ranges = outer
+        self.depth -= 1
+        self.say("}")
+
+    def _assign(self, s: nodes.Assign) -> None:
+        self._moved(s)
+
+    def _store(self, s: nodes.Store) -> None:
+        self._moved(s)
+
+    def _moved(self, s: nodes.Assign | nodes.Store) -> None:
+        """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
+        if s.vector > 1 and s.to.name in self.tensors:
+            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors")
+        outer = self.integers.ranges
+        self.integers.ranges = dict(outer)
+        for name, size in s.over:
+            self.integers.ranges[name] = Interval(0, size.evaluate({}) - 1)
+            c = self.names.of("integer", name)
+            self.say("#pragma unroll")
+            self.say(f"for (int {c} = 0; {c} < {size}; ++{c})")
+            self.depth += 1
+        self._write(s.to, s.value)
+        self.depth -= len(s.over)
+        self.integers.ranges = outer
+
+    def _write(self, to: Place, value: Body) -> None:
+        target = self._element(to.name, to.index, to.slot)
+        same = Read(to.name, to.index, value.dtype, to.slot)
+        if isinstance(value, Binary) and value.op == "add" and value.left == same and value.dtype.name in ("fp32", "fp64"):
+            self.say(f"{target} += {self.values.value(value.right)};")
+        elif self._in_registers(to.name):
+            self.say(f"{target} = {self.values.value(value)};")
+        else:
+            dtype = self._dtype(to.name)
+            self.say(f"{target} = {self.values.stored(value, dtype)};")
+
+    def _dtype(self, name: str) -> DType:
+        return (self.arrays[name] if name in self.arrays else self.tensors[name]).type.dtype
+
+    # --- reductions
+
+    def _warpreduce(self, s: nodes.WarpReduce) -> None:
+        self._each_element(s.name, lambda element, dtype: self._over_lanes(s.op, element, dtype, s.width))
+
+    def _blockreduce(self, s: nodes.BlockReduce) -> None:
+        warps = -(-self.kernel.threads // 32)
+        part = self.names.of("array", s.via)
+        index = self._spell("thread.index")
+
+        def fold(element: str, dtype: DType) -> None:
+            self._over_lanes(s.op, element, dtype, min(32, self.kernel.threads))
+            if warps == 1:
+                return
+            self.say("__syncthreads();")
+            self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
+            self.say("__syncthreads();")
+            self.say(f"{element} = {part}[0];")
+            self.say("#pragma unroll")
+            self.say(f"for (int w = 1; w < {warps}; ++w) {self._folded(s.op, element, f'{part}[w]', dtype)}")
+
+        self.say(f"// {s.op} over the CTA")
+        self._each_element(s.name, fold)
+
+    def _each_element(self, name: str, fold: Any) -> None:
+        array = self.arrays[name]
+        sizes = [e.evaluate({}) for e in array.type.shape]
+        if len(sizes) != 1:
+            raise refuse("E1620", self.kernel.name, array.span, what="fold of an array that has not one axis")
+        for number in range(sizes[0]):
+            fold(f"{self.names.of('array', name)}[{number}]", array.type.dtype)
+
+    def _over_lanes(self, op: str, element: str, dtype: DType, width: int) -> None:
+        self.say("#pragma unroll")
+        self.say(f"for (int lanes = {width // 2}; lanes > 0; lanes /= 2) {self._folded(op, element, f'__shfl_xor_sync(0xffffffffu, {element}, lanes)', dtype)}")
+
+    def _folded(self, op: str, element: str, other: str, dtype: DType) -> str:
+        word = REDUCERS[op.upper()].fold
+        if word is None:
+            raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
+        return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
+
+
+def _special_order(item: tuple[str, str]) -> tuple[bool, str]:
+    return item[0].startswith("thread"), item[0]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 128) * 128
+
+
+def _all(body: Iterable[Statement]) -> Iterable[Statement]:
+    for statement in body:
+        yield statement
+        yield from _all(getattr(statement, "body", ()))
+        yield from _all(getattr(statement, "otherwise", ()))
+

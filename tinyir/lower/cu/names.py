@@ -1,0 +1,40 @@
+"""Names of the model as C identifiers: as they are where C allows it, so that grep finds them, else changed and kept apart."""
+
+from __future__ import annotations
+
+import re
+
+from ...ir.intrinsics import INTRINSICS
+
+RESERVED = frozenset("""
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast continue decltype default
+delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
+not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short signed sizeof static static_assert
+static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
+wchar_t while xor xor_eq half threadIdx blockIdx blockDim gridDim warpSize dim3 min max abs exp log pow sin cos tan tanh erf sqrt rsqrt fabs
+floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert y0 y1 yn j0 j1 jn smem
+""".split())
+
+
+class Names:
+    """One kernel's identifiers. A word is asked for by kind (tensor, symbol, integer, array, value) and name; the first to ask for a
+    spelling gets it."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], str] = {}
+        self._taken = {*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED)}
+
+    def of(self, kind: str, name: str) -> str:
+        """The identifier."""
+        if (kind, name) not in self._given:
+            base = re.sub(r"\W", "_", name, flags=re.ASCII)
+            base = f"_{base}" if not base or base[0].isdigit() else base
+            base = re.sub(r"_{2,}", "_", base)  # two underscores are the implementation's
+            base = base[1:] + "_" if re.match(r"_[A-Z]", base) else base
+            spelling, number = base, 1
+            while spelling in self._taken:
+                number += 1
+                spelling = f"{base}_{'' if number == 2 else number}"
+            self._taken.add(spelling)
+            self._given[kind, name] = spelling
+        return self._given[kind, name]

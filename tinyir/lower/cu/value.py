@@ -1,0 +1,224 @@
+"""Body expressions as C. 16- and 8-bit floats are computed in float, small integers in int; both are rounded back where the text says so.
+
+`value` gives an expression in the arithmetic's type, `stored` one in the memory's type.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Callable
+
+from ...ir.body import Binary, Body, Gather, Index, Literal, Read, Ref, Select, Ternary, Unary
+from ...ir.expr import Expr
+from ...ir.ops import REGION_OPS
+from ...ir.types import DType
+from ...kit.diag import refuse
+from .index import Integers
+
+SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
+MATH = ("exp2", "log2", "sin", "tanh", "erf", "floor", "ceil", "trunc", "rint")  # in C with an `f` for float
+WRAPPING = {"add": "wrap_add({0}, {1})", "sub": "wrap_sub({0}, {1})", "mul": "wrap_mul({0}, {1})", "neg": "wrap_sub(({t})0, {0})"}
+
+
+def memory_type(dtype: DType) -> str:
+    """The C type of an element in memory."""
+    return dtype.cuda
+
+
+def arithmetic_type(dtype: DType) -> str:
+    """The C type in which values of the dtype are computed and held in registers."""
+    return "float" if dtype.name in SMALL_FLOATS else dtype.cuda
+
+
+@dataclass
+class Values:
+    """Spells expressions. `element` gives the C of an element of a tensor or array, `ref` that of a value."""
+
+    integers: Integers
+    element: Callable[[str, tuple[Expr, ...], Expr | None], str]
+    ref: Callable[[str], str]
+    extents: Callable[[str], tuple[Expr, ...]]
+    in_registers: Callable[[str], bool]
+    at: str
+
+    def stored(self, body: Body, dtype: DType) -> str:
+        """The expression as an element of `dtype` in memory."""
+        if isinstance(body, Read) and not self.in_registers(body.tensor):
+            return self._element(body)
+        if isinstance(body, Select) and dtype.name in SMALL_FLOATS:
+            return f"{self._guard(body)} ? {_closed(self.stored(body.then, dtype))} : {_closed(self.stored(body.other, dtype))}"
+        if dtype.name not in SMALL_FLOATS:
+            return self.value(body)
+        if isinstance(body, Literal):
+            return f"{dtype.cuda}{{{_bits(body.value, dtype)}}}"
+        if isinstance(body, Unary) and body.op == "cast" and body.dtype == dtype:
+            return _narrowed(self.value(body.x), body.x.dtype, dtype)
+        return f"{dtype.cuda}_of_float({self.value(body)})"
+
+    def value(self, body: Body) -> str:
+        """The expression in the arithmetic's type."""
+        return _SPELL[type(body)](self, body) if type(body) in _SPELL else self._refuse(body)
+
+    def _refuse(self, body: Body) -> str:
+        raise refuse("E1620", self.at, body.span, what=f"a {type(body).__name__.lower()} inside a kernel's value")
+
+    def _guard(self, body: Select) -> str:
+        return self.integers.guard(body.guard)
+
+    def _element(self, body: Read) -> str:
+        return self.element(body.tensor, body.index, body.slot)
+
+    def _read(self, body: Read) -> str:
+        text = self._element(body)
+        return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS and not self.in_registers(body.tensor) else text
+
+    def _select(self, body: Select) -> str:
+        return f"{self._guard(body)} ? {_closed(self.value(body.then))} : {_closed(self.value(body.other))}"
+
+    def _call(self, body: Unary | Binary | Ternary) -> str:
+        inner = [body.x] if isinstance(body, Unary) else [body.left, body.right] if isinstance(body, Binary) else [body.first, body.second, body.third]
+        if body.op == "cast":
+            return self._cast(body.x, body.dtype)
+        operands = [self.value(o) for o in inner]
+        dtype = inner[-1].dtype
+        if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
+            dtype = body.dtype
+            operands = [o if inner[0].dtype.name in SMALL_FLOATS and dtype.name == "fp32" else f"({dtype.cuda}){_closed(o)}" for o in operands]
+        return self.applied(body.op, dtype, *operands, result=body.dtype)
+
+    def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
+        """An op of the table on C expressions of `dtype`, as a value of `result` (default: the same)."""
+        result = result or dtype
+        template = WRAPPING.get(op) if dtype.is_integer else None
+        template = template or REGION_OPS[op].cuda
+        word = template.split("(", 1)[0]
+        if word in MATH and arithmetic_type(dtype) == "float":
+            template = template.replace(word, word + "f", 1)
+        simple = template[0] in "{-(" and not template.startswith("({t})0")
+        text = template.format(*(map(_closed, operands) if simple else operands), t=arithmetic_type(dtype))
+        return self._rounded(text, result, result.kind == "b" and op.startswith("cmp") or template.startswith("wrap_"))
+
+    def _rounded(self, text: str, dtype: DType, is_exact: bool) -> str:
+        if dtype.name in SMALL_FLOATS:
+            return f"float_of_{dtype}({dtype.cuda}_of_float({text}))"
+        return f"({dtype.cuda})({text})" if dtype.bits < 32 and not is_exact else text
+
+    def _cast(self, x: Body, dtype: DType) -> str:
+        text = self.value(x)
+        if x.dtype == dtype:
+            return text
+        if dtype.name in SMALL_FLOATS:
+            return f"float_of_{dtype}({_narrowed(text, x.dtype, dtype)})"
+        if dtype.kind == "b":
+            return f"{_closed(text)} != 0"
+        return text if arithmetic_type(x.dtype) == dtype.cuda else f"({dtype.cuda}){_closed(text)}"
+
+    def _literal(self, body: Literal) -> str:
+        return _literal(body.value, body.dtype)
+
+    def _index(self, body: Index) -> str:
+        text = self.integers.c(body.expr, 0)
+        if body.dtype.name in SMALL_FLOATS:
+            return f"float_of_{body.dtype}({_narrowed(f'(double){_closed(text)}', None, body.dtype)})"
+        return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
+
+    def _gather(self, body: Gather) -> str:
+        """0 outside; from the end when negative. The index is computed once, in a lambda-free way: as a function of its value."""
+        position = body.index.index(None)
+        extent = self.integers.c(self.extents(body.tensor)[position], 0)
+        at = self.value(body.at)
+        wrapped = f"gathered({at}, {extent})"
+        index = tuple(Expr.of(_AT) if e is None else e for e in body.index)
+        read = self.element(body.tensor, index, None).replace(_AT, wrapped)
+        read = f"float_of_{body.dtype}({read})" if body.dtype.name in SMALL_FLOATS else read
+        return f"{wrapped} >= 0 ? {read} : {_literal(0, body.dtype)}"
+
+
+_AT = "place_of_gather"
+
+
+def _narrowed(text: str, source: DType | None, target: DType) -> str:
+    """C of a value of `source` (None: double) as bits of a small float; wider sources are rounded once, not twice."""
+    if source is None or source.name == "fp64" or source.is_integer and source.bits > 16:
+        return f"{target.cuda}_of_float(odd_float_of({text}))"
+    return f"{target.cuda}_of_float({text})"
+
+
+def _closed(text: str) -> str:
+    """The expression in brackets, unless nothing around it could tear it apart."""
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char in "([") - (char in ")]")
+        if depth == 0 and (char == " " or position == 0 and char in "-(" and not _is_bracketed(text)):
+            return f"({text})"
+    return text
+
+
+def _is_bracketed(text: str) -> bool:
+    depth = 0
+    for position, char in enumerate(text):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return position == len(text) - 1
+    return False
+
+
+def _bits(value: float | int | bool, dtype: DType) -> str:
+    """The bits of a value of the dtype, in hex."""
+    value = float(value)
+    if dtype.name == "fp16":
+        return f"0x{struct.unpack('H', struct.pack('e', value))[0]:04x}"
+    if dtype.name == "bf16":
+        return f"0x{struct.unpack('I', struct.pack('f', value))[0] >> 16:04x}"
+    sign = 0x80 if math.copysign(1.0, value) < 0 else 0
+    digits, bias, infinity = (3, 7, 0x7F) if dtype.name == "fp8e4m3" else (2, 15, 0x7C)
+    if value != value or math.isinf(value):
+        return f"0x{sign | (0x7F if value != value else infinity):02x}"
+    exponent = max(math.frexp(value)[1] - 1, 1 - bias) if value else 1 - bias
+    fraction = round(abs(value) / math.ldexp(1.0, exponent - digits))
+    return f"0x{sign | (fraction + ((exponent + bias - 1) << digits)):02x}"
+
+
+def _literal(value: float | int | bool, dtype: DType) -> str:
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    if dtype.is_integer:
+        return _integer(int(value), dtype)
+    value = float(value)
+    if value != value or math.isinf(value):
+        sign = "-" if value < 0 else ""
+        if dtype.name == "fp64":
+            return "__longlong_as_double(0x7ff8000000000000ll)" if value != value else f"{sign}__longlong_as_double(0x7ff0000000000000ll)"
+        return "__uint_as_float(0x7fc00000u)" if value != value else f"{sign}__uint_as_float(0x7f800000u)"
+    if dtype.name == "fp64":
+        return repr(value)
+    single = struct.unpack("f", struct.pack("f", value))[0]
+    for digits in range(1, 10):
+        text = f"{single:.{digits}g}"
+        if struct.unpack("f", struct.pack("f", float(text)))[0] == single:
+            break
+    return text + ("f" if any(c in text for c in ".e") else ".0f")
+
+
+def _integer(value: int, dtype: DType) -> str:
+    if dtype.bits < 32:
+        return f"({dtype.cuda}){value}"
+    suffix = {"i64": "ll", "u64": "ull", "u32": "u"}.get(dtype.name, "")
+    if value == dtype.lowest and dtype.kind == "i":
+        return f"(-{-(value + 1)}{suffix} - 1)"
+    return f"{value}{suffix}"
+
+
+_SPELL = {
+    Read: Values._read,
+    Ref: lambda self, body: self.ref(body.name),
+    Literal: Values._literal,
+    Index: Values._index,
+    Unary: Values._call,
+    Binary: Values._call,
+    Ternary: Values._call,
+    Select: Values._select,
+    Gather: Values._gather,
+}

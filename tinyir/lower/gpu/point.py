@@ -1,0 +1,158 @@
+"""A region's expressions at one point: axes become integers of the thread, values become what the kernel has computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Callable, Iterable, Mapping, Sequence
+
+from ...ir.body import (Axis, Body, BroadcastInDim, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, Unary, rebuild,
+                        substitute, walk)
+from ...ir.expr import ONE, Bound, Expr
+from ...ir.kernels import axes_of
+from ...ir.region import Region
+from ...ir.types import DTYPES, DType
+from ...kit.diag import refuse
+
+Point = Mapping[str, Expr]
+
+
+def split(index: Expr, axes: Sequence[Axis]) -> dict[str, Expr]:
+    """The axes' coordinates, the first outermost, of the element number `index` of their product."""
+    point: dict[str, Expr] = {}
+    inner = ONE
+    for position in range(len(axes) - 1, -1, -1):
+        whole = index // inner
+        point[axes[position].name] = whole if position == 0 else whole - axes[position].size * (index // (inner * axes[position].size))
+        inner = inner * axes[position].size
+    return point
+
+
+def below(index: Expr, extent: Expr) -> tuple[Bound, ...]:
+    """The guard `index < extent`; empty when the numbers alone say so."""
+    margin = (extent - index).constant
+    return () if margin is not None and margin > 0 else (Bound(index, upper=extent),)
+
+
+def divides(tile: int, extent: Expr) -> bool:
+    """True when the extent is a multiple of `tile` for all symbols."""
+    return all(c % tile == 0 for c, _ in extent.terms)
+
+
+def guarded(guard: tuple[Bound, ...], body: Body, other: float | int = 0) -> Body:
+    """`body where guard else other`, one Select where the body is one already."""
+    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == other:
+        guard, body = tuple(dict.fromkeys((*guard, *body.guard))), body.then
+    return Select(guard, body, Literal(_as(body.dtype, other), body.dtype), body.dtype) if guard else body
+
+
+def _as(dtype: DType, number: float | int) -> float | int:
+    return float(number) if dtype.is_float else int(number)
+
+
+def cast(body: Body, dtype: DType) -> Body:
+    """The expression in another dtype; inside a guard the read alone is cast."""
+    if body.dtype == dtype:
+        return body
+    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == 0:
+        return Select(body.guard, cast(body.then, dtype), Literal(_as(dtype, 0), dtype), dtype)
+    return Unary("cast", body, dtype)
+
+
+WIDE = {"fp16": "fp32", "bf16": "fp32", "fp8e4m3": "fp32", "fp8e5m2": "fp32", "i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
+
+
+def wide(dtype: DType) -> DType:
+    """The dtype that arithmetic on `dtype` is done in: every value of `dtype` is one of it."""
+    return DTYPES[WIDE.get(dtype.name, dtype.name)]
+
+
+@dataclass
+class Values:
+    """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out."""
+
+    region: Region
+    point: Point
+    known: dict[str, Body] = field(default_factory=dict)
+    fold: Callable[[Reduce, "Values"], Body] | None = None
+
+    def at(self, body: Body) -> Body:
+        """The expression at this point: no axis and no movement is left in it."""
+        if isinstance(body, Ref):
+            return self._value(body)
+        if isinstance(body, (BroadcastInDim, Transpose)):
+            return self._moved(body).at(body.x)
+        if isinstance(body, Reduce):
+            if self.fold is None:
+                raise refuse("E1611", self.region.name, body.span, what="a fold inside a value", region=self.region.name)
+            return self.fold(body, self)
+        if isinstance(body, (Scan, Scatter)):
+            raise refuse("E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name)
+        return substitute_here(rebuild(body, self.at), self.point)
+
+    def _value(self, ref: Ref) -> Body:
+        if ref.index is None and ref.name in self.known:
+            return self.known[ref.name]
+        let = self.region.let(ref.name)
+        if ref.index is None:
+            return self.at(let.expr)
+        free = free_axes(self.region, let.expr)
+        moved = dict(zip(free, (e.substitute(self.point) for e in ref.index)))
+        return self._elsewhere({**self.point, **moved}).at(let.expr)
+
+    def _moved(self, body: BroadcastInDim | Transpose) -> "Values":
+        free = free_axes(self.region, body.x)
+        if isinstance(body, Transpose):
+            targets = {free[p]: free[j] for j, p in enumerate(body.perm)}
+        else:
+            axes = body.axes if body.axes is not None else tuple(a.name for a in self.region.iters)
+            targets = {name: axes[d] for name, d in zip(free, body.dims)}
+        moved = {name: self.point[target] for name, target in targets.items() if name != target}
+        return self._elsewhere({**self.point, **moved}) if moved else self
+
+    def _elsewhere(self, point: Point) -> "Values":
+        same = {name: body for name, body in self.known.items()
+                if all(point[a] == self.point[a] for a in free_axes(self.region, self.region.let(name).expr))}
+        return replace(self, point=point, known=same)
+
+
+def substitute_here(body: Body, point: Point) -> Body:
+    """One node with its own indices and guards at `point`; what is inside it stays as it is."""
+    inner: list[Body] = []
+    hollow = rebuild(body, lambda b: inner.append(b) or _HOLE)
+    filled = iter(inner)
+    return rebuild(substitute(hollow, point), lambda _: next(filled))
+
+
+_HOLE = Read("", (), DTYPES["bool"])
+
+
+def free_axes(region: Region, body: Body) -> tuple[str, ...]:
+    """The region's axes that an expression varies along, in the order of `for`."""
+    found = _free(region, body)
+    return tuple(a.name for a in region.iters if a.name in found)
+
+
+def _free(region: Region, body: Body) -> set[str]:
+    if isinstance(body, Ref):
+        return {n for e in body.index for n in e.names()} if body.index is not None else _free(region, region.let(body.name).expr)
+    if isinstance(body, Reduce):
+        return _free(region, body.body) - {a.name for a in body.axes}
+    if isinstance(body, BroadcastInDim):
+        axes = body.axes if body.axes is not None else tuple(a.name for a in region.iters)
+        return {axes[d] for d in body.dims}
+    found: set[str] = set()
+    rebuild(body, lambda inner: found.update(_free(region, inner)) or inner)
+    own = rebuild(body, lambda inner: _HOLE)
+    return found | axes_of(own)
+
+
+def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
+    """The values that the expressions use, directly or through others, in the region's order."""
+    wanted: set[str] = set()
+    stack = list(bodies)
+    while stack:
+        for node in walk(stack.pop()):
+            if isinstance(node, Ref) and node.name not in wanted:
+                wanted.add(node.name)
+                stack.append(region.let(node.name).expr)
+    return tuple(let.name for let in region.lets if let.name in wanted)

@@ -1,0 +1,126 @@
+"""region → plan: for each region the cheapest of the plans that its analysis allows (seed 001 sections 8 and 11; spec section 10).
+
+    region gemm ... %gemm = reduce sum (k0: K) ...   →   plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...
+
+What the region asks for decides the family (`ir.kernels`); the family proposes plans, the stop rules reject some, the cost model ranks
+the rest at the first shape set. The order is total, so the same region gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...analysis.cost import cost_of
+from ...analysis.device import Device, get_device
+from ...analysis.work import Work, work_of
+from ...ir import plan, region, resources
+from ...ir.arch import ARCHS
+from ...ir.kernels import FAMILY, Contraction, Kernel, Row, kernels_of, sizes_of, why_none
+from ...kit.diag import Diag, Refused, refuse
+from .candidate import Candidate, Proposal
+from .contraction import propose_contraction
+from .flat import propose_flat
+from .row import propose_row
+from .table import table_of
+
+DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
+KEPT = 20  # candidates that a tuner may measure
+SMEM_SHARE = 0.8
+
+
+def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
+    """The module with a plan for every region. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
+    plans, faults = [], []
+    for one in module.program.regions:
+        try:
+            plans.append(choose_plan(module, one, arch, device))
+        except Refused as fault:
+            faults.extend(fault.diags)
+    if faults:
+        raise Refused(faults)
+    return plan.Module(module, tuple(plans))
+
+
+def choose_plan(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> plan.Plan:
+    """The cheapest candidate of one region, its estimate line filled in."""
+    found = candidates(module, one, arch, device)
+    best = found[0]
+    if best.rejected:
+        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
+    return best.plan
+
+
+def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[Candidate, ...]:
+    """Every plan thought of for a region: the ranked ones first, the cheapest in front, then the rejected ones with the reason."""
+    card = card_of(arch, device)
+    deferred = [t.name for t in one.inputs + one.outputs if t.attr("materialize") == "deferred"]
+    if deferred:
+        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": f"{deferred[0]} {{materialize=deferred}}"}, one.span)])
+    sizes = sizes_of(module.model)
+    kernels = kernels_of(one, sizes)
+    if not kernels:
+        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": why_none(one)}, one.span)])
+    kernel = kernels[0]
+    work = work_of(one, sizes)
+    found = [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
+    ranked = sorted((c for c in found if not c.rejected), key=_rank)
+    return (*ranked[:KEPT], *(replace(c, rejected=f"not among the {KEPT} cheapest") for c in ranked[KEPT:]), *(c for c in found if c.rejected))
+
+
+def card_of(arch: str, device: str | None) -> Device:
+    """The card to plan for: the one named, else the architecture's own. Raises Refused (E1503) when they do not go together."""
+    if arch not in ARCHS:
+        raise refuse("E1503", arch, what="arch", given=arch, known=", ".join(ARCHS))
+    card = get_device(device or DEVICE_OF[arch])
+    if card.arch.name == arch:
+        return card
+    if not card.arch.has_tma:
+        raise refuse("E1503", card.name, what=f"device for {arch}", given=card.name, known=DEVICE_OF[arch])
+    return replace(card, arch=ARCHS[arch])
+
+
+def explain(module: region.Module, arch: str = "sm90", device: str | None = None) -> str:
+    """The table of candidates of every region as plain text."""
+    card = card_of(arch, device)
+    return "\n".join(table_of(one.name, candidates(module, one, arch, device), card) for one in module.program.regions)
+
+
+def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
+    if isinstance(kernel, Contraction):
+        return propose_contraction(kernel, one, card)
+    return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
+
+
+def _judged(proposal: Proposal, one: region.Region, kernel: Kernel, work: Work, sizes: dict[str, int], card: Device) -> Candidate:
+    stop = proposal.stop or _stop(proposal.plan, one, kernel, card)
+    if stop and not resources.occupancy_of(proposal.plan, resources.smem_of(proposal.plan, one, kernel), resources.registers_of(proposal.plan, kernel)):
+        return Candidate(proposal.plan, None, stop)
+    cost = cost_of(proposal.plan, one, kernel, work, sizes, card)
+    return Candidate(replace(proposal.plan, estimate=cost.estimate()), cost, stop)
+
+
+def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device) -> str:
+    """The stop rule that a plan breaks, in words; empty when it breaks none. Two of them hold for sm80 alone: Hopper's best kernels fill
+    an SM with one CTA."""
+    arch = card.arch
+    smem, regs = resources.smem_of(proposed, one, kernel), resources.registers_of(proposed, kernel)
+    ctas = resources.occupancy_of(proposed, smem, regs)
+    if smem > arch.static_smem and proposed.algo == "synchronous":
+        return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
+    if resources.accumulators_of(proposed, kernel) + resources.ADDRESSING // 2 > arch.registers_per_thread:
+        return f"over {arch.registers_per_thread} registers a thread"
+    if ctas == 0:
+        return f"{regs} registers a thread do not fit an SM"
+    if not arch.has_tma and smem > SMEM_SHARE * arch.smem_per_cta:
+        return f"{smem} B of shared memory, over 80 %"
+    if not arch.has_tma and ctas == 1:
+        return "one CTA an SM"
+    return ""
+
+
+def _rank(candidate: Candidate) -> tuple:
+    p = candidate.plan
+    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro)
+
+
+__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plan", "explain", "lower"]

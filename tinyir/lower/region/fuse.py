@@ -1,0 +1,200 @@
+"""Which values share a kernel: legality first, then cost, never an op's name (seed 001 sections 6.7, 7 and 11).
+
+Clusters start as single values and are joined along point reads, in the program's order. A join is legal when the two have one
+iteration space, no path leads out of it and back in, and one kernel can do its folds:
+
+- a fold is done once: every axis that values lie along is one that the fold keeps or folds (else it would be done again);
+- folds of one kernel keep the same axes, so that one group of threads owns a row and sees all of it;
+- a contraction stands alone with what is done to its accumulator: no other fold, and nothing lies along the axis that it sums.
+
+It is done when it saves more than it costs: a round trip through memory against work done again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...analysis.traffic import TILE, points_of, recompute, round_trip, typical_sizes
+from ...ir.ops import OPS
+from .cluster import Cluster, is_free, joined, reads_between, start_of
+from .graph import Graph
+
+FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
+NEVER = ("reshape", "scatter")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, and the bytes that it saves or costs
+    for the typical sizes."""
+
+    source: str
+    reader: str
+    is_fused: bool
+    rule: str
+    saved: int
+
+
+class Partition:
+    """The clusters of a graph while they are joined, and the verdicts on its edges."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.order = {name: at for at, name in enumerate(graph.nodes)}
+        self.typical = typical_sizes(graph.program.model)
+        free: dict[str, bool] = {}
+        self.free = {n for n, node in graph.nodes.items() if is_free(node, graph, free)}
+        self.clusters: dict[int, Cluster] = {}
+        self.home: dict[str, int] = {}
+        for name, node in graph.nodes.items():
+            number = self.order[name]
+            self.clusters[number] = start_of(node, number, graph, {n: True for n in self.free})
+            self.home[name] = number
+        self._drop_copied()
+        self.verdicts: dict[tuple[str, str], Verdict] = {}
+
+    def _drop_copied(self) -> None:
+        """A value that all its readers compute for themselves needs no cluster of its own."""
+        for name in reversed(list(self.graph.nodes)):
+            number = self.home[name]
+            users = self.graph.users.get(name, ())
+            alive = [c for c in self.clusters.values() if c.number != number and any(u in c.members for u in users)]
+            if not self.graph.results_of(name) and users and all(name in c.copies for c in alive):
+                del self.clusters[number]
+
+    def cluster_of(self, name: str) -> Cluster | None:
+        """The cluster that computes a value for others; None when nobody needs it so."""
+        return self.clusters.get(self.home[name])
+
+    def run(self) -> "Partition":
+        """Join what may and should be joined."""
+        for name in self.graph.nodes:
+            self._join_into(name)
+        return self
+
+    def _join_into(self, name: str) -> None:
+        tried: set[tuple[int, int]] = set()
+        while True:
+            consumer = self.cluster_of(name)
+            if consumer is None:
+                return
+            sources = {s for m in consumer.members for s in self.graph.nodes[m].sources() if s in self.graph.nodes and s not in consumer.members}
+            ranked = sorted(sources, key=lambda s: (not self._is_heavy(s), -self.order[s]))
+            for source in ranked:
+                producer = self.cluster_of(source)
+                if producer is None or (producer.number, len(producer.members)) in tried:
+                    continue
+                tried.add((producer.number, len(producer.members)))
+                if self._try(producer, consumer, source):
+                    break
+            else:
+                return
+
+    def _is_heavy(self, name: str) -> bool:
+        cluster = self.cluster_of(name)
+        return cluster is not None and bool(cluster.heavy())
+
+    def _try(self, producer: Cluster, consumer: Cluster, source: str) -> bool:
+        found = joined(producer, consumer, self.order)
+        rule = found if isinstance(found, str) else self._fault(producer, consumer, found)
+        readers = [r.name for r, s, _ in reads_between(producer, consumer) if s.name == source] or [next(consumer.computed())]
+        saved = points_of(self.graph.types[source].shape, self.typical) * self.graph.types[source].dtype.bytes
+        for reader in readers:
+            self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or self._kind(producer, consumer), saved)
+        if rule:
+            return False
+        self.replace(producer, consumer, found)
+        return True
+
+    def replace(self, producer: Cluster, consumer: Cluster, found: Cluster) -> None:
+        """Put the joined cluster in the place of the two."""
+        del self.clusters[producer.number]
+        self.clusters[consumer.number] = found
+        for member in found.computed():
+            self.home[member] = found.number
+
+    @staticmethod
+    def _kind(producer: Cluster, consumer: Cluster) -> str:
+        if producer.folds():
+            return "epilogue" if not consumer.folds() else "rows"
+        return "prologue" if consumer.folds() else "same point"
+
+    def _fault(self, producer: Cluster, consumer: Cluster, found: Cluster) -> str:
+        """Why the joined cluster is not to be; empty when it is."""
+        if any(node.kind in NEVER for c in (producer, consumer) for node in c.members.values()):
+            return "memory"
+        return self.family_fault(found) or self._cycle(producer, consumer) or self._cost(producer, consumer, found)
+
+    def family_fault(self, found: Cluster) -> str:
+        """Why no one kernel can do the folds of a cluster; empty when one can."""
+        iters = found.iters(self.graph)
+        heavy, folds = found.heavy(), found.folds()
+        if heavy:
+            if len(folds) > 1:
+                return "two folds"
+            return "" if iters <= found.own(heavy[0]) else "again"
+        kept = {found.parallel(f) for f in folds}
+        if len(kept) > 1:
+            return "other rows"
+        return "again" if any(not iters <= found.own(f) | found.folded(f) for f in folds) else ""
+
+    def _cycle(self, producer: Cluster, consumer: Cluster) -> str:
+        """`cycle` when a path leads from the producer through a third cluster to the consumer."""
+        last = max(self.order[m] for m in consumer.members)
+        inside = set(consumer.members)
+        pending = [u for m in producer.computed() for u in self.graph.users.get(m, ()) if u not in inside and u not in producer.members]
+        seen: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name in seen or self.order[name] > last:
+                continue
+            seen.add(name)
+            for cluster in self._computing(name):
+                if cluster.number == producer.number:
+                    continue
+                if cluster.number == consumer.number:
+                    return "cycle"
+                pending += [u for m in cluster.computed() for u in self.graph.users.get(m, ())]
+        return ""
+
+    def _computing(self, name: str) -> list[Cluster]:
+        """The clusters in which a value is computed, as a copy or not."""
+        own = self.cluster_of(name)
+        if own is not None and name not in self.free and not self._is_product(name):
+            return [own]
+        return [c for c in self.clusters.values() if name in c.members]
+
+    def _is_product(self, name: str) -> bool:
+        return any(self.graph.nodes[u].is_heavy for u in self.graph.users.get(name, ()) if u in self.graph.nodes)
+
+    def _cost(self, producer: Cluster, consumer: Cluster, found: Cluster) -> str:
+        """`cost` when the work that is done again takes longer than the round trip that is saved."""
+        graph, typical = self.graph, self.typical
+        points = {n: points_of((found.sizes[i] for i in c), typical) for n, c in ((m, found.own(m)) for m in found.members)}
+        if found.folds() and not found.heavy():
+            rows = points_of((found.sizes[i] for i in found.parallel(found.folds()[0])), typical)
+            length = points_of((found.sizes[i] for i in found.folded(found.folds()[0])), typical)
+            returns = not found.iters(graph) <= found.parallel(found.folds()[0])
+            return "few rows" if returns and rows < FEW_ROWS and length > LONG_ROW else ""
+        escaping = [m for m in producer.computed() if any(u in consumer.members for u in graph.users.get(m, ()))]
+        elements = max((points[m] for m in escaping), default=1)
+        saved = sum(round_trip(points[m], graph.types[m].dtype.bytes) for m in escaping)
+        if producer.folds():
+            return ""
+        if consumer.heavy():
+            fold = consumer.heavy()[0]
+            wide = [i for m in escaping for i in found.own(fold) - found.own(m)]
+            times = math.ceil(points_of((found.sizes[i] for i in wide), typical) / TILE)
+            ops = sum(OPS[graph.nodes[m].value.op].is_elementwise for m in producer.members)
+            return "cost" if recompute(ops, elements, times) > saved else ""
+        target = max((points[m] for m in consumer.computed()), default=1)
+        return "cost" if recompute(producer.ops(), elements, target / elements) > saved else ""
+
+
+def partition(graph: Graph) -> Partition:
+    """The clusters of a graph."""
+    return Partition(graph).run()
+
+
+__all__ = ["Partition", "Verdict", "partition"]

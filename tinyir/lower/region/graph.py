@@ -1,0 +1,171 @@
+"""The program as a graph to be cut into regions: what each value computes, and through which maps it reads what.
+
+A node is a value that is computed: its movements are in the accesses, its leaves (CONST, IOTA, RANDOM) are no nodes. Axes of size 1
+are 0 everywhere. An edge is `point` when the reader wants the source at its own point: each axis of the source is one axis of the
+reader, of the same size, and no axis comes twice; only such edges share an iteration space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterator
+
+from ...analysis.access import compose, identity
+from ...ir import poly, tiny
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.index import Access, Axis, Entry, Read
+from ...ir.ops import OPS
+from ...ir.scope import Scope
+from ...ir.types import TensorType
+
+FOLDS = ("reduction", "scan")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One computed value; leaves that are results are movements of themselves. `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
+    seen in another shape). `axes` are its own, then those it folds or chooses along. `is_heavy` marks a contraction with reuse on
+    both sides, or with a window: what tensor cores are for."""
+
+    value: tiny.Value
+    kind: str
+    axes: tuple[Axis, ...]
+    reads: tuple[Access, ...]
+    leaves: frozenset[str] = frozenset()
+    is_heavy: bool = False
+
+    @property
+    def name(self) -> str:
+        """The value's name."""
+        return self.value.name
+
+    @property
+    def own(self) -> tuple[Axis, ...]:
+        """The axes of its shape."""
+        return tuple(a for a in self.axes if a.kind not in ("reduce", "indirect"))
+
+    @property
+    def extra(self) -> tuple[Axis, ...]:
+        """The axes that it folds or chooses along."""
+        return tuple(a for a in self.axes if a.kind in ("reduce", "indirect"))
+
+    @property
+    def is_fold(self) -> bool:
+        """True for a reduction or a scan."""
+        return self.kind in FOLDS
+
+    def sources(self) -> Iterator[str]:
+        """The inputs and computed values that it reads, in order, each once."""
+        return iter(dict.fromkeys(t.source for a in self.reads for t in targets(a) if t.source not in self.leaves))
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes by name, in the program's order, with the module's types, leaves and results; `users` gives the nodes that read each."""
+
+    module: poly.Module
+    nodes: dict[str, Node]
+    types: dict[str, TensorType]
+    leaves: dict[str, tiny.Value]
+    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def program(self) -> tiny.Module:
+        """The tiny module."""
+        return self.module.index.tiny
+
+    def ranges(self) -> tuple[tuple[str, int, int], ...]:
+        """What is known of every symbol."""
+        return self.module.index.ranges()
+
+    def results_of(self, name: str) -> tuple[str, ...]:
+        """The outputs of the model that a value is."""
+        return tuple(r.output for r in self.program.results if r.value == name)
+
+
+def targets(access: Access) -> Iterator[Read]:
+    """The reads of an access, without its constants."""
+    return (p.target for p in access.pieces if isinstance(p.target, Read))
+
+
+def build(module: poly.Module) -> Graph:
+    """The graph of everything that the results need."""
+    program = module.index.tiny
+    entries, values = module.index.entry_of(), program.value_of()
+    blocks = module.block_of()
+    needed = {r.value for r in program.results}
+    nodes: dict[str, Node] = {}
+    leaves: dict[str, tiny.Value] = {}
+    for value in reversed(program.values):
+        if value.name not in needed:
+            continue
+        node = _node_of(value, entries, values, module)
+        block = blocks.get(value.name)
+        is_heavy = block is not None and block.kind == "contraction" and bool(block.windows or block.left and block.right)
+        read = {t.source for a in node.reads for t in targets(a)}
+        own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
+        leaves.update((s, values[s]) for s in own_leaves)
+        nodes[value.name] = Node(value, node.kind, node.axes, node.reads, own_leaves, is_heavy)
+        needed |= read - own_leaves
+    ordered = {v.name: nodes[v.name] for v in program.values if v.name in nodes}
+    users: dict[str, dict[str, None]] = {}
+    for node in ordered.values():
+        for source in node.sources():
+            users.setdefault(source, {})[node.name] = None
+    return Graph(module, ordered, program.type_of(), leaves, {s: tuple(u) for s, u in users.items()})
+
+
+def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module) -> Node:
+    entry, group = entries[value.name], OPS[value.op].group
+    if not entry.is_scop and value.op == "RESHAPE":
+        return Node(value, "reshape", entry.axes, entry.reads)
+    if group == "leaf":
+        return Node(value, "movement", entry.axes, (identity(value.name, (a.name for a in entry.axes)),))
+    kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(group, "movement" if group == "movement" else "elementwise")
+    reads = entry.sources
+    axes = entry.axes
+    if kind == "scan":  # the body is wanted at the point itself; the fold along the axis is the form's own
+        axes = entry.own_axes
+        scope = Scope(tuple((a.name, a.size) for a in axes), module.index.ranges())
+        reads = (_through(identity(value.operands[0], (a.name for a in axes)), entries, values, scope),)
+    return Node(value, kind, tuple(axes), tuple(_still(a, axes) for a in reads))
+
+
+def _through(access: Access, entries: dict[str, Entry], values: dict[str, tiny.Value], scope: Scope) -> Access:
+    """The access composed with the movement that it reads, if it reads one."""
+    source = access.source
+    if source in values and OPS[values[source].op].is_movement and entries[source].is_scop:
+        return compose(access, entries[source].sources[0], scope)
+    return access
+
+
+def _still(access: Access, axes: tuple[Axis, ...]) -> Access:
+    """The access with 0 for each axis of size 1."""
+    unit: dict[str, Expr] = {a.name: ZERO for a in axes if a.size == ONE}
+    if not unit:
+        return access
+    from ...ir.index import Piece
+
+    def put(piece: Piece) -> Piece:
+        target = piece.target
+        moved = Read(target.source, tuple(e.substitute(unit) for e in target.index)) if isinstance(target, Read) else target
+        return Piece(tuple(b.substitute(unit) for b in piece.guard), moved)
+
+    return Access(tuple(map(put, access.pieces)))
+
+
+def point_map(reader: Node, source: Node, read: Read) -> dict[str, str] | None:
+    """For a point read, the reader's axis that each axis of the source is; None when the read is of another point."""
+    size_of = {a.name: a.size for a in reader.axes if a.kind != "indirect"}
+    found: dict[str, str] = {}
+    for axis, index in zip(source.own, read.index):
+        if axis.size == ONE:
+            continue
+        name = index.name
+        if name is None or size_of.get(name) != axis.size or name in found.values():
+            return None
+        found[axis.name] = name
+    return found
+
+
+__all__ = ["FOLDS", "Graph", "Node", "build", "point_map", "targets"]

@@ -1,0 +1,161 @@
+"""The program: regions in an order in which each comes after what it reads, and the memory between them.
+
+A value that crosses a border lies in an output of the model when it is one, else in a buffer of its name. A reshape that is not affine
+is the same memory in another shape. A state is written at the end, by a copy, when all that reads its old value is done.
+"""
+
+from __future__ import annotations
+
+from ...ir.body import Axis, Read
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.ops import OPS
+from ...ir.region import Program, Region, Tensor, Yield
+from .cluster import Cluster
+from .fuse import Partition
+from .graph import Graph
+from .write import Writer
+
+KEPT = ("layout", "alignment")
+
+
+class Memory:
+    """Where each value that crosses a border lies."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.model = graph.program.model
+        self.buffers: dict[str, Tensor] = {}
+        self.copies: list[tuple[str, str]] = []
+        self.states = {t.name for t in self.model.inputs} & {t.name for t in self.model.outputs}
+        self.known = {t.name: _tensor(t) for t in (*self.model.outputs, *self.model.inputs)}
+        self.place: dict[str, str] = {t.name: t.name for t in self.model.inputs}
+
+    def outputs_of(self, names: list[str]) -> dict[str, tuple[str, ...]]:
+        """The tensors that each of a region's values is written to; those of the signature first, in its order."""
+        order = {t.name: at for at, t in enumerate(self.model.outputs)}
+        found = {name: self._outputs_of(name) for name in names}
+        return dict(sorted(found.items(), key=lambda item: order.get(item[1][0], len(order))))
+
+    def _outputs_of(self, name: str) -> tuple[str, ...]:
+        """The outputs that a value is, or a buffer."""
+        outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
+        states = [o for o in self.graph.results_of(name) if o in self.states]
+        if not outputs:
+            outputs = (self.buffer(name, name),)
+        self.place[name] = outputs[0]
+        self.copies += [(outputs[0], state) for state in states]
+        return outputs
+
+    def buffer(self, wanted: str, value: str, **attrs: object) -> str:
+        """A new buffer of a value's type; its name is `wanted`, or near it when that is taken."""
+        name, count = wanted, 1
+        while name in self.known:
+            count += 1
+            name = f"{wanted}.{count}"
+        tensor = Tensor(name, self.graph.types[value], tuple(sorted(attrs.items())))
+        self.buffers[name] = self.known[name] = tensor
+        return name
+
+    def reshape(self, name: str) -> None:
+        """The memory of a value that is another's in another shape."""
+        (source,) = self.graph.nodes[name].sources()
+        self.place[name] = self.buffer(name, name, alias=self.place[source])
+        self.copies += [(self.place[name], o) for o in self.graph.results_of(name)]
+
+    def tensor_of(self, name: str) -> Tensor:
+        """The memory of a value, input, output or constant."""
+        if name in self.graph.leaves and name not in self.place:
+            self.place[name] = self.buffer(name, name, value=self.graph.leaves[name].attr("value"))
+        return self.known[self.place.get(name, name)]
+
+
+def _tensor(declared: object) -> Tensor:
+    return Tensor(declared.name, declared.type, tuple((k, v) for k, v in declared.attrs if k in KEPT))
+
+
+def assemble(graph: Graph, found: Partition) -> Program:
+    """The program of the clusters."""
+    memory = Memory(graph)
+    regions: list[Region] = []
+    taken: set[str] = set()
+    for cluster in _ordered(graph, found):
+        names = list(cluster.computed())
+        if graph.nodes[names[0]].kind == "reshape":
+            memory.reshape(names[0])
+            continue
+        escaping = cluster.escaping(graph)
+        outputs = memory.outputs_of(escaping)
+        writer = Writer(graph, cluster, outputs, memory.tensor_of)
+        regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
+    for result in graph.program.results:
+        if graph.program.model.input(result.value) is not None and result.value != result.output:
+            memory.copies.append((result.value, result.output))
+    regions += [_copy(memory, source, target, _fitting(target, taken)) for source, target in memory.copies]
+    return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions))
+
+
+def _ordered(graph: Graph, found: Partition) -> list[Cluster]:
+    """The clusters, each after those whose values it reads, else in the program's order."""
+    place: dict[int, int] = {}
+    waiting = sorted(found.clusters.values(), key=lambda c: max(found.order[m] for m in c.computed()))
+    needs = {c.number: _needs(c, graph, found) for c in waiting}
+    done: list[Cluster] = []
+    pending = {c.number: c for c in waiting}
+    visiting: list[int] = []
+
+    def visit(number: int) -> None:
+        visiting.append(number)
+        while visiting:
+            top = visiting[-1]
+            missing = sorted(n for n in needs[top] if n in pending and n not in place)
+            if top not in pending:
+                visiting.pop()
+            elif missing and missing[0] not in visiting:
+                visiting.append(missing[0])
+            else:
+                assert not missing, "the regions wait for one another"
+                done.append(pending.pop(top))
+                place[top] = len(done)
+                visiting.pop()
+
+    for cluster in waiting:
+        if cluster.number in pending:
+            visit(cluster.number)
+    return done
+
+
+def _needs(cluster: Cluster, graph: Graph, found: Partition) -> set[int]:
+    sources = {s for m in cluster.members for s in graph.nodes[m].sources() if s in graph.nodes and s not in cluster.members}
+    return {c.number for c in map(found.cluster_of, sources) if c is not None and c.number != cluster.number}
+
+
+def _name_of(cluster: Cluster, escaping: list[str], graph: Graph, taken: set[str]) -> str:
+    """The contraction's or fold's name, else that of the last value; what a model op was expanded into is called as the op."""
+    folds = cluster.heavy() or cluster.folds()
+    if folds:
+        origin = graph.nodes[folds[0]].value.origin
+        return origin.name if origin is not None and origin.name not in taken else folds[0]
+    computed = list(cluster.computed())
+    movements = [n for n in computed if OPS[graph.nodes[n].value.op].is_movement]
+    return escaping[-1] if escaping else (movements or computed)[-1]
+
+
+def _fitting(name: str, taken: set[str]) -> str:
+    found, count = name, 1
+    while found in taken:
+        count += 1
+        found = f"{name}.{count}"
+    taken.add(found)
+    return found
+
+
+def _copy(memory: Memory, source: str, target: str, name: str) -> Region:
+    given, wanted = memory.known[source], memory.known[target]
+    axes = [(at, size) for at, size in enumerate(wanted.type.shape) if size != ONE]
+    iters = tuple(Axis(f"i{n}", size) for n, (_, size) in enumerate(axes))
+    place = {at: Expr.of(f"i{n}") for n, (at, _) in enumerate(axes)}
+    index = tuple(place.get(at, ZERO) for at in range(wanted.type.rank))
+    return Region(name, (given,), (wanted,), iters, (), (Yield(target, index, Read(source, index, given.type.dtype)),))
+
+
+__all__ = ["Memory", "assemble"]

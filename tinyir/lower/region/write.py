@@ -1,0 +1,278 @@
+"""A cluster as a region: which members become values of their own, what stands inline, and how axes are named.
+
+A value of the model, a fold, and whatever is used twice is a value of the region; what a model op was expanded into is written where
+it is used while that stays readable. Movements are the indices of reads, guards are `where ... else`, operands with fewer axes are
+broadcast_in_dim; inside a fold operands are read directly (C-CON1).
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping
+
+from ...analysis.access import simplify
+from ...ir.body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select,
+                        Ternary, Unary, walk)
+from ...ir.expr import ONE, ZERO, Expr, Like
+from ...ir.index import Access, Fill, Piece
+from ...ir.index import Read as BookRead
+from ...ir.ops import OPS
+from ...ir.present import axes_of_values, is_scalar, present_axes
+from ...ir.region import Let, Region, Tensor, Yield
+from ...ir.scope import Scope
+from ...ir.types import DType, is_exact
+from .cluster import Cluster
+from .graph import Graph, Node, targets
+
+LONGEST = 5  # ops and operands of what may stand inside another expression; longer ones get a line of their own
+Point = Mapping[str, Like]
+
+
+class Writer:
+    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside."""
+
+    def __init__(self, graph: Graph, cluster: Cluster, outputs: Mapping[str, tuple[str, ...]], tensor_of: Callable[[str], Tensor]):
+        self.graph = graph
+        self.cluster = cluster
+        self.outputs = outputs
+        self.tensor_of = tensor_of
+        self.length: dict[str, int] = {}
+        self.lets = self._choose_lets()
+        self.iter_of, self.iters = self._name_axes()
+        self.fresh: dict[str, Expr] = {}
+        self.axes_of: dict[str, tuple[str, ...]] = {}
+
+    # --- what is a value, and along which axes
+
+    def _choose_lets(self) -> set[str]:
+        cluster, graph = self.cluster, self.graph
+        sites: dict[str, list[str]] = {}
+        for reader in cluster.members.values():
+            for access in reader.reads:
+                for target in targets(access):
+                    sites.setdefault(target.source, []).append(reader.name)
+        room = self._room()
+        lets: set[str] = set()
+        for name, node in cluster.members.items():
+            self.length[name] = 1 + sum(self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources())
+            if node.is_fold or node.kind == "scatter":
+                lets.add(name)
+                continue
+            if name not in cluster.place or not cluster.own(name) <= room:
+                continue
+            readers = sites.get(name, [])
+            if name in self.outputs:
+                if readers or self._is_named(node) or self.length[name] > LONGEST or len(self.outputs[name]) > 1:
+                    lets.add(name)
+                continue
+            feeds_fold = len(readers) == 1 and cluster.members[readers[0]].is_fold
+            if len(readers) > 1 or not feeds_fold and (self._is_named(node) or self.length[name] > LONGEST):
+                lets.add(name)
+        return lets
+
+    def _room(self) -> frozenset[int]:
+        """The axes along which values may lie: all, but in a contraction only those of its result."""
+        heavy = self.cluster.heavy()
+        return self.cluster.own(heavy[0]) if heavy and not self.cluster.is_streamed else frozenset(self.cluster.sizes)
+
+    def _is_named(self, node: Node) -> bool:
+        return node.value.origin is not None and node.value.origin.name == node.name
+
+    def _name_axes(self) -> tuple[dict[int, str], tuple[Axis, ...]]:
+        """Names for the axes of values: the widest output's, in its order, then those of other values."""
+        cluster = self.cluster
+        widest = max(self.outputs, key=lambda n: len(cluster.own(n)) if n in cluster.place else 0)
+        iter_of: dict[int, str] = {}
+        for name in (widest, *self.outputs, *(n for n in cluster.members if n in self.lets)):
+            place = cluster.place.get(name, {})
+            for axis in cluster.members[name].own:
+                if axis.name in place:
+                    iter_of.setdefault(place[axis.name], f"i{len(iter_of)}")
+        return iter_of, tuple(Axis(name, cluster.sizes[number]) for number, name in iter_of.items())
+
+    # --- the region
+
+    def region(self, name: str) -> Region:
+        """The region, called `name`."""
+        cluster = self.cluster
+        lets: list[Let] = []
+        yields: list[Yield] = []
+        names = tuple(a.name for a in self.iters)
+        for member in (m for m in cluster.members if m in self.lets):
+            node = cluster.members[member]
+            body = self._body(node, self._point(node), False)
+            lets.append(Let(member, body, node.value.origin))
+            present = present_axes(body, names, self.axes_of)
+            self.axes_of[member] = tuple(n for n in names if n in present)
+        for member, outputs in self.outputs.items():
+            node = cluster.members[member]
+            point = self._point(node)
+            index = tuple(Expr.of(point[a.name]) if a.size != ONE else ZERO for a in node.own)
+            body = Ref(member, node.value.type.dtype) if member in self.lets else self._body(node, point, False)
+            yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
+        return Region(name, self._inputs(lets, yields), tuple(map(self.tensor_of, (o for y in self.outputs.values() for o in y))), self.iters, tuple(lets), tuple(yields))
+
+    def _inputs(self, lets: list[Let], yields: list[Yield]) -> tuple[Tensor, ...]:
+        read = dict.fromkeys(n.tensor for item in (*lets, *yields) for n in walk(item.expr) if isinstance(n, Read))
+        return tuple(map(self.tensor_of, read))
+
+    def _point(self, node: Node) -> dict[str, Expr]:
+        """The region's name of each axis of a member at the point at hand."""
+        place = self.cluster.place.get(node.name, {})
+        return {a.name: Expr.of(self.iter_of[place[a.name]]) if a.name in place else ZERO for a in node.own}
+
+    def _scope(self) -> Scope:
+        return Scope((*((a.name, a.size) for a in self.iters), *self.fresh.items()), self.graph.ranges())
+
+    def _fresh(self, size: Expr, taken: set[str]) -> Axis:
+        """A new axis for a fold: the first `k` of this size that is not taken, so that sibling folds run along one name."""
+        at = 0
+        while f"k{at}" in taken or self.fresh.get(f"k{at}", size) != size:
+            at += 1
+        self.fresh[f"k{at}"] = size
+        return Axis(f"k{at}", size)
+
+    # --- expressions
+
+    def _body(self, node: Node, point: Point, in_fold: bool) -> Body:
+        """What a member is at a point of its axes."""
+        return getattr(self, f"_{node.kind}")(node, point, in_fold)
+
+    def _elementwise(self, node: Node, point: Point, in_fold: bool) -> Body:
+        dtype, row = node.value.type.dtype, OPS[node.value.op]
+        operands = [self._operand(a, point, self.graph.types[o].dtype, in_fold) for a, o in zip(node.reads, node.value.operands)]
+        if row.name == "CAST" and operands[0].dtype == dtype:
+            return operands[0]
+        kind = {"unary": Unary, "binary": Binary, "ternary": Ternary}[row.group]
+        return kind(row.name.lower(), *self._meet(operands, in_fold), dtype)
+
+    def _movement(self, node: Node, point: Point, in_fold: bool) -> Body:
+        return self._operand(node.reads[0], point, node.value.type.dtype, in_fold)
+
+    def _reduction(self, node: Node, point: Point, in_fold: bool) -> Body:
+        dtype, op = node.value.type.dtype, node.value.attr("op").lower()
+        inside = dict(point)
+        axes: list[Axis] = []
+        place = self.cluster.place[node.name]
+        for axis in node.extra:
+            if axis.size == ONE:
+                inside[axis.name] = ZERO
+                continue
+            number = place[axis.name]
+            found = Axis(self.iter_of[number]) if number in self.iter_of else self._fresh(axis.size, {a.name for a in axes})
+            axes.append(found)
+            inside[axis.name] = Expr.of(found.name)
+        chooses = op in ("argmax", "argmin")
+        body = self._operand(node.reads[0], inside, self.graph.types[node.value.operands[0]].dtype, bool(axes) or in_fold)
+        if not chooses and not is_exact(body.dtype, dtype):
+            body = Unary("cast", body, dtype)
+        if axes:
+            return Reduce(op, tuple(axes), body, dtype)
+        if chooses:
+            return Literal(0, dtype)
+        return body if body.dtype == dtype else Unary("cast", body, dtype)
+
+    def _scan(self, node: Node, point: Point, in_fold: bool) -> Body:
+        value = node.value
+        rank = value.type.rank
+        axis = node.own[value.attr("axis") % rank]
+        body = self._operand(node.reads[0], point, self.graph.types[value.operands[0]].dtype, axis.size != ONE)
+        dtype = value.type.dtype
+        if not is_exact(body.dtype, dtype):
+            body = Unary("cast", body, dtype)
+        if axis.size == ONE:
+            from ...ir.verify_region import neutral_of
+
+            exclusive = value.attr("exclusive")
+            return Literal(neutral_of(value.attr("op").lower(), dtype), dtype) if exclusive else body if body.dtype == dtype else Unary("cast", body, dtype)
+        along = Expr.of(point[axis.name]).name
+        return Scan(value.attr("op").lower(), along, body, dtype, bool(value.attr("reverse")), bool(value.attr("exclusive")))
+
+    def _gather(self, node: Node, point: Point, in_fold: bool) -> Body:
+        (axis,) = node.extra
+        source, chosen = node.value.operands
+        at = self._operand(node.reads[1], point, self.graph.types[chosen].dtype, in_fold)
+        found = self._fresh(axis.size, {n for e in point.values() for n in Expr.of(e).names()})
+        body = self._operand(node.reads[0], {**point, axis.name: found.name}, node.value.type.dtype, True)
+        return Gather(found, at, body, node.value.type.dtype)
+
+    def _scatter(self, node: Node, point: Point, in_fold: bool) -> Body:
+        value = node.value
+        place = value.attr("axis") % value.type.rank
+        inside, axes = dict(point), []
+        for axis in node.extra:
+            axes.append(self._fresh(axis.size, {a.name for a in axes}))
+            inside[axis.name] = Expr.of(axes[-1].name)
+        types = [self.graph.types[o].dtype for o in value.operands]
+        base, at, update = (self._operand(a, p, t, f) for a, p, t, f in zip(node.reads, (point, inside, inside), types, (in_fold, True, True)))
+        along = Expr.of(point[f"i{place}"]).name
+        return Scatter(value.attr("op").lower(), along, tuple(axes), update, at, base, value.type.dtype)
+
+    def _operand(self, access: Access, point: Point, dtype: DType, in_fold: bool) -> Body:
+        """What an access gives at a point: nested choices, the last piece innermost."""
+        moved = simplify(_moved(access, point), self._scope())
+        found: Body | None = None
+        for piece in reversed(moved.pieces):
+            target = piece.target
+            body = Literal(target.value, dtype) if isinstance(target, Fill) else self._value_at(target.source, target.index, dtype, in_fold)
+            if found is None:
+                found = body
+            else:
+                then, other = self._meet([body, found], in_fold)
+                found = Select(piece.guard, then, other, dtype)
+        assert found is not None
+        return found
+
+    def _value_at(self, name: str, index: tuple[Expr, ...], dtype: DType, in_fold: bool) -> Body:
+        if name in self.graph.leaves:
+            return self._leaf(name, index, dtype)
+        node = self.cluster.members.get(name)
+        if node is None:
+            tensor = self.tensor_of(name)
+            return Read(tensor.name, tuple(ZERO if size == ONE else e for e, size in zip(index, tensor.type.shape)), dtype)
+        point = {a.name: ZERO if a.size == ONE else e for a, e in zip(node.own, index)}
+        if name in self.lets and all(Expr.of(e) == here for e, here in zip(point.values(), self._point(node).values())):
+            return Ref(name, dtype)
+        return self._body(node, point, in_fold)
+
+    def _leaf(self, name: str, index: tuple[Expr, ...], dtype: DType) -> Body:
+        value = self.graph.leaves[name]
+        if value.op == "IOTA":
+            return Index(index[value.attr("axis") % value.type.rank], dtype)
+        if value.op == "RANDOM":
+            linear = ZERO
+            for e, size in zip(index, value.type.shape):
+                linear = linear * size + e
+            return Random(linear, value.attr("seed"), value.attr("offset") or 0, dtype)
+        constant = value.attr("value")
+        if isinstance(constant, tuple):
+            return Read(self.tensor_of(name).name, tuple(ZERO if size == ONE else e for e, size in zip(index, value.type.shape)), dtype)
+        return Index(constant, dtype) if isinstance(constant, Expr) else Literal(constant, dtype)
+
+    def _meet(self, operands: list[Body], in_fold: bool) -> list[Body]:
+        """Operands along the axes of all of them; inside a fold as they are."""
+        if in_fold:
+            return operands
+        names = tuple(a.name for a in self.iters)
+        own = [present_axes(o, names, self.axes_of) & set(names) for o in operands]
+        axes = tuple(n for n in names if any(n in o for o in own))
+        wide = None if axes == names else axes
+        met = []
+        for operand, present in zip(operands, own):
+            if len(present) == len(axes) or not present and is_scalar(operand):
+                met.append(operand)
+            else:
+                met.append(BroadcastInDim(operand, tuple(at for at, n in enumerate(axes) if n in present), operand.dtype, wide))
+        return met
+
+
+def _moved(access: Access, point: Point) -> Access:
+    def put(piece: Piece) -> Piece:
+        target = piece.target
+        if isinstance(target, BookRead):
+            target = BookRead(target.source, tuple(e.substitute(point) for e in target.index))
+        return Piece(tuple(b.substitute(point) for b in piece.guard), target)
+
+    return Access(tuple(map(put, access.pieces)))
+
+
+__all__ = ["Writer", "axes_of_values"]

@@ -1,0 +1,213 @@
+"""Body expressions on NumPy: one function a form, from an expression and a Frame to a Grid of the expression's dtype.
+
+Arithmetic on 16- and 8-bit floats is done in fp32 and rounded after each op; a fold accumulates in the compute dtype of its
+accumulator and rounds once at its end. A fold is played in pieces where its points would not fit in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
+                       Transpose, Unary, operands_of)
+from ..ir.ops import OPS, REDUCERS
+from ..ir.types import DType, round_to
+from .arrays import compute_dtype, convert, numpy_dtype
+from .product import contract, factors_of
+from .grid import Frame, Grid, union
+
+MOST_POINTS = 1 << 25  # elements that one fold lays out at a time
+
+
+def evaluate(body: Body, frame: Frame, is_guarded: bool = False) -> Grid:
+    """The expression at every point of its axes within the frame's ranges. `is_guarded` is True where a Select masks what is read
+    out of bounds. Raises Refused (E1403) for an unguarded read out of bounds."""
+    return _PLAY[type(body)](body, frame, is_guarded)
+
+
+def _read(body: Read, frame: Frame, is_guarded: bool) -> Grid:
+    return frame.pick(body.tensor, frame.tensors[body.tensor], body.index, is_guarded)
+
+
+def _ref(body: Ref, frame: Frame, is_guarded: bool) -> Grid:
+    if body.index is None:
+        return frame.value(body.name)
+    value = frame.values[body.name]
+    starts = [frame.block[a][0] for a in value.axes]
+    return frame.pick(f"%{body.name}", value.array, [e - s for e, s in zip(body.index, starts)], is_guarded)
+
+
+def _literal(body: Literal, frame: Frame, is_guarded: bool) -> Grid:
+    return Grid(np.array(body.value).astype(numpy_dtype(body.dtype)))
+
+
+def _index(body: Index, frame: Frame, is_guarded: bool) -> Grid:
+    places = frame.integers(body.expr)
+    return Grid(convert(places.array, body.dtype), places.axes)
+
+
+def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool) -> Grid:
+    grids = [evaluate(o, frame, is_guarded) for o in operands_of(body)]
+    axes = union(grids, frame.order)
+    if body.op == "cast":
+        return Grid(convert(grids[0].array, body.dtype), grids[0].axes)
+    op = OPS[body.op.upper()]
+    dtypes = [o.dtype for o in operands_of(body)]
+    works_in = compute_dtype(body.dtype if body.op == "mul" else dtypes[-1])
+    operands = [g.along(axes) if d.kind == "b" else g.along(axes).astype(works_in, copy=False) for g, d in zip(grids, dtypes)]
+    with np.errstate(all="ignore"):
+        result = op.numpy(np, *operands)
+    return Grid(convert(np.asarray(result), body.dtype), axes)
+
+
+def _select(body: Select, frame: Frame, is_guarded: bool) -> Grid:
+    holds = frame.mask(body.guard)
+    if not holds.array.any():
+        return evaluate(body.other, frame, is_guarded)
+    is_everywhere = bool(holds.array.all())
+    then = evaluate(body.then, frame, is_guarded or not is_everywhere)
+    if is_everywhere:
+        return then
+    other = evaluate(body.other, frame, True)
+    axes = union((holds, then, other), frame.order)
+    return Grid(np.where(holds.along(axes), then.along(axes), other.along(axes)), axes)
+
+
+def _broadcast(body: BroadcastInDim, frame: Frame, is_guarded: bool) -> Grid:
+    return evaluate(body.x, frame, is_guarded)
+
+
+def _transpose(body: Transpose, frame: Frame, is_guarded: bool) -> Grid:
+    inner = evaluate(body.x, frame, is_guarded)
+    own = tuple(sorted(inner.axes, key=frame.order.__getitem__))
+    return Grid(inner.along(own).transpose(body.perm), own)
+
+
+# --- folds
+
+
+def neutral(op: str, dtype: DType) -> Any:
+    """The neutral element of a reducer in a dtype."""
+    start = REDUCERS[op.upper()].neutral
+    return round_to(dtype, getattr(dtype, start) if isinstance(start, str) else start)
+
+
+def _reduce(body: Reduce, frame: Frame, is_guarded: bool) -> Grid:
+    spans = {a.name: (0, a.size.evaluate(frame.symbols)) for a in body.axes if a.size is not None}
+    inside = frame.within(spans)
+    names = tuple(a.name for a in body.axes)
+    if body.op == "sum" and body.dtype.is_float and len(factors_of(body)) > 1 and 0 not in inside.extent(names):
+        found = contract(body, inside, lambda b, f: evaluate(b, f, is_guarded))
+        return Grid(convert(found.array, body.dtype), found.axes)
+    return _fold(body, inside, names, is_guarded)
+
+
+def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) -> Grid:
+    start, stop = frame.spans[names[0]]
+    points = int(np.prod([float(n) for n in frame.extent(set(names) | _axes_read(body.body, frame))]))
+    if body.op not in ("argmax", "argmin") and points > MOST_POINTS and stop - start > 1:
+        middle = (start + stop) // 2
+        halves = [_fold(body, frame.within({names[0]: half}), names, is_guarded) for half in ((start, middle), (middle, stop))]
+        fold = OPS[REDUCERS[body.op.upper()].fold]
+        axes = union(halves, frame.order)
+        with np.errstate(all="ignore"):
+            return Grid(np.asarray(fold.numpy(np, *(h.along(axes) for h in halves))), axes)
+    inner = evaluate(body.body, frame, is_guarded)
+    kept = tuple(a for a in inner.axes if a not in names)
+    array = np.broadcast_to(inner.along(kept + names), tuple(frame.extent(kept + names)))
+    dims = tuple(range(len(kept), array.ndim))
+    if body.op in ("argmax", "argmin"):
+        flat = array.reshape(*array.shape[: len(kept)], -1)
+        if flat.shape[-1] == 0:
+            return Grid(np.zeros(flat.shape[:-1], numpy_dtype(body.dtype)), kept)
+        return Grid(getattr(np, body.op)(flat, axis=-1).astype(numpy_dtype(body.dtype)), kept)
+    works_in = compute_dtype(body.dtype)
+    ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op]
+    with np.errstate(all="ignore"):
+        found = ufunc.reduce(array.astype(works_in, copy=False), axis=dims, initial=neutral(body.op, body.dtype))
+    return Grid(convert(np.asarray(found), body.dtype), kept)
+
+
+def _axes_read(body: Body, frame: Frame) -> set[str]:
+    from ..ir.present import present_axes
+
+    iters = tuple(a.name for a in frame.region.iters)
+    axes_of = {name: g.axes for name, g in frame.values.items()}
+    return {a for a in present_axes(body, iters, axes_of) if a in frame.spans}
+
+
+def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
+    inner = evaluate(body.body, frame, is_guarded)
+    axes = union((inner, Grid(np.empty(()), (body.axis,))), frame.order) if body.axis not in inner.axes else inner.axes
+    at = axes.index(body.axis)
+    array = np.broadcast_to(inner.along(axes), frame.extent(axes)).astype(compute_dtype(body.dtype))
+    along = np.flip(array, at) if body.reverse else array
+    ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op]
+    with np.errstate(all="ignore"):
+        folded = ufunc.accumulate(along, axis=at)
+    if body.exclusive:
+        first = np.full_like(folded.take(range(min(1, folded.shape[at])), at), neutral(body.op, body.dtype))
+        folded = np.concatenate([first, folded.take(range(max(folded.shape[at] - 1, 0)), at)], at)
+    return Grid(convert(np.flip(folded, at) if body.reverse else folded, body.dtype), axes)
+
+
+# --- places chosen at run time
+
+
+def _gather(body: Gather, frame: Frame, is_guarded: bool) -> Grid:
+    at = evaluate(body.at, frame, is_guarded)
+    size = body.axis.size.evaluate(frame.symbols)
+    place = at.array.astype(np.int64)
+    place = np.where(place < 0, place + size, place)
+    is_inside = (place >= 0) & (place < size)
+    if not is_inside.any():
+        return Grid(np.zeros(place.shape, numpy_dtype(body.dtype)), at.axes)
+    inside = frame.within({body.axis.name: (0, size)})
+    inside.chosen[body.axis.name] = Grid(np.where(is_inside, place, 0), at.axes)
+    found = evaluate(body.body, inside, is_guarded)
+    axes = union((found, at), frame.order)
+    return Grid(np.where(Grid(is_inside, at.axes).along(axes), found.along(axes), np.zeros((), found.array.dtype)), axes)
+
+
+def _scatter(body: Scatter, frame: Frame, is_guarded: bool) -> Grid:
+    names = tuple(a.name for a in body.axes)
+    inside = frame.within({a.name: (0, a.size.evaluate(frame.symbols)) for a in body.axes if a.size is not None})
+    base, update, at = (evaluate(b, f, is_guarded) for b, f in ((body.base, frame), (body.update, inside), (body.at, inside)))
+    start, stop = frame.spans[body.axis]
+    axes = union((base, Grid(update.array, tuple(a for a in update.axes if a not in names)), Grid(np.empty(()), (body.axis,))), frame.order)
+    result = np.broadcast_to(base.along(axes), frame.extent(axes)).astype(compute_dtype(body.dtype))
+    others = tuple(a for a in axes if a != body.axis)
+    space = (*others, *names)
+    place = np.broadcast_to(at.along(space).astype(np.int64), inside.extent(space))
+    place = np.where(place < 0, place + (stop - start), place).reshape(-1)
+    points = np.broadcast_to(update.along(space).astype(result.dtype), inside.extent(space)).reshape(-1)
+    is_inside = (place >= 0) & (place < stop - start)
+    where = dict(zip(space, (g.reshape(-1) for g in np.indices(inside.extent(space), sparse=False))))
+    index = tuple((place if a == body.axis else where[a])[is_inside] for a in axes)
+    if body.op == "update":
+        result[index] = points[is_inside]
+    else:
+        with np.errstate(all="ignore"):
+            {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op].at(result, index, points[is_inside])
+    return Grid(convert(result, body.dtype), axes)
+
+
+_PLAY = {
+    Read: _read,
+    Ref: _ref,
+    Literal: _literal,
+    Index: _index,
+    Unary: _elementwise,
+    Binary: _elementwise,
+    Ternary: _elementwise,
+    Select: _select,
+    Reduce: _reduce,
+    BroadcastInDim: _broadcast,
+    Transpose: _transpose,
+    Scan: _scan,
+    Gather: _gather,
+    Scatter: _scatter,
+}
+__all__ = ["evaluate", "neutral"]

@@ -1,0 +1,121 @@
+"""Sums of products through matrix products: no array over all axes of the product is ever made.
+
+Axes of the fold whose index is tied to another axis (the taps of a convolution, `2*i2 + k1 - 1`) are looped over, so that each step
+is a plain matrix product of views; the rest is one batched `matmul`: common axes outside, the axes of one side, those summed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Callable
+
+import numpy as np
+
+from ..ir.body import Binary, Body, Read, Reduce, Ref, Select, walk
+from ..ir.expr import Expr
+from ..ir.present import guard_names
+from .arrays import compute_dtype
+from .grid import Frame, Grid, union
+
+MOST_TAPS = 4096  # steps beyond which tied axes are laid out instead of looped over
+
+
+def factors_of(body: Reduce) -> tuple[Body, ...]:
+    """The factors of the product that a fold sums: one when it is no product. Only the outermost product may widen."""
+    def split(node: Body, is_outermost: bool) -> list[Body]:
+        if isinstance(node, Binary) and node.op == "mul" and (is_outermost or node.dtype == node.left.dtype) and node.dtype == body.dtype:
+            return [*split(node.left, False), *split(node.right, False)]
+        return [node]
+
+    return tuple(split(body.body, True))
+
+
+def contract(body: Reduce, frame: Frame, evaluate: Callable[[Body, Frame], Grid]) -> Grid:
+    """The fold's value over its free axes, in the compute dtype of its accumulator. `frame` has the ranges of the fold's axes."""
+    factors = factors_of(body)
+    names = tuple(a.name for a in body.axes)
+    taps = tuple(n for n in names if any(_ties(n, f) for f in factors))
+    if math.prod(frame.extent(taps)) > MOST_TAPS:
+        taps = ()
+    works_in = compute_dtype(body.dtype)
+    total: Grid | None = None
+    for point in itertools.product(*(range(*frame.spans[t]) for t in taps)):
+        here = frame.within({t: (p, p + 1) for t, p in zip(taps, point)})
+        grids = [_drop(evaluate(f, here), taps) for f in factors]
+        rest = tuple(n for n in names if n not in taps)
+        part = _product([Grid(g.array.astype(works_in, copy=False), g.axes) for g in grids], rest, here)
+        if total is None:
+            total = part
+        else:
+            axes = union((total, part), frame.order)
+            with np.errstate(all="ignore"):
+                total = Grid(total.along(axes) + part.along(axes), axes)
+    return total if total is not None else Grid(np.zeros((), works_in))
+
+
+def _ties(axis: str, factor: Body) -> bool:
+    """True when an index or guard of the factor holds the axis together with another name that may be an axis."""
+    for node in walk(factor):
+        exprs: list[Expr] = []
+        if isinstance(node, (Read, Ref)) and node.index is not None:
+            exprs += node.index
+        if any(axis in (n := set(e.names())) and (len(n) > 1 or e.name is None) for e in exprs):
+            return True
+        if isinstance(node, Select) and axis in guard_names(node.guard):
+            return True
+    return False
+
+
+def _drop(grid: Grid, taps: tuple[str, ...]) -> Grid:
+    """Without the dims of looped axes, which have one point."""
+    dims = tuple(d for d, a in enumerate(grid.axes) if a in taps)
+    return Grid(grid.array.squeeze(dims), tuple(a for a in grid.axes if a not in taps)) if dims else grid
+
+
+def _product(grids: list[Grid], names: tuple[str, ...], frame: Frame) -> Grid:
+    """The sum over `names` of the product of the grids."""
+    scale = 1
+    while len(grids) > 2:
+        grids = _merge_smallest(grids, frame)
+    for axis in names:
+        holders = [at for at, g in enumerate(grids) if axis in g.axes]
+        if not holders:
+            scale *= frame.extent((axis,))[0]
+        elif len(holders) == 1 and len(grids) > 1:
+            grid = grids[holders[0]]
+            with np.errstate(all="ignore"):
+                grids[holders[0]] = Grid(grid.array.sum(grid.axes.index(axis)), tuple(a for a in grid.axes if a != axis))
+    left, right = grids
+    with np.errstate(all="ignore"):
+        found = _matmul(left, right, tuple(n for n in names if n in left.axes and n in right.axes), frame)
+        return found if scale == 1 else Grid(found.array * np.asarray(scale, found.array.dtype), found.axes)
+
+
+def _merge_smallest(grids: list[Grid], frame: Frame) -> list[Grid]:
+    pairs = itertools.combinations(range(len(grids)), 2)
+    i, j = min(pairs, key=lambda p: math.prod(frame.extent(union((grids[p[0]], grids[p[1]]), frame.order))))
+    axes = union((grids[i], grids[j]), frame.order)
+    with np.errstate(all="ignore"):
+        merged = Grid(grids[i].along(axes) * grids[j].along(axes), axes)
+    return [merged, *(g for at, g in enumerate(grids) if at not in (i, j))]
+
+
+def _matmul(left: Grid, right: Grid, summed: tuple[str, ...], frame: Frame) -> Grid:
+    common = tuple(a for a in left.axes if a in right.axes and a not in summed)
+    rows = tuple(a for a in left.axes if a not in common + summed)
+    columns = tuple(a for a in right.axes if a not in common + summed)
+    if not summed:
+        axes = union((left, right), frame.order)
+        return Grid(left.along(axes) * right.along(axes), axes)
+    size = frame.extent
+    batch, k = math.prod(size(common)), math.prod(size(summed))
+    a = left.along(common + rows + summed).reshape(batch, math.prod(size(rows)), k)
+    b = right.along(common + summed + columns).reshape(batch, k, math.prod(size(columns)))
+    found = np.matmul(a, b).reshape((*size(common), *size(rows), *size(columns)))
+    axes = common + rows + columns
+    order = tuple(sorted(axes, key=frame.order.__getitem__))
+    return Grid(Grid(found, axes).along(order), order)
+
+
+__all__ = ["contract", "factors_of"]

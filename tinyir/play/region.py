@@ -1,0 +1,138 @@
+"""Playback of region text on NumPy: the program's regions in order, each value an array over its axes.
+
+A region whose values would not fit in memory is played in blocks of its independent axes. Deferred buffers are ordinary ones here.
+Errors: each op and fold as in `play.body`; against exact arithmetic the error is that of fp32 accumulation.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterator, Mapping
+
+import numpy as np
+
+from ..ir.body import Body, BroadcastInDim, Reduce, Ref, Scan, Scatter, Transpose, walk
+from ..ir.present import axes_of_values
+from ..ir.region import Module, Region, Tensor, Yield
+from ..ir.verify_region import owner_of
+from ..ir.types import round_to
+from .arrays import adopt, bind_symbols, check_arrays, convert, numpy_dtype, sizes_of
+from .body import MOST_POINTS, evaluate
+from .grid import Frame, union
+
+Spans = dict[str, tuple[int, int]]
+
+
+def play(module: Module, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The outputs by name, for input arrays by name. Raises Refused (E17xx arrays that do not fit, E1403 a read out of bounds)."""
+    check_arrays(module.model, arrays)
+    symbols = bind_symbols(module.model, arrays)
+    memory = _Memory(module, symbols, arrays)
+    for at, region in enumerate(module.program.regions):
+        play_region(region, symbols, memory.of(region.inputs), memory.of(region.outputs))
+        memory.release(at)
+    return {t.name: memory.of((t,))[t.name] for t in module.model.outputs}
+
+
+def play_region(region: Region, symbols: Mapping[str, int], inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
+    """Write the outputs of one region, which are given as arrays to fill."""
+    spans = {a.name: (0, a.size.evaluate(symbols)) for a in region.iters}
+    if any(stop <= start for start, stop in spans.values()) and not any(o.size for o in outputs.values()):
+        return
+    dtypes = {t.name: t.type.dtype for t in region.inputs + region.outputs}
+    for block in _blocks(region, spans):
+        frame = Frame(region, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block)
+        for let in region.lets:
+            frame.values[let.name] = evaluate(let.expr, frame)
+        for item in region.yields:
+            _write(item, outputs[item.output], frame)
+
+
+class _Memory:
+    """The arrays of the program: inputs, buffers, outputs, and buffers that live in another's memory."""
+
+    def __init__(self, module: Module, symbols: Mapping[str, int], arrays: Mapping[str, Any]):
+        self.program = module.program
+        self.symbols = symbols
+        self.types = {t.name: t for t in (*module.model.outputs, *module.model.inputs, *self.program.buffers)}
+        self.kept = {t.name for t in (*module.model.inputs, *module.model.outputs)}
+        self.arrays = {t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs}
+        for buffer in self.program.buffers:
+            if buffer.attr("value") is not None:
+                self.arrays[buffer.name] = constant_of(buffer, symbols)
+
+    def of(self, tensors: tuple[Any, ...]) -> dict[str, np.ndarray]:
+        """The arrays of some tensors, made when first asked for."""
+        return {t.name: self._view(t.name) for t in tensors}
+
+    def _view(self, name: str) -> np.ndarray:
+        owner = owner_of(self.program, name)
+        if owner not in self.arrays:
+            tensor = self.types[owner]
+            self.arrays[owner] = np.zeros(sizes_of(tensor.type.shape, self.symbols), numpy_dtype(tensor.type.dtype))
+        array = self.arrays[owner]
+        return array if owner == name else array.reshape(sizes_of(self.types[name].type.shape, self.symbols))
+
+    def release(self, at: int) -> None:
+        """Forget what no region after number `at` reads."""
+        later = {owner_of(self.program, t.name) for r in self.program.regions[at + 1 :] for t in r.inputs + r.outputs}
+        for name in [n for n in self.arrays if n not in later and n not in self.kept]:
+            del self.arrays[name]
+
+
+def constant_of(buffer: Tensor, symbols: Mapping[str, int]) -> np.ndarray:
+    """The numbers of a constant buffer, in its shape."""
+    def rounded(value: Any) -> Any:
+        return [rounded(v) for v in value] if isinstance(value, tuple) else round_to(buffer.type.dtype, value)
+
+    shape = sizes_of(buffer.type.shape, symbols)
+    return np.broadcast_to(np.array(rounded(buffer.attr("value"))).astype(numpy_dtype(buffer.type.dtype)), shape)
+
+
+def _write(item: Yield, output: np.ndarray, frame: Frame) -> None:
+    value = evaluate(item.expr, frame, bool(item.guard))
+    names = [e.name for e in item.index]
+    if not item.guard and all(n in frame.spans for n in names) and len(set(names)) == len(names):
+        output[tuple(slice(*frame.spans[n]) for n in names)] = value.along(names)
+        return
+    mask = frame.mask(item.guard)
+    places = [frame.integers(e) for e in item.index]
+    axes = union((value, mask, *places), frame.order)
+    extent = frame.extent(axes)
+    holds = np.broadcast_to(mask.along(axes), extent)
+    index = tuple(np.broadcast_to(p.along(axes), extent)[holds] for p in places)
+    output[index] = np.broadcast_to(value.along(axes), extent)[holds]
+
+
+def _blocks(region: Region, spans: Spans) -> Iterator[Spans]:
+    """The region's points in blocks that fit, cut along axes along which every value is independent."""
+    axes_of = axes_of_values(region)
+    tied = {n for item in (*region.lets, *region.yields) for node in walk(item.expr) for n in _tied_axes(node, region)}
+    free = [n for n in spans if n not in tied]
+
+    def cut(block: Spans) -> Iterator[Spans]:
+        points = max((math.prod(block[a][1] - block[a][0] for a in axes) for axes in axes_of.values()), default=1)
+        axis = next((n for n in free if block[n][1] - block[n][0] > 1), None)
+        if points <= MOST_POINTS or axis is None:
+            yield block
+            return
+        start, stop = block[axis]
+        step = max(1, (stop - start) * MOST_POINTS // points)
+        for first in range(start, stop, step):
+            yield from cut({**block, axis: (first, min(stop, first + step))})
+
+    return cut(spans)
+
+
+def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
+    """Axes along which a form reads other points of a value."""
+    if isinstance(node, Reduce):
+        return tuple(a.name for a in node.axes if a.size is None)
+    if isinstance(node, (Scan, Scatter)):
+        return (node.axis, *(a.name for a in getattr(node, "axes", ())))
+    if isinstance(node, Transpose) or isinstance(node, Ref) and node.index is not None:
+        return tuple(a.name for a in region.iters)
+    return ()
+
+
+__all__ = ["BroadcastInDim", "constant_of", "convert", "play", "play_region"]

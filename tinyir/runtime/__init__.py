@@ -1,0 +1,1 @@
+"""Running an emitted CUDA text: arrays in and out, compilers, devices, checks and timings."""

@@ -1,0 +1,71 @@
+"""Outputs against what they should be: floats within a tolerance, everything else exactly, NaN where NaN is due.
+
+Two right orders of summation may round to neighbouring values, so the relative tolerance is at least the distance of neighbours in the
+output's dtype: that is below 1e-3 for fp16 and wider types, 2^-7 for bf16, 2^-3 and 2^-2 for fp8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+import numpy as np
+
+from ..ir.types import DTYPES
+from ..kit.diag import Diag
+
+RTOL = ATOL = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far one output is from the expected one: `wrong` of `total` elements are beyond `atol + rtol*|expected|`; the largest
+    difference is `largest` (absolute), and the element furthest beyond its tolerance is at `index`."""
+
+    tensor: str
+    rtol: float
+    atol: float
+    total: int
+    wrong: int
+    largest: float
+    index: tuple[int, ...]
+    given: Any
+    expected: Any
+
+    def diag(self) -> Diag | None:
+        """E1731 when elements are wrong, else None."""
+        if not self.wrong:
+            return None
+        worst = {"index": list(self.index), "given": self.given, "expected": self.expected}
+        counts = {"tensor": self.tensor, "wrong": self.wrong, "total": self.total, "rtol": self.rtol, "atol": self.atol}
+        return Diag("E1731", self.tensor, counts | worst)
+
+
+def compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float = RTOL, atol: float = ATOL) -> tuple[Difference, ...]:
+    """One Difference for each expected output."""
+    return tuple(_compare(name, np.asarray(outputs[name]), np.asarray(wanted), rtol, atol) for name, wanted in expected.items())
+
+
+def _spacing(dtype: np.dtype) -> float:
+    """The largest distance of two neighbours, relative to them; 0 for what is no float."""
+    found = next((d for d in DTYPES.values() if d.numpy == dtype.name and d.is_float), None)
+    return 2.0 ** (1 - found.digits) if found else 0.0
+
+
+def _compare(name: str, given: np.ndarray, expected: np.ndarray, rtol: float, atol: float) -> Difference:
+    rtol = max(rtol, _spacing(expected.dtype))
+    if expected.dtype.kind in "biu":
+        beyond = (given != expected).astype(np.float64)
+        largest = float(np.max(np.abs(given.astype(np.float64) - expected.astype(np.float64)), initial=0.0))
+    else:
+        left, right = given.astype(np.float64), expected.astype(np.float64)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        with np.errstate(invalid="ignore"):
+            distance = np.where(same, 0.0, np.abs(left - right))
+            beyond = np.where(same, 0.0, distance - (atol + rtol * np.abs(right)))
+        beyond = np.where(np.isnan(beyond) | np.isinf(right) & ~same, np.inf, beyond)
+        largest = float(np.max(np.where(np.isnan(distance), np.inf, distance), initial=0.0))
+    if not beyond.size:
+        return Difference(name, rtol, atol, 0, 0, 0.0, (), None, None)
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(beyond)), beyond.shape))
+    return Difference(name, rtol, atol, beyond.size, int(np.count_nonzero(beyond > 0)), largest, index, given[index].item(), expected[index].item())

@@ -1,0 +1,187 @@
+"""CUDA text to cubin: nvcc where there is one, else the NVRTC library (of a CUDA toolkit or of the nvidia-cuda-nvrtc package).
+
+A cubin is kept under the sha256 of text, compiler and architecture, with the compiler's log beside it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+from ..kit.diag import Diag, Refused, refuse
+from ..kit.span import span_of_line
+from ..kit.text import write_atomically
+from .cache import built, key_of
+
+OPTIONS = ("-std=c++17", "-lineinfo")
+LOCATED = re.compile(r"kernel\.cu\((\d+)\)(?:: |:\d+: )error:? ?(.*)$", re.MULTILINE)
+USAGE = re.compile(
+    r"Compiling entry function '(?P<kernel>\w+)'.*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores"
+    r", (?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?", re.DOTALL)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code for one architecture (`sm_90a`). `log` is what the compiler said, with ptxas' account of each kernel's resources."""
+
+    image: bytes
+    arch: str
+    compiler: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one kernel uses, as ptxas says: registers a thread; bytes of stack, spilled stores and loads, and static shared memory."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A CUDA compiler: its `name` with the version, and `(text, arch) -> (cubin, log)`, which raises CompilerFault."""
+
+    name: str
+    compile_text: Callable[[str, str], tuple[bytes, str]]
+
+
+class CompilerFault(Exception):
+    """The compiler refuses the text; `args[0]` is its log."""
+
+
+def cubin_of(text: str, arch: str, compiler: Compiler | None = None) -> Cubin:
+    """The cubin of an emitted text for `arch`. Raises Refused (E1715 no compiler, E1716 the compiler refuses the text)."""
+    chosen = compiler or find_compiler()
+    key = key_of([text, chosen.name, arch, *OPTIONS])
+    log = ""
+
+    def build(out: Path) -> None:
+        nonlocal log
+        try:
+            image, log = chosen.compile_text(text, arch)
+        except CompilerFault as fault:
+            raise Refused(_faults_of(text, fault.args[0], chosen.name)) from None
+        out.write_bytes(image)
+
+    path = built("cubin", key, ".cubin", build)
+    kept_log = path.with_suffix(".log")
+    if log:
+        write_atomically(kept_log, log.encode("utf-8"))
+    elif kept_log.exists():
+        log = kept_log.read_text(encoding="utf-8")
+    return Cubin(path.read_bytes(), arch, chosen.name, log)
+
+
+def usage_of(cubin: Cubin) -> dict[str, Usage]:
+    """Each kernel's use of the machine, from the log."""
+    return {
+        found["kernel"]: Usage(int(found["registers"]), int(found["stack"]), int(found["stores"]), int(found["loads"]), int(found["shared"] or 0))
+        for found in USAGE.finditer(cubin.log)
+    }
+
+
+@functools.cache
+def find_compiler() -> Compiler:
+    """nvcc, else NVRTC. Raises Refused (E1715)."""
+    nvcc = find_nvcc()
+    if nvcc is not None:
+        return nvcc
+    nvrtc = find_nvrtc()
+    if nvrtc is None:
+        raise refuse("E1715", tried="nvcc on PATH, in CUDA_HOME and /usr/local/cuda; libnvrtc of a toolkit or of the nvidia-cuda-nvrtc package")
+    return nvrtc
+
+
+def find_nvcc() -> Compiler | None:
+    """The nvcc on PATH, in CUDA_HOME or CUDA_PATH, or in /usr/local/cuda; None when there is none."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
+    path = shutil.which("nvcc") or next((p for home in homes if home and (p := shutil.which("nvcc", path=os.path.join(home, "bin")))), None)
+    if path is None:
+        return None
+    shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    release = re.search(r"release [\d.]+, V([\d.]+)", shown)
+    return Compiler(f"nvcc {release[1] if release else shown.strip()}", functools.partial(_by_nvcc, path))
+
+
+def find_nvrtc() -> Compiler | None:
+    """NVRTC by its shared library; None when none can be loaded."""
+    for path in _nvrtc_paths():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return Compiler(f"nvrtc {major.value}.{minor.value}", functools.partial(_by_nvrtc, library))
+    return None
+
+
+def _nvrtc_paths() -> list[str]:
+    folders = [Path(p) / "nvidia" for p in sys.path if p]
+    wheels = [found for folder in folders if folder.is_dir() for found in sorted(folder.glob("*/lib/libnvrtc.so.*"), reverse=True)]
+    for library in wheels:
+        for builtins in library.parent.glob("libnvrtc-builtins.so.*"):  # NVRTC opens it by its bare name, which finds it once it is loaded
+            try:
+                ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
+            except OSError:
+                pass
+    return [*map(str, wheels), "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"]
+
+
+def _by_nvcc(path: str, text: str, arch: str) -> tuple[bytes, str]:
+    with tempfile.TemporaryDirectory(prefix="tinyir-") as folder:
+        source, out = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
+        source.write_text(text, encoding="utf-8")
+        command = [path, "-cubin", f"-arch={arch}", "-O3", *OPTIONS, "-Xptxas", "-v", "-o", str(out), "kernel.cu"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CompilerFault(done.stdout + done.stderr)
+        return out.read_bytes(), done.stdout + done.stderr
+
+
+def _by_nvrtc(library: ctypes.CDLL, text: str, arch: str) -> tuple[bytes, str]:
+    program = ctypes.c_void_p()
+    options = [f"--gpu-architecture={arch}", *OPTIONS, "--ptxas-options=-v"]
+    array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
+    _must(library.nvrtcCreateProgram(ctypes.byref(program), text.encode("utf-8"), b"kernel.cu", 0, None, None))
+    try:
+        result = library.nvrtcCompileProgram(program, len(options), array)
+        log = _bytes_of(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).rstrip(b"\0").decode("utf-8", "replace")
+        if result:
+            raise CompilerFault(log or f"nvrtc gave {result}")
+        return _bytes_of(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program), log
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _bytes_of(ask_size: Any, ask: Any, program: ctypes.c_void_p) -> bytes:
+    size = ctypes.c_size_t()
+    _must(ask_size(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(size.value)
+    _must(ask(program, buffer))
+    return buffer.raw
+
+
+def _must(result: int) -> None:
+    if result:
+        raise CompilerFault(f"nvrtc gave {result}")
+
+
+def _faults_of(text: str, log: str, compiler: str) -> list[Diag]:
+    located = LOCATED.findall(log)
+    if not located:
+        return [Diag("E1716", facts={"compiler": compiler, "fault": log.strip()[:400] or "it gave no reason"})]
+    return [Diag("E1716", facts={"compiler": compiler, "fault": fault}, span=span_of_line(text, int(line))) for line, fault in located[:10]]

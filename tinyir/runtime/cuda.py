@@ -1,0 +1,141 @@
+"""An NVIDIA GPU through PyCUDA: modules, memory, launches. CUDA graphs, which PyCUDA lacks, are `runtime.bench`'s."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Sequence
+
+import numpy as np
+
+from ..kit.diag import Refused, refuse
+from .compile import cubin_of
+from .device import Argument, Buffer
+
+STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
+SCALARS = {4: "i", 8: "q"}
+
+
+@functools.cache
+def find_fault() -> str | None:
+    """Why no GPU can be used here, or None when one can."""
+    try:
+        import pycuda.driver as driver
+    except ImportError as fault:
+        return f"PyCUDA cannot be imported ({fault})"
+    try:
+        driver.init()
+        return None if driver.Device.count() else "the driver knows no device"
+    except driver.Error as fault:
+        return f"the driver refuses ({str(fault).split(chr(10), 1)[0]})"
+
+
+class CudaDevice:
+    """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release` must be called.
+    Raises Refused (E1718 no GPU)."""
+
+    name = "cuda"
+
+    def __init__(self, ordinal: int = 0):
+        fault = find_fault()
+        if fault is not None:
+            raise refuse("E1718", reason=fault)
+        import pycuda.driver as driver
+
+        self._driver = driver
+        if ordinal >= driver.Device.count():
+            raise refuse("E1718", reason=f"there are {driver.Device.count()} devices, and {ordinal} is not among them")
+        self._device = driver.Device(ordinal)
+        self.capability = self._device.compute_capability()
+        version = driver.get_driver_version()
+        major, minor = self.capability
+        self.description = f"{self._device.name()} (sm_{major}{minor}, CUDA driver {version // 1000}.{version % 1000 // 10})"
+        self.l2_bytes = self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
+        self._context = self._device.retain_primary_context()
+        self._context.push()
+        self.stream = driver.Stream()
+        self._memory: list[Any] = []
+        self._functions: dict[str, Any] = {}
+        self._formats: dict[str, str] = {}
+
+    @property
+    def arch(self) -> str:
+        """What to compile for: `sm_90a` on Hopper, whose own instructions only that target has."""
+        return "sm_90a" if self.capability == (9, 0) else f"sm_{self.capability[0]}{self.capability[1]}"
+
+    def takes(self, arch: str) -> bool:
+        """Code for a generation runs on it and, compiled anew, on later ones."""
+        return int(arch.removeprefix("sm")) <= 10 * self.capability[0] + self.capability[1]
+
+    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
+        """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not take it)."""
+        cubin = cubin_of(text, self.arch)
+        try:
+            self._module = self._driver.module_from_buffer(cubin.image)
+            self._functions = {name: self._module.get_function(name) for name in kernels}
+            self._formats.clear()
+            if dynamic_shared > STATIC_SHARED:
+                for function in self._functions.values():
+                    function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared)
+        except self._driver.Error as fault:
+            raise self._refusal(", ".join(kernels), fault) from None
+
+    def allocate(self, name: str, count: int, item: int, alignment: int = 256) -> Buffer:
+        """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Raises Refused (E1717)."""
+        size = count * item
+        try:
+            memory = self._driver.mem_alloc(max(size, 1))
+        except self._driver.MemoryError:
+            raise refuse("E1717", name, buffer=name, size=size) from None
+        self._memory.append(memory)
+        if size:
+            self._driver.memset_d8(memory, 0xFF, size)
+        return Buffer(name, int(memory), count, item, len(self._memory) - 1)
+
+    def upload(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Copy a contiguous array in."""
+        if array.nbytes:
+            self._driver.memcpy_htod(buffer.address, _bytes_of(array))
+
+    def download(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Copy the buffer into a contiguous array of its size."""
+        if array.nbytes:
+            self._driver.memcpy_dtoh(_bytes_of(array), buffer.address)
+
+    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
+        """Run one kernel to its end. Raises Refused (E1730)."""
+        try:
+            self.enqueue(kernel, grid, block, shared, arguments)
+            self.stream.synchronize()
+        except self._driver.Error as fault:
+            raise self._refusal(kernel, fault) from None
+
+    def enqueue(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
+        """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for."""
+        function = self._functions[kernel]
+        form = "".join("P" if isinstance(a, Buffer) else SCALARS[a.bytes] for a in arguments)
+        if self._formats.get(kernel) != form:
+            function.prepare(form)
+            self._formats[kernel] = form
+        values = [a.address if isinstance(a, Buffer) else a.value for a in arguments]
+        function.prepared_async_call(tuple(grid), (*block, 1, 1)[:3], self.stream, *values, shared_size=shared)
+
+    def release(self) -> None:
+        """Free all memory and leave the context."""
+        try:
+            for memory in self._memory:
+                memory.free()
+        except self._driver.Error:
+            pass  # after a fault the context is lost and so is its memory
+        self._memory.clear()
+        self._functions.clear()
+        self._module = self.stream = None
+        self._context.pop()
+        self._context = None
+
+    def _refusal(self, kernel: str, fault: Exception) -> Refused:
+        return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=str(fault).split("\n", 1)[0])
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """The array's bytes: PyCUDA copies any buffer, but does not know the dtypes of ml_dtypes."""
+    return array.reshape(-1).view(np.uint8)

@@ -1,0 +1,63 @@
+"""What a program needs of a device, whichever it is: `runtime.cuda.CudaDevice` on a GPU, `sim.launch.SimDevice` on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Sequence, Union
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory of a device: `count` elements of `item` bytes at `address`. `number` is the device's own."""
+
+    name: str
+    address: int
+    count: int
+    item: int
+    number: int
+
+    @property
+    def bytes(self) -> int:
+        """What a kernel may touch."""
+        return self.count * self.item
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An integer argument of `bytes` (4 or 8) bytes, passed by value."""
+
+    value: int
+    bytes: int
+
+
+Argument = Union[Buffer, Scalar]
+
+
+class Device(Protocol):
+    """Verbs of a device. Launches of one program follow each other; `launch` reports a fault of the kernel as Refused (E17xx)."""
+
+    name: str
+    description: str
+
+    def takes(self, arch: str) -> bool:
+        """Whether code made for `arch` (sm80, sm90) can run."""
+
+    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int) -> None:
+        """Compile and load an emitted text; `dynamic_shared` is the most bytes that a launch asks for."""
+
+    def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
+        """Memory, filled with 0xFF: NaN in every float, so that what nobody wrote shows."""
+
+    def upload(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Copy a contiguous array in; kernels only read it."""
+
+    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
+        """Run a kernel to its end. Grid and block in x, y, z; `shared` in bytes."""
+
+    def download(self, buffer: Buffer, array: np.ndarray) -> None:
+        """Copy out into a contiguous array."""
+
+    def release(self) -> None:
+        """Give everything back. The device is of no use afterwards."""

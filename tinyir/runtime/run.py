@@ -1,0 +1,124 @@
+"""Run an emitted text on arrays: on a GPU, as CPU playback of the program it carries, or as simulation of its CUDA text."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+import numpy as np
+
+from ..ir import manifest
+from ..kit.diag import Diag, Refused, refuse
+from .abi import admit
+from .bench import Timing, measure
+from .check import ATOL, RTOL, Difference, compare
+from .cuda import CudaDevice, find_fault
+from .device import Device
+from .program import Program
+
+DEVICES = ("auto", "cuda", "cpu", "sim")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a run went. `device` is where it ran (cuda, cpu, sim) and `description` says so in words; `seconds` is its wall time without
+    compiling; `differences` are those from playback where they were asked for; `notes` are remarks for the user."""
+
+    device: str
+    description: str
+    sizes: Mapping[str, int]
+    seconds: float
+    differences: tuple[Difference, ...] = ()
+    timing: Timing | None = None
+    notes: tuple[Diag, ...] = ()
+
+
+def run(
+    text: str,
+    arrays: Mapping[str, Any],
+    device: str = "auto",
+    check: bool = False,
+    bench: bool = False,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    seed: int = 0,
+    limit: float = 0.0,
+    module: manifest.Module | None = None,
+) -> tuple[dict[str, np.ndarray], Report]:
+    """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
+
+    `check` compares with playback; `bench` times the launches on a GPU; `seed` shuffles the simulation's threads (0: in order), which is
+    stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked. Raises Refused with
+    every fault: E17xx, and E1731 where `check` finds a difference.
+    """
+    module = module or _checked(text)
+    reason = find_fault() if device in ("auto", "cuda") else None
+    if reason is not None and (device == "cuda" or bench):
+        raise refuse("E1718", reason=reason)
+    if bench and device in ("cpu", "sim"):
+        raise refuse("E1718", reason=f"--bench times a GPU, and the device asked for is {device}")
+    notes: tuple[Diag, ...] = ()
+    chosen = device
+    if device == "auto":
+        chosen = "cpu" if reason else "cuda"
+        notes = (Diag("R3701", facts={"reason": reason}),) if reason else ()
+    sizes, inputs = admit(module.region.model, arrays)
+    if chosen == "cpu":
+        outputs, report = _play(module, arrays, sizes)
+    else:
+        outputs, report = _launch(chosen, text, module, sizes, inputs, bench, seed, limit)
+    differences: tuple[Difference, ...] = ()
+    if check and chosen == "cpu":
+        notes += (Diag("R3702"),)
+    elif check:
+        differences = compare(outputs, _play(module, arrays, sizes)[0], rtol, atol)
+        wrong = [d for difference in differences if (d := difference.diag()) is not None]
+        if wrong:
+            raise Refused(wrong)
+    return outputs, Report(chosen, report.description, sizes, report.seconds, differences, report.timing, notes)
+
+
+def _checked(text: str) -> manifest.Module:
+    module = manifest.parse(text)
+    faults = [d for d in manifest.check(module) if d.is_error]
+    if faults:
+        raise Refused(faults)
+    return module
+
+
+def _play(module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[dict[str, np.ndarray], Report]:
+    from ..play.region import play
+
+    start = time.perf_counter()
+    outputs = play(module.region, arrays)
+    return outputs, Report("cpu", "CPU playback with NumPy", sizes, time.perf_counter() - start)
+
+
+def _launch(
+    chosen: str,
+    text: str,
+    module: manifest.Module,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, np.ndarray],
+    is_timed: bool,
+    seed: int,
+    limit: float,
+) -> tuple[dict[str, np.ndarray], Report]:
+    if chosen == "sim":
+        from ..sim.launch import SimDevice
+
+        device: Device = SimDevice(seed, limit)
+    else:
+        device = CudaDevice()
+    try:
+        program = Program(device, text, module, sizes)
+        start = time.perf_counter()
+        program.upload(inputs)
+        program.run()
+        outputs = program.outputs()
+        seconds = time.perf_counter() - start
+        timing = measure(device, len(program.launches), program.enqueue, program.flops(), program.bytes()) if is_timed else None
+        return outputs, Report(chosen, device.description, sizes, seconds, timing=timing)
+    finally:
+        device.release()

@@ -1,0 +1,74 @@
+// Global memory of the simulated device: allocations between guard zones, so that a stray access faults at once and names its buffer.
+#pragma once
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "abi.h"
+
+namespace tinyir_sim {
+
+constexpr unsigned char kPoison = 0xff;  // NaN in every float, -1 in every integer
+constexpr int kMaxAllocations = 4096;
+constexpr size_t kGuard = size_t(1) << 30;  // reach of the zone on each side, address space only: an index that is off by far still lands in it
+
+struct Allocation {
+  char* zone = nullptr;  // everything mapped, guards included
+  size_t zone_bytes = 0;
+  char* pages = nullptr;  // the part that may be touched
+  size_t page_bytes = 0;
+  char* data = nullptr;
+  size_t bytes = 0;
+};
+
+inline Allocation allocations[kMaxAllocations];
+
+inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+inline int allocate(size_t bytes, size_t alignment, void** data) {
+  int index = 0;
+  while (index < kMaxAllocations && allocations[index].zone) ++index;
+  if (index == kMaxAllocations) return -1;
+  size_t page = size_t(sysconf(_SC_PAGESIZE));
+  Allocation a;
+  size_t span = round_up(bytes, alignment);
+  a.bytes = bytes;
+  a.page_bytes = round_up(span ? span : 1, page);
+  a.zone_bytes = a.page_bytes + 2 * kGuard;
+  void* zone = mmap(nullptr, a.zone_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (zone == MAP_FAILED) return -1;
+  a.zone = static_cast<char*>(zone);
+  a.pages = a.zone + kGuard;
+  if (mprotect(a.pages, a.page_bytes, PROT_READ | PROT_WRITE)) {
+    munmap(zone, a.zone_bytes);
+    return -1;
+  }
+  memset(a.pages, kPoison, a.page_bytes);
+  a.data = a.pages + a.page_bytes - span;
+  if (!bytes) mprotect(a.pages, a.page_bytes, PROT_NONE);
+  allocations[index] = a;
+  *data = a.data;
+  return index;
+}
+
+// The allocation in whose zone an address lies, or -1.
+inline int find_allocation(const void* address) {
+  const char* p = static_cast<const char*>(address);
+  for (int index = 0; index < kMaxAllocations; ++index) {
+    const Allocation& a = allocations[index];
+    if (a.zone && p >= a.zone && p < a.zone + a.zone_bytes) return index;
+  }
+  return -1;
+}
+
+// The offset from the data of a byte outside it that no longer holds the poison, or 0.
+inline int64_t find_stray(const Allocation& a) {
+  if (!a.bytes) return 0;
+  for (char* p = a.pages; p < a.data; ++p)
+    if (static_cast<unsigned char>(*p) != kPoison) return p - a.data;
+  for (char* p = a.data + a.bytes; p < a.pages + a.page_bytes; ++p)
+    if (static_cast<unsigned char>(*p) != kPoison) return p - a.data;
+  return 0;
+}
+
+}  // namespace tinyir_sim
