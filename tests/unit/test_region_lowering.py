@@ -257,3 +257,18 @@ def test_a_fold_of_a_fold_is_one() -> None:
 outputs: %y"""
     (found,) = regions_of(tiny_of(body, "  in  x : fp32[M, N, K]\n  out y : fp32[M]")).program.regions
     assert "reduce sum (k0: N, k1: K) : fp32 { x[i0, k0, k1] }" in region.show_region(found)
+
+
+def test_a_state_is_written_when_its_old_value_is_no_longer_read() -> None:
+    body = """
+  %new = ADD(s, x) : fp32[M]
+  %y   = MUL(s, %new) : fp32[M]
+
+outputs: s=%new, y=%y"""
+    module = tiny_of(body, "  in  x : fp32[M]\n  in  s : fp32[M] {role=state, mutability=mutable}\n  out s : fp32[M]\n  out y : fp32[M]")
+    assert not any(d.is_error for d in tiny.check(module))
+    found = regions_of(module)
+    assert region.check(found) == []
+    x, s = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
+    given_ = play_region(found, {"x": x, "s": s})
+    assert given_["s"].tolist() == [4, 6] and given_["y"].tolist() == [12, 24] and s.tolist() == [3, 4]
