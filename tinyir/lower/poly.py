@@ -13,7 +13,7 @@ from ..ir.expr import Expr
 from ..ir.index import Entry
 from ..ir.ops import OPS
 from ..ir.poly import Block, Edge, Param, Reading
-from ..ir.sets import symbol_params
+from ..ir.sets import read_map, show_isl, symbol_params
 from ..kit.diag import Diag
 
 
@@ -109,15 +109,13 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
             if relations and block is not writer:
                 found = dependence((names[writer.name], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
                 if found is not None:
-                    edges.append(Edge(block.name, writer.name, "anti", _reversed(found)))
+                    edges.append(Edge(block.name, writer.name, "anti", _reversed(found, words)))
     return edges
 
 
-def _reversed(relation: str) -> str:
+def _reversed(relation: str, words: tuple[str, ...]) -> str:
     """The map the other way round."""
-    import islpy
-
-    return str(islpy.Map(relation).reverse())
+    return show_isl(read_map(relation, words).reverse())
 
 
 def remarks(module: poly.Module) -> list[Diag]:
