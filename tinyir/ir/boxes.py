@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
-from .body import Axis, Body, Read, Unary, operands_of
+from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Unary, operands_of, walk
 from .expr import ONE, Bound, Expr
 from .kernels import Contraction, extent_of
 from .model import Model
-from .region import Region, Tensor
+from .region import Region, Tensor, Yield
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
 MOST_DIMS = 5
@@ -87,6 +87,30 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     for body in [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]:
         search(body)
     return tuple(found.values())
+
+
+def misfit(region: Region, kernel: Contraction) -> str:
+    """Why tensor cores cannot compute a contraction as it stands, in words; empty when they can."""
+    product = region.let(kernel.value).expr.body
+    if {id(product.left), id(product.right)} != {id(kernel.lhs), id(kernel.rhs)}:
+        return "a factor that is more than a read"
+    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in ("fp16", "bf16") or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
+    bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
+    for node in (n for body in bodies for n in walk(body)):
+        if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
+            return f"a {type(node).__name__.lower()} after the accumulator"
+    return ""
+
+
+def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
+    """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot."""
+    view = view_of(region, item.output, item.index, kernel)
+    if isinstance(view, str):
+        return view
+    if view.inner != "right" or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
+        return f"{item.output} does not take the tile as it is"
+    return view if view.tensor.type.dtype.name in ("fp16", "bf16", "fp32") else f"{item.output} is {view.tensor.type.dtype}"
 
 
 def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, operand_needs, view_of
+from .boxes import View, operand_needs, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
@@ -345,11 +345,10 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
         return
-    moved = [("load", r.tensor, r.index) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
-    moved += [("store", y.output, y.index) for y in region.yields if plan.store_of(y.output).by == "tma"]
+    moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
+    moved += [("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"]
     views = []
-    for word, name, index in moved:
-        view = view_of(region, name, index, kernel)
+    for word, name, view in moved:
         if isinstance(view, View):
             views.append(view)
         else:

@@ -16,15 +16,15 @@ import re
 from dataclasses import dataclass
 from typing import Container
 
-from ...ir.body import Body, BroadcastInDim, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Transpose, rebuild, substitute, walk
-from ...ir.boxes import Vector, View, vectors_of, view_of
+from ...ir.body import Body, BroadcastInDim, Read, Ref, Transpose, rebuild, substitute
+from ...ir.boxes import Vector, View, store_view, vectors_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, axes_of, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.resources import STAGED, SWIZZLE_BYTES, WARPGROUP_ROWS, chunk_of
+from ...ir.resources import STAGED, WARPGROUP_ROWS, chunk_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from .fresh import Fresh
@@ -65,8 +65,7 @@ class Leaving:
 
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
-    """The epilogue of a plan. Raises Refused (E1611) for a value that the template cannot compute."""
-    _check_values(plan, region, kernel)
+    """The epilogue of a plan. Raises Refused (E1611) for an output that the copy engine cannot write."""
     chunk = chunk_of(plan, region)
     leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by == "tma")
     rows = plan.tile[0] // plan.consumers.count
@@ -81,6 +80,8 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
         before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
         body = (*before, elements, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, stores), nodes.Advance(fresh("o")))
     body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // chunk), body, unroll=0),)
+    if staged and not leaving:
+        body = (nodes.Barrier("warpgroup"), *body, nodes.Barrier("warpgroup"))
     if rows > WARPGROUP_ROWS:
         body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),)
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if leaving else ()
@@ -90,21 +91,10 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
     return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, early, body, last)
 
 
-def _check_values(plan: Plan, region: Region, kernel: Contraction) -> None:
-    bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
-    for node in (n for body in bodies for n in walk(body)):
-        is_moved = isinstance(node, Ref) and node.name == kernel.value and node.index is not None
-        if is_moved or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
-            raise refuse("E1611", plan.name, plan.span_of("epilogue"), what=f"a {type(node).__name__.lower()} after the accumulator", region=plan.name)
-
-
 def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
-    view = view_of(region, item.output, item.index, kernel)
-    if isinstance(view, str) or view.inner != "right" or item.guard or {d.role for d in view.dims} < {"left", "right"}:
-        fault = view if isinstance(view, str) else f"{item.output} does not take the tile's rows as they are"
-        raise refuse("E1611", plan.name, plan.span_of("store"), what=fault, region=plan.name)
-    if view.tensor.type.dtype.name not in ("fp16", "bf16", "fp32"):
-        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"a store of {view.tensor.type.dtype} by tma", region=plan.name)
+    view = store_view(region, kernel, item)
+    if isinstance(view, str):
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
     label = re.sub(r"\W", "_", item.output)
     return Leaving(item, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * view.tensor.type.dtype.bytes)
 

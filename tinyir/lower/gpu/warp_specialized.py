@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...ir.boxes import Dim, View, view_of
+from ...ir.boxes import Dim, View, misfit, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -117,11 +117,9 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     bm, bn, bk = plan.tile
     count, dtype = plan.consumers.count, kernel.lhs.dtype
     width = SWIZZLE_BYTES // dtype.bytes
-    product = region.let(kernel.value).expr.body
-    if {id(product.left), id(product.right)} != {id(kernel.lhs), id(kernel.rhs)}:
-        raise _refusal(plan, "load", "a factor that is more than a read")
-    if dtype != kernel.rhs.dtype or dtype.name not in ("fp16", "bf16") or kernel.dtype.name != "fp32" or product.dtype.name != "fp32":
-        raise _refusal(plan, "load", f"a product of {dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}")
+    fault = misfit(region, kernel)
+    if fault:
+        raise _refusal(plan, "load", fault)
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
     if bm % (WARPGROUP_ROWS * count) or bn % width or bk % width or bn > COLUMNS:
