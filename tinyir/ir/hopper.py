@@ -97,6 +97,7 @@ GUARDED: Rows = (
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
     *(row for rank in range(1, MOST_DIMS + 1) for row in _tma(rank)),
+    _one("void prefetch_map(const tensor_map *map)", _asm("prefetch.tensormap [%0];", '"l"(map)')),
     _one("void tma_store_commit()", _asm("cp.async.bulk.commit_group;")),
     ("tma_store_wait", f'template <int pending> {_INLINE}void tma_store_wait() {{ asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory"); }}'),
     _one("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),

@@ -45,6 +45,7 @@ class Hopper:
 
     def _tensormap(self: Any, s: nodes.TensorMap) -> None:
         self.maps[s.name] = s
+        self.say(f"if ({self._spell('thread.index')} == 0) prefetch_map(&{self._map(s.name)});")
 
     def _mbarrier(self: Any, s: nodes.Mbarrier) -> None:
         name = self.names.of("array", s.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
@@ -81,7 +82,8 @@ class _Printer(Hopper):
         maps = tuple(m for m in self.maps.values() if m.name in self.used_maps)
         parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
         parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
-        special = [f"  const int {spelling} = {special_of(name, self.kernel.block, self.kernel.cluster)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        special = [f"  const int {spelling} = {special_of(name, self.kernel.block, self.kernel.cluster)};" for name, spelling in sorted(self.used_special.items(), key=_special_order) if spelling in words]
         head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
         dynamic = [f"  extern __shared__ __align__({1024 if maps else 128}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
