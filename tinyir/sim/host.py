@@ -2,7 +2,8 @@
 
 An emitted text is compiled as it stands, between `shim/device.hpp` (what CUDA gives without an include) and `shim/twins.hpp` (the CPU
 twins of its PTX wrappers, which it hides under `#ifndef TINYIR_SIM`). The one change: dynamic shared memory, declared without a size, is
-given one. Indices into shared and register arrays and the alignment of vector accesses are checked by traps.
+given one; and kernels that are not launched are left out. Indices into shared and register arrays and the alignment of vector accesses
+are checked by traps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ KERNEL_FLAGS = (
 )  # fmt: skip
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
 STORAGE_TYPE = re.compile(r"\bstruct\s+(\w+)\s*\{\s*unsigned (?:short|char) bits;")
+KERNEL = re.compile(r'^extern "C" __global__ void (?:__\w+__\([^)]*\)\s*)*(?P<entry>\w+)\([^{;]*\)\s*\{\n.*?^\}\n', re.MULTILINE | re.DOTALL)
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
 
 
@@ -63,7 +65,13 @@ def kernels_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> Path
     return built("sim", key, ".so", build)
 
 
+def _only(text: str, kernels: tuple[str, ...]) -> str:
+    """The text without kernels that are not launched, whose wrappers may have no twin; lines keep their numbers."""
+    return KERNEL.sub(lambda found: found[0] if found["entry"] in kernels else "\n" * found[0].count("\n"), text)
+
+
 def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
+    text = _only(text, kernels)
     dynamic = dict.fromkeys((found[1], found[2]) for found in DYNAMIC_SHARED.finditer(text))
     arrays = [f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];" for dtype, name in dynamic]
     types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(text))]
