@@ -1,59 +1,35 @@
 """The device functions that emitted CUDA calls, each printed only where it is used.
 
-`GUARDED` is every function with inline PTX: declared for all, defined inside one `#ifndef TINYIR_SIM ... #endif`, where a simulator
-supplies a host twin of the same signature. Everything else is C++ and CUDA's own intrinsics. Meanings follow the op table (ir.ops),
+`GUARDED` is every function with inline PTX (ir.ptx): declared for all, defined inside one `#ifndef TINYIR_SIM ... #endif`, where a
+simulator supplies a host twin of the same signature. Everything else is C++ and CUDA's own intrinsics. Meanings follow the op table (ir.ops),
 so NumPy's: NaN through max and min, integers that wrap, division by zero without a trap.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Iterable
 
-
-@dataclass(frozen=True, slots=True)
-class Intrinsic:
-    """One function with its overloads, or one type. `name` is the word by which code uses it."""
-
-    name: str
-    text: str
-
-    @property
-    def declaration(self) -> str:
-        """What a twin defines: `__device__ float float_of_fp16(fp16 x);`."""
-        return self.text[: self.text.index("{")].strip().replace(" __forceinline__", "") + ";"
+from .ptx import GUARDED, TYPES, Intrinsic, function, matrix_product
+from .types import DTYPES
 
 
-def _inline(signature: str, body: str) -> Intrinsic:
-    return Intrinsic(_name_in(signature), f"__device__ __forceinline__ {signature} {{ {body} }}")
+def _integer(name: str) -> Intrinsic:
+    """`i8_of(x)`: the integer next to a float towards 0; at the end of its range where x is beyond it, 0 for NaN."""
+    dtype = DTYPES[name]
+    word = {("i", True): "int", ("u", True): "uint", ("i", False): "ll", ("u", False): "ull"}[dtype.kind, dtype.bits <= 32]
+    lines = []
+    for source in ("float", "double"):
+        text = f"__{source}2{word}_rz(x)"
+        if dtype.bits < 32:
+            within = f"min({text}, {dtype.highest}u)" if dtype.kind == "u" else f"max({dtype.lowest}, min({text}, {dtype.highest}))"
+            text = f"({dtype.cuda}){within}"
+        lines.append(f"__device__ __forceinline__ {dtype.cuda} {name}_of({source} x) {{ return {text}; }}")
+    return Intrinsic(f"{name}_of", "\n".join(lines))
 
 
-def _template(signature: str, body: str) -> Intrinsic:
-    return Intrinsic(_name_in(signature), f"template <class T> __device__ __forceinline__ {signature} {{ {body} }}")
-
-
-def _name_in(signature: str) -> str:
-    return re.search(r"(\w+)\(", signature)[1]
-
-
-def _asm(ptx: str, out: str, *ins: str) -> str:
-    return f'asm("{ptx}" : {out} : {", ".join(ins)});'
-
-
-TYPES = (
-    Intrinsic("fp16", "struct fp16 { unsigned short bits; };"),
-    Intrinsic("bf16", "struct bf16 { unsigned short bits; };"),
-    Intrinsic("fp8e4m3", "struct fp8e4m3 { unsigned char bits; };"),
-    Intrinsic("fp8e5m2", "struct fp8e5m2 { unsigned char bits; };"),
-)
-GUARDED = (
-    _inline("float float_of_fp16(fp16 x)", "float y; " + _asm("cvt.f32.f16 %0, %1;", '"=f"(y)', '"h"(x.bits)') + " return y;"),
-    _inline("fp16 fp16_of_float(float x)", "fp16 y; " + _asm("cvt.rn.f16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
-    _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
-)
 PLAIN = (
-    _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
+    function("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic("float_of_fp8e5m2", """\
 __device__ __forceinline__ float float_of_fp8e5m2(fp8e5m2 x) {
   fp16 same = {(unsigned short)(x.bits << 8)};
@@ -103,11 +79,19 @@ __device__ __forceinline__ long long gathered(long long at, long long extent) {
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),
-    _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
-    _template("T max_nan(T a, T b)", "return a > b || a != a ? a : b;"),
-    _template("T min_nan(T a, T b)", "return a < b || a != a ? a : b;"),
-    _template("T absolute(T x)", "return x < 0 ? (T)0 - x : x + (T)0;"),
-    _template("T sign(T x)", "return x > 0 ? (T)1 : x < 0 ? (T)0 - (T)1 : x;"),
+    function("unsigned int shared_address(const void *p)", "return (unsigned int)__cvta_generic_to_shared(p);"),
+    Intrinsic("wgmma_descriptor", """\
+// Where a matrix lies in shared memory, for wgmma: strides in bytes between its atoms; `swizzle` is the span of the pattern (128, 64, 32, 0).
+__device__ __forceinline__ unsigned long long wgmma_descriptor(unsigned int address, unsigned int leading, unsigned int stride, int swizzle) {
+  const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
+  return (address & 0x3ffffu) >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | mode << 62;
+}"""),
+    *map(_integer, ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")),
+    function("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
+    function("T max_nan(T a, T b)", "return a > b || a != a ? a : b;", "class T"),
+    function("T min_nan(T a, T b)", "return a < b || a != a ? a : b;", "class T"),
+    function("T absolute(T x)", "return x < 0 ? (T)0 - x : x + (T)0;", "class T"),
+    function("T sign(T x)", "return x > 0 ? (T)1 : x < 0 ? (T)0 - (T)1 : x;", "class T"),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
@@ -152,18 +136,19 @@ template <class T> __device__ __forceinline__ T power(T base, T exponent) {
 }
 __device__ __forceinline__ float power(float base, float exponent) { return powf(base, exponent); }
 __device__ __forceinline__ double power(double base, double exponent) { return pow(base, exponent); }"""),
-    _template("T shift_left(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
-    _template("T shift_right(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;"),
-    _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
-    _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
-    _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
+    function("T shift_left(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;", "class T"),
+    function("T shift_right(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;", "class T"),
+    function("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);", "class T"),
+    function("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);", "class T"),
+    function("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);", "class T"),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
 
 
 def intrinsics_of(code: str) -> tuple[Intrinsic, ...]:
-    """Those that the code calls, and those that they call, in the order of the table."""
+    """Those that the code calls, and those that they call, in the order of the table; matrix products of warpgroups last of the guarded."""
     wanted: set[Intrinsic] = set()
+    products: dict[str, Intrinsic] = {}
     texts = [code]
     while texts:
         words = set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", texts.pop())))
@@ -171,13 +156,14 @@ def intrinsics_of(code: str) -> tuple[Intrinsic, ...]:
             if item not in wanted and item.name in words:
                 wanted.add(item)
                 texts.append(item.text)
-    return tuple(item for item in INTRINSICS if item in wanted)
+        products |= {word: found for word in words if (found := matrix_product(word))}
+    return (*(i for i in INTRINSICS if i in wanted), *(products[name] for name in sorted(products)))
 
 
 def show_intrinsics(items: Iterable[Intrinsic]) -> str:
     """Their text: types, declarations of the guarded ones, these in their block, then the rest; empty when there are none."""
     items = tuple(items)
-    guarded = [i for i in items if i in GUARDED]
+    guarded = [i for i in items if i in GUARDED or matrix_product(i.name)]
     parts = ["\n".join(i.text for i in items if i in TYPES)]
     if guarded:
         parts.append("\n".join(i.declaration for i in guarded))
