@@ -56,7 +56,7 @@ def measure_size(device: CudaDevice, size: int) -> dict[str, Any]:
 
     text = emitted(size)
     module = manifest.parse(text)
-    sizes, inputs = admit(module.model, random_arrays(module.model, {"M": size, "N": size, "K": size}, seed=size))
+    sizes, inputs = admit(module.region.model, random_arrays(module.region.model, {"M": size, "N": size, "K": size}, seed=size))
     program = Program(device, text, module, sizes)
     program.upload(inputs)
     program.run()

@@ -21,7 +21,7 @@ from tinyir.play.tiny import play
 NAMES = {d.numpy: d.name for d in DTYPES.values()}
 
 
-def run(op: str, arrays: dict[str, np.ndarray], *operands: Any, outputs: int = 1, fn: str | None = None, out: Any = None, symbolic: bool = False, **attrs: Any) -> Any:
+def run(op: str, arrays: dict[str, np.ndarray], /, *operands: Any, outputs: int = 1, fn: str | None = None, out: Any = None, symbolic: bool = False, **attrs: Any) -> Any:
     """One op on arrays. `operands` are array names or numbers (default: all arrays); `out` declares the output's dtype and shape."""
     tensors: dict[str, Any] = {n: {"dtype": NAMES[a.dtype.name], "shape": [f"d{s}" if symbolic else s for s in a.shape]} for n, a in arrays.items()}
     names = [f"o{i}" for i in range(outputs)]
@@ -187,7 +187,7 @@ def test_binary(fn: str, dtype: Any) -> None:
     x, y = (RNG.standard_normal(shape) * 3 for shape in ((5, 1, 7), (4, 1)))
     y = np.where(np.abs(y) < 0.5, 1.0, y) * (1 if dtype is not np.int32 else 4)
     if fn == "pow":
-        x = np.abs(x)
+        x, y = np.abs(x), y / 4
     x, y = x.astype(dtype), y.astype(dtype)
     if dtype is np.int32:
         y[y == 0] = 3

@@ -12,6 +12,7 @@ from typing import Mapping
 from ..ir import tiny
 from ..ir.expr import ONE, ZERO, Expr
 from ..ir.index import Access, Entry, Fill, Read
+from ..ir.ops import OPS
 from ..ir.poly import Window
 from .access import compose
 
@@ -55,6 +56,10 @@ def find_contraction(value: tiny.Value, entries: Mapping[str, Entry], values: Ma
     inner = entries[product.name]
     scope = entry.scope(ranges)
     left, right = (compose(access, source, scope) for source in inner.sources)
+    for factor in (left, right):
+        late = _computed_after_broadcast(factor, entries, values)
+        if late:
+            return Missed(late)
     uses = [_axes_used(factor, entry) for factor in (left, right)]
     own = [a.name for a in entry.own_axes]
     windows = tuple(w for factor in (left, right) for w in _windows(factor, entry))
@@ -70,6 +75,20 @@ def find_contraction(value: tiny.Value, entries: Mapping[str, Entry], values: Ma
         windows=windows,
         pattern="conv" if is_conv else "matmul",
     )
+
+
+def _computed_after_broadcast(factor: Access, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value]) -> str:
+    """What to say when the factor is an elementwise value that nothing it is computed from varies along one of its axes: it stands
+    between a movement and the product, so its own map would show it as varying where it does not. Empty when all is well."""
+    value = values.get(factor.source or "")
+    if value is None or not OPS[value.op].is_elementwise:
+        return ""
+    entry = entries[value.name]
+    varying = {name for source in entry.sources for e in source.exprs() for name in e.names()}
+    for axis in entry.own_axes:
+        if axis.name not in varying and axis.size != ONE:
+            return f"the factor %{value.name} is computed ({value.op}) after its broadcast along {axis.name}"
+    return ""
 
 
 def _axes_used(factor: Access, entry: Entry) -> set[str]:

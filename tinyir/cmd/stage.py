@@ -6,7 +6,7 @@ import importlib
 from typing import Any, Sequence
 
 from ..ir.pipeline import FILTERS, STAGES, filters_between, language_of
-from ..kit.cli import Session, filter_main
+from ..kit.cli import Notes, Session, filter_main
 from ..kit.diag import Refused, refuse
 from ..kit.span import span_of
 from ..kit.text import read_stage
@@ -22,8 +22,19 @@ def stage_filter(argv: Sequence[str] | None, name: str, summary: str) -> int:
         reads=f"{reads} text",
         read=lambda session: read_module(session, reads),
         target=lambda: language_of(writes),
-        lower=lambda module, args, notes: lowering_of(writes).lower(module),
+        lower=lambda module, args, notes: _lowered(writes, module, notes if args.remarks else None),
     )
+
+
+def _lowered(stage: str, module: Any, notes: Notes | None) -> Any:
+    """The module of `stage`; what its lowering remarks on it goes to `notes`, when those are wanted."""
+    lowering = lowering_of(stage)
+    result = lowering.lower(module)
+    if notes is not None and hasattr(lowering, "remarks"):
+        notes += lowering.remarks(result)
+    if notes is not None and hasattr(lowering, "verdicts"):
+        notes += lowering.verdicts(module)
+    return result
 
 
 def lowering_of(stage: str) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Sequence
 
 from ..ir import tiny
-from ..ir.expr import ONE, Expr
+from ..ir.expr import ONE, Bound, Expr
 from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import broadcast_mismatch, holds_product, infer
@@ -189,7 +189,9 @@ class Builder:
         return ref
 
     def const(self, value: Any, dtype: DType, shape: Sequence[Expr] = (), part: str = "") -> Ref:
-        """A splat of one number, or the nested tuples of a whole literal."""
+        """A splat of one number or size, or the nested tuples of a whole literal."""
+        if isinstance(value, Expr):
+            value = value if value.constant is None else value.constant
         return self.emit("CONST", part=part, type=TensorType(dtype, tuple(shape)), value=_rounded(dtype, value))
 
     def cast(self, x: Ref, dtype: DType, part: str = "") -> Ref:
@@ -209,6 +211,22 @@ class Builder:
         """`x` repeated to `shape`, aligned at the right; `x` itself when it has it."""
         wanted = tuple(Expr.of(d) for d in shape)
         return x if x.shape == wanted else self.emit("EXPAND", x, part=part, type=TensorType(x.dtype, wanted))
+
+    def spread(self, x: Ref, shape: Sequence[Expr | int], axes: Sequence[int], part: str = "") -> Ref:
+        """`x` repeated to `shape`, its axes standing at `axes` of the result, in rising order."""
+        wanted = tuple(Expr.of(d) for d in shape)
+        if tuple(axes) == tuple(range(len(wanted) - x.rank, len(wanted))):
+            return self.expand(x, wanted, part)
+        return self.emit("EXPAND", x, part=part, type=TensorType(x.dtype, wanted), broadcast_dimensions=tuple(axes))
+
+    def view(self, x: Ref, shape: Sequence[Expr | int], index_map: Sequence[Expr], part: str = "") -> Ref:
+        """`x` read at `index_map`, an expression of i0, i1, ... for each of its axes."""
+        return self.emit("VIEW", x, part=part, type=TensorType(x.dtype, tuple(Expr.of(d) for d in shape)), index_map=tuple(map(Expr.of, index_map)))
+
+    def valid(self, x: Ref, guard: Sequence[Bound], value: float | int = 0, part: str = "") -> Ref:
+        """`x` where every bound on i0, i1, ... holds, `value` elsewhere."""
+        stated = {} if value == 0 else {"value": _rounded(x.dtype, value)}
+        return self.emit("VALID", x, part=part, guard=tuple(guard), **stated)
 
     def pad(self, x: Ref, pad: Sequence[tuple[Any, Any]], value: float | int = 0, part: str = "") -> Ref:
         """`x` with `value` before and after each axis."""
@@ -341,6 +359,8 @@ def accumulator(*dtypes: DType) -> DType:
 
 
 def _rounded(dtype: DType, value: Any) -> Any:
+    if isinstance(value, Expr):
+        return value
     if isinstance(value, (tuple, list)):
         return tuple(_rounded(dtype, v) for v in value)
     if dtype.is_integer and isinstance(value, float) and not value.is_integer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any, Iterable, Iterator
 
 from ..kit.diag import Diag
@@ -39,20 +40,21 @@ def check_symbols(program: Any) -> Iterator[Diag]:
         for size in value.type.shape:
             for name in dict.fromkeys(size.names()):
                 if name not in symbols:
-                    fault = f"{value.type} names {name}"
-                    yield Diag("E1304", value.name, {"fault": fault, "known": ", ".join(symbols) or "none"}, value.span)
+                    facts = {"left": f"{size} in {value.type}", "right": f"a size made of {', '.join(symbols) or 'no symbol'}"}
+                    yield Diag("E1304", value.name, facts, value.span)
 
 
 def _check_entries(module: Any) -> Iterator[Diag]:
     values = {v.name: v for v in module.tiny.values}
     entries = [e.value for e in module.entries]
-    for name in dict.fromkeys(entries):
+    counts = Counter(entries)
+    for name, count in counts.items():
         if name not in values:
             yield Diag("E1201", name, {"fault": f"%{name} has an entry but is no value of the program"})
-        elif entries.count(name) > 1:
-            yield Diag("E1201", name, {"fault": f"%{name} has {entries.count(name)} entries"}, values[name].span)
+        elif count > 1:
+            yield Diag("E1201", name, {"fault": f"%{name} has {count} entries"}, values[name].span)
     for name, value in values.items():
-        if name not in entries:
+        if name not in counts:
             yield Diag("E1201", name, {"fault": f"%{name} has no entry"}, value.span)
     if sorted(entries) == sorted(values) and entries != list(values):
         name = next(a for a, b in zip(entries, values) if a != b)
@@ -79,8 +81,8 @@ def _check_names(value: Any, entry: Any, symbols: frozenset[str]) -> Iterator[Di
     for axis in entry.axes:
         for name in dict.fromkeys(axis.size.names()):
             if name not in symbols:
-                fault = f"the size {axis.size} of axis {axis.name} names {name}"
-                yield Diag("E1304", entry.value, {"fault": fault, "known": ", ".join(sorted(symbols)) or "none"}, value.span)
+                facts = {"left": f"{axis.name}: {axis.size}", "right": f"a size made of {', '.join(sorted(symbols)) or 'no symbol'}"}
+                yield Diag("E1304", entry.value, facts, value.span)
     for name in dict.fromkeys(n for access in entry.reads + entry.sources for e in access.exprs() for n in e.names()):
         if name not in symbols and name not in axes:
             yield Diag("E1205", entry.value, {"name": name, "known": ", ".join([*(a.name for a in entry.axes), *sorted(symbols)])}, value.span)
@@ -131,12 +133,10 @@ def check_bounds(value: Any, accesses: Iterable[Any], types: dict[str, Any], sco
 
 
 def _check_read(value: Any, scope: Scope, read: Any, shape: tuple[Any, ...]) -> Iterator[Diag]:
-    for axis, (index, size) in enumerate(zip(read.index, shape)):
-        if scope.proves(index) and scope.proves(size - 1 - index):
-            continue
-        if scope.is_empty() or _is_reshape(value, scope, read, shape):
-            return
-        yield Diag("E1207", value.name, {"source": read.source, "axis": axis, "index": index, "size": size}, value.span)
+    outside = scope.outside(read.index, shape)
+    if outside and not scope.is_empty() and not _is_reshape(value, scope, read, shape):
+        for axis in outside:
+            yield Diag("E1207", value.name, {"source": read.source, "axis": axis, "index": read.index[axis], "size": shape[axis]}, value.span)
 
 
 def _is_reshape(value: Any, scope: Scope, read: Any, shape: tuple[Any, ...]) -> bool:

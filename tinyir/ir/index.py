@@ -197,17 +197,22 @@ def _accesses_of(trees: Iterable[Any], whole: str, dtypes: list[DType | None]) -
 
 
 def _access_of(tree: Any, whole: str, dtype: DType | None) -> Access:
-    return Access(tuple(_piece_of(p, whole, dtype) for p in tree.children))
+    pieces = tree.children if tree.data == "pieces" else [tree]
+    return Access(tuple(_piece_of(p, whole, dtype) for p in pieces))
 
 
 def _piece_of(tree: Any, whole: str, dtype: DType | None) -> Piece:
-    target, guard = tree.children
-    bounds = guard_of(guard) if guard is not None else ()
-    if target.data == "read":
-        ref, bracket = target.children
-        return Piece(bounds, Read(tiny.ref_of(ref), read_at(read_index, bracket, whole)))
-    number = target.children[0]
-    return Piece(bounds, Fill(_number_of(str(number.children[0]), -1 if number.data == "negative" else 1, dtype)))
+    if tree.data == "guarded":
+        target, guard = tree.children
+        return Piece(guard_of(guard), _target_of(target, whole, dtype))
+    return Piece((), _target_of(tree, whole, dtype))
+
+
+def _target_of(tree: Any, whole: str, dtype: DType | None) -> Read | Fill:
+    if tree.data == "read":
+        source, bracket = tree.children
+        return Read(name_of(source.children[0] if hasattr(source, "children") else source), read_at(read_index, bracket, whole))
+    return Fill(_number_of(str(tree.children[0]), -1 if tree.data == "negative" else 1, dtype))
 
 
 def _number_of(word: str, sign: int, dtype: DType | None) -> float | int | bool:

@@ -34,6 +34,10 @@ class Scope:
         """True when the guard is shown to hold at every point."""
         return all(self.proves(half) for half in halves_of(bound))
 
+    def outside(self, index: tuple[Expr, ...], shape: tuple[Expr, ...]) -> tuple[int, ...]:
+        """The axes along which `index` is not shown to stay within `shape` at every point."""
+        return _outside(self, index, shape)
+
     def is_empty(self) -> bool:
         """True when the scope is shown to have no point for any sizes."""
         return _is_empty(self)
@@ -73,6 +77,11 @@ def _proves(scope: Scope, expr: Expr) -> bool:
     if _has_counterexample(scope, expr):
         return False
     return _proves_by_isl(scope, -expr - 1)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _outside(scope: Scope, index: tuple[Expr, ...], shape: tuple[Expr, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis, (at, size) in enumerate(zip(index, shape)) if not (scope.proves(at) and scope.proves(size - 1 - at)))
 
 
 @functools.lru_cache(maxsize=1 << 16)

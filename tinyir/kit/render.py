@@ -65,7 +65,7 @@ def _lines_of(d: Diag, text: str, file: str, lang: str) -> Iterator[list[Piece]]
             yield from _excerpt(text, label.span, "", "blue", context=0)
     if d.suggestion(lang):
         yield [(f"  {words['help']}: ", "green"), (d.suggestion(lang), "")]
-    if not d.code.startswith("R"):
+    if d.is_error and (d.span or d.suggestion(lang)):
         yield [(f"  {words['see']}: ", "dim"), (f"tiny-explain {d.code}", "dim")]
 
 

@@ -181,7 +181,7 @@ def _terminal_word(terminal: str, lark: Any) -> str:
 def _one_of(words: list[str]) -> str:
     if len(words) > 8:
         words = words[:8] + ["..."]
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1] if words else "nothing more"
+    return ", ".join(words) or "nothing more"
 
 
 def token_span(token: Any, offset: int = 0) -> Span:

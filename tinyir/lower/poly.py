@@ -7,7 +7,7 @@ accesses. A product that only a contraction needs is fused into it.
 from __future__ import annotations
 
 from ..analysis.contraction import Contraction, Missed, find_contraction
-from ..analysis.relations import dependence, domain_of, may_read, reads_of, write_of
+from ..analysis.relations import dependence, domain_of, may_read, reads_of, reverse, write_of
 from ..ir import index, poly, tiny
 from ..ir.expr import Expr
 from ..ir.index import Entry
@@ -109,22 +109,15 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
             if relations and block is not writer:
                 found = dependence((names[writer.name], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
                 if found is not None:
-                    edges.append(Edge(block.name, writer.name, "anti", _reversed(found)))
+                    edges.append(Edge(block.name, writer.name, "anti", reverse(found, words)))
     return edges
 
 
-def _reversed(relation: str) -> str:
-    """The map the other way round."""
-    import islpy
-
-    return str(islpy.Map(relation).reverse())
-
-
-def remarks(module: index.Module) -> list[Diag]:
+def remarks(module: poly.Module) -> list[Diag]:
     """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203)."""
-    values = module.tiny.value_of()
+    values = module.index.tiny.value_of()
     said = []
-    for name, found in _found(module):
+    for name, found in _found(module.index):
         if isinstance(found, Missed):
             said.append(Diag("R3203", name, {"why": found.why}, values[name].span))
         else:

@@ -14,7 +14,6 @@ import subprocess
 from pathlib import Path
 from typing import Iterable
 
-from ..ir.ptx import MATRIX_PRODUCT
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import span_of_line
 from ..runtime.cache import built, key_of
@@ -31,7 +30,8 @@ CHECKS = "-fsanitize=bounds,alignment"
 # "traced" calls back for each access to memory; "bare" is faster and finds less; "asan" is for a process in which libasan is loaded
 MODES = {"traced": ("-fsanitize=thread", CHECKS), "bare": (CHECKS,), "asan": ("-fsanitize=address,undefined", "-fno-sanitize=vptr")}
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
-STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(\w+)\s*\{\s*unsigned (?:short bits|char bits|long long words)\b")
+STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(fp16|bf16|tensor_map)\s*\{")
+MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k16_(fp16|bf16))(?:_of_registers)?\b")
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
 LAUNCHER_SOURCES = ("abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp", "trace.hpp", "launcher.cpp")
 KERNEL_SOURCES = ("abi.h", "device.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")
@@ -89,12 +89,8 @@ def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
 
 def _products_in(text: str) -> list[str]:
     """A twin for each matrix product of a warpgroup that the text names."""
-    found = {m[0]: m for m in MATRIX_PRODUCT.finditer(text) if m[0] + "(" in text}
-    lines = []
-    for name, (n, dtype, a, b) in ((name, m.groups()) for name, m in found.items()):
-        form = f"{name}, {n}, {int(dtype == 'bf16')}"
-        lines.append(f"TINYIR_WGMMA_RA({form}, {int(b is not None)})" if a == "_ra" else f"TINYIR_WGMMA({form}, {int(a == '_ta')}, {int(b is not None)})")
-    return lines
+    found = dict.fromkeys(m.groups() for m in MATRIX_PRODUCT.finditer(text))
+    return [f"TINYIR_WGMMA({name}, {n}, {int(dtype == 'bf16')})" for name, n, dtype in found]
 
 
 def _compile(command: list[str], source: str) -> None:
@@ -127,6 +123,23 @@ def find_lines(shared_object: Path, offsets: Iterable[int]) -> dict[int, int]:
         elif found:
             lines.setdefault(offset, int(found[1]))
     return lines
+
+
+@functools.cache
+def shared_arrays(shared_object: Path) -> tuple[tuple[int, int, str], ...]:
+    """`(offset, bytes, name)` of each shared array, as binutils' readelf tells; empty without it."""
+    tool = shutil.which("readelf")
+    if not tool:
+        return ()
+    shown = subprocess.run([tool, "-sW", str(shared_object)], capture_output=True, text=True, check=False).stdout
+    found = re.findall(r"^ *\d+: ([0-9a-f]+) +(\d+|0x[0-9a-f]+) TLS +\w+ +\w+ +\w+ (\S+)$", shown, re.MULTILINE)
+    return tuple((int(start, 16), int(size, 0), _plain(name)) for start, size, name in dict.fromkeys(found))
+
+
+def _plain(name: str) -> str:
+    """`_ZZ4gemmE1a`, which is `a` of `gemm`, without the mangling."""
+    inner = re.search(r"E(\d+)(\w+)", name) if name.startswith("_ZZ") else None
+    return inner[2][: int(inner[1])] if inner else name
 
 
 @functools.cache

@@ -36,6 +36,7 @@ class Node:
 
     @property
     def name(self) -> str:
+        """The value's name."""
         return self.value.name
 
     @property
@@ -50,6 +51,7 @@ class Node:
 
     @property
     def is_fold(self) -> bool:
+        """True for a reduction or a scan."""
         return self.kind in FOLDS
 
     def sources(self) -> Iterator[str]:
@@ -69,6 +71,7 @@ class Graph:
 
     @property
     def program(self) -> tiny.Module:
+        """The tiny module."""
         return self.module.index.tiny
 
     def ranges(self) -> tuple[tuple[str, int, int], ...]:

@@ -129,8 +129,8 @@ inline Mbarrier& mbarrier_at(SharedPlace place) {
 }
 
 inline void make_mbarrier(unsigned address, unsigned count) {
-  must(address % 8 == 0, "mbar_init", "barrier", "% 8 = 0", address);
-  must(count >= 1 && count <= kMostBytes, "mbar_init", "count", "1..1048575", count);
+  must(address % 8 == 0, "mbarrier_init", "barrier", "% 8 = 0", address);
+  must(count >= 1 && count <= kMostBytes, "mbarrier_init", "count", "1..1048575", count);
   SharedPlace place = place_of(address, 8);
   uint64_t word, mark = kMbarrierMark ^ place.offset;
   memcpy(&word, place.data(), sizeof word);
@@ -211,9 +211,9 @@ inline uint32_t& unseen(Fiber& fiber, unsigned address, uint32_t first) {
 }
 
 inline void wait_for_phase(unsigned address, unsigned parity) {
-  must(parity <= 1, "mbar_wait", "parity", "0..1", parity);
+  must(parity <= 1, "mbarrier_wait", "parity", "0..1", parity);
   SharedPlace place = place_of(address, 8);
-  must(place.block->rank == current->block, "mbar_wait", "barrier", "of the own block", address);
+  must(place.block->rank == current->block, "mbarrier_wait", "barrier", "of the own block", address);
   Mbarrier& barrier = mbarrier_at(place);
   address = place.offset | (place.block->rank + 1) << 24;
   uint32_t ended = barrier.phases;
@@ -242,7 +242,7 @@ inline void wait_for_phase(unsigned address, unsigned parity) {
 // --- registers: what one warpgroup gives back another may take
 
 inline void set_registers(unsigned registers, bool is_increase) {
-  const char* name = is_increase ? "setmaxnreg_inc" : "setmaxnreg_dec";
+  const char* name = is_increase ? "take_registers" : "give_registers";
   must(registers >= 24 && registers <= 256 && registers % 8 == 0, name, "registers", "24..256, % 8 = 0", registers);
   Block& block = block_of(*current);
   if (!is_increase) {

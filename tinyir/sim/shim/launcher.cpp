@@ -209,8 +209,8 @@ unsigned tinyir_active_mask() { return 1u << current->number % kWarp; }
 
 int tinyir_barrier(unsigned id, unsigned count, int predicate, int fold, int line) {
   TINYIR_ENTER();
-  must(id < kBarriers, "barrier_sync", "number", "0..15", id);
-  must(count % kWarp == 0, "barrier_sync", "threads", "% 32 = 0", count);
+  must(id < kBarriers, "named_barrier", "number", "0..15", id);
+  must(count % kWarp == 0, "named_barrier", "threads", "% 32 = 0", count);
   current->result = fold;
   if (arrive(id, count, predicate, line)) open(block_of(*current), id);
   else wait_here();
@@ -219,8 +219,8 @@ int tinyir_barrier(unsigned id, unsigned count, int predicate, int fold, int lin
 
 void tinyir_barrier_arrive(unsigned id, unsigned count) {
   TINYIR_ENTER();
-  must(id < kBarriers, "barrier_arrive", "number", "0..15", id);
-  must(count && count % kWarp == 0, "barrier_arrive", "threads", "% 32 = 0", count);
+  must(id < kBarriers, "named_barrier_arrive", "number", "0..15", id);
+  must(count && count % kWarp == 0, "named_barrier_arrive", "threads", "% 32 = 0", count);
   bool is_last = arrive(id, count, 1, 0);
   set_ready(*current);
   if (is_last) open(block_of(*current), id);
@@ -254,7 +254,7 @@ unsigned tinyir_shared_address(const void* p) {
 
 unsigned tinyir_cluster_address(unsigned address, unsigned cta) {
   TINYIR_ENTER();
-  must(cta < machine->count, "cluster_address", "cta", "of the cluster", cta);
+  must(cta < machine->count, "mbarrier_arrive_at", "cta", "of the cluster", cta);
   return (address & 0xffffff) | (cta + 1) << 24;
 }
 

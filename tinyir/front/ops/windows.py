@@ -1,0 +1,313 @@
+"""Ops that slide a window: Conv, ConvTranspose, Pool, in one to three dimensions or more. A window is a VIEW of the padded operand
+(seed 000 section 5.2), so that no element is copied and the padding is a guard."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.rules import product
+from ...ir.types import DTYPES
+from ...kit.diag import refuse
+from ..builder import Builder, Operand, Place, Ref, accumulator
+from .contraction import acc_dtype, tensor
+from .reduction import count
+from .table import Attr, Attrs, front_op
+
+_LAYOUTS = ("NCHW", "NHWC")
+_AUTO = ("explicit", "same_upper", "same_lower", "valid")
+_WINDOW = [
+    Attr("stride", "ints", None, low=1),
+    Attr("pad", "dims", None),
+    Attr("dilation", "ints", None, low=1),
+    Attr("auto_pad", "word", "explicit", words=_AUTO),
+    Attr("layout", "word", "NCHW", words=_LAYOUTS),
+]
+Pairs = list[tuple[Expr, Expr]]
+
+
+def per_axis(values: Sequence[int] | None, rank: int, what: str) -> tuple[int, ...]:
+    """One integer for each spatial axis: all 1 for None, the one given for all. Raises Refused (E1101)."""
+    if values is None:
+        return (1,) * rank
+    if len(values) not in (1, rank):
+        raise refuse("E1101", what=what, given=len(values), rank=rank)
+    return tuple(values) * (rank // len(values) if len(values) == 1 else 1)
+
+
+def pads_of(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int]) -> Pairs:
+    """What is put before and after each spatial axis. `pad` lists one number for all, one an axis, or all befores and then all afters."""
+    rank = len(sizes)
+    if attrs.auto_pad in ("same_upper", "same_lower"):
+        found = []
+        for axis, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation)):
+            reach = (k - 1) * d + 1
+            total = reach - 1 if s == 1 else (size.ceildiv(s) - 1) * s + reach - size
+            if total.constant is None:
+                raise refuse("E1015", mode=attrs.auto_pad, axis=axis + 2)
+            small = max(0, total.constant) // 2
+            pair = (Expr.of(small), Expr.of(max(0, total.constant) - small))
+            found.append(pair if attrs.auto_pad == "same_upper" else pair[::-1])
+        return found
+    pad = attrs.pad if attrs.pad is not None and attrs.auto_pad == "explicit" else (ZERO,)
+    if len(pad) not in (1, rank, 2 * rank):
+        raise refuse("E1101", what="pad", given=len(pad), rank=rank)
+    if len(pad) == 2 * rank:
+        return list(zip(pad[:rank], pad[rank:]))
+    return [(p, p) for p in (pad if len(pad) == rank else tuple(pad) * rank)]
+
+
+def windows(b: Builder, x: Ref, lead: int, kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int], groups: int = 0) -> Ref:
+    """`x` of [N, C, *S], padded, as [N, *O, C, *K]: element (o, k) of the window stands at o*stride + k*dilation. With `groups` C is seen as
+    [G, C/G] and the result is [N, G, *O, C/G, *K]. `lead` is 1 when the channels come last, [N, *S, C]."""
+    rank = len(kernel)
+    first = 1 if lead == 1 else 2
+    sizes = x.shape[first : first + rank]
+    channels = x.shape[-1] if lead == 1 else x.shape[1]
+    out = []
+    for axis, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation)):
+        room = size - (k - 1) * d - 1
+        if room.constant is not None and room.constant < -1:
+            raise refuse("E1019", axis=first + axis, size=size, reach=(k - 1) * d + 1)
+        out.append(room // s + 1)
+    own = [channels] if not groups else [Expr.of(groups), channels // groups]
+    shape = [x.shape[0], *own[:-1], *out, own[-1], *kernel]
+    axes = [Expr.of(f"i{i}") for i in range(len(shape))]
+    skip = len(own)
+    place = [axes[skip + a] * stride[a] + axes[skip + rank + 1 + a] * dilation[a] for a in range(rank)]
+    channel = axes[skip + rank] if not groups else axes[1] * own[-1] + axes[skip + rank]
+    index = [axes[0], *place, channel] if lead == 1 else [axes[0], channel, *place]
+    return b.view(x, shape, index, part="window")
+
+
+def _padded(b: Builder, x: Ref, pads: Pairs, lead: int, value: float | int = 0) -> Ref:
+    own = [(ZERO, ZERO)]
+    return b.pad(x, own + pads + own if lead == 1 else own + own + pads, value)
+
+
+def _spatial(x: Ref, op: str, layout: str) -> tuple[int, tuple[Expr, ...], int]:
+    """`lead` (1 when channels come last), the spatial sizes, and the axis of the channels."""
+    if x.rank < 3:
+        raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted="3 or more")
+    return (1, x.shape[1:-1], x.rank - 1) if layout == "NHWC" else (2, x.shape[2:], 1)
+
+
+def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int, groups: int) -> None:
+    if x.shape[axis] != size:
+        from ...kit.diag import Diag, Label, Refused
+
+        facts = {"left": f"{x.tensor or 'the operand'}[{axis}] = {x.shape[axis]}", "right": f"{w.tensor or 'the weight'}[{w_axis}] * groups = {size}"}
+        place: Place = x.place
+        labels = (Label(place.dim(axis), facts["left"]),) if place.dim(axis) is not None else ()
+        raise Refused([Diag("E1304", "", facts, w.place.dim(w_axis), labels)])
+
+
+def _finish(b: Builder, found: Ref, operands: Sequence[Operand], lead: int) -> Ref:
+    """The bias, of shape [C], added along the channels."""
+    if len(operands) < 3:
+        return found
+    bias = tensor(operands[2], "Conv", 2)
+    axis = found.rank - 1 if lead == 1 else 1
+    if bias.shape != (found.shape[axis],):
+        raise refuse("E1304", left=f"output channels = {found.shape[axis]}", right=f"{bias.tensor} = {bias.type}")
+    return b.emit("ADD", found, b.spread(b.cast(bias, found.dtype), found.shape, [axis]))
+
+
+_CONV = [*_WINDOW, Attr("groups", "int", 1, low=1), Attr("acc_dtype", "dtype", None)]
+
+
+@front_op("Conv", inputs=(2, 3), attrs=_CONV)
+def conv(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
+    """x of [N, C, *S] (NHWC: [N, *S, C]) with weights [Co, C/groups, *K] and a bias [Co]: the sum over channels and window, in the dtype
+    that it accumulates in. `stride` and `dilation` are one number or one an axis; `pad` one, one an axis, or all befores then all afters."""
+    x, w = (tensor(o, "Conv", i) for i, o in enumerate(operands[:2]))
+    lead, sizes, axis = _spatial(x, "Conv", attrs.layout)
+    if w.rank != x.rank:
+        raise refuse("E1012", op="Conv", tensor=w.tensor, given=w.type, wanted=x.rank)
+    kernel, groups = w.shape[2:], attrs.groups
+    stride, dilation = (per_axis(attrs[a], len(sizes), a) for a in ("stride", "dilation"))
+    _check_channels(x, axis, w.shape[1] * groups, w, 1, groups)
+    padded = _padded(b, x, pads_of(attrs, sizes, kernel, stride, dilation), lead)
+    return _finish(b, _window_sum(b, padded, w, lead, stride, dilation, groups, acc_dtype(b, x, w, attrs.acc_dtype)), operands, lead)
+
+
+def _window_sum(b: Builder, x: Ref, w: Ref, lead: int, stride: Sequence[int], dilation: Sequence[int], groups: int, acc: object) -> Ref:
+    rank = w.rank - 2
+    kernel, outer, inner = w.shape[2:], "opqrst"[:rank], "uvwxyz"[:rank]
+    if rank > 6:
+        raise refuse("E0006", what="the number of spatial axes (at most 6)")
+    each = w.shape[0] // groups
+    if each * groups != w.shape[0]:
+        raise refuse("E1018", axis=0, size=w.shape[0], groups=groups)
+    if groups == 1:
+        seen = windows(b, x, lead, kernel, stride, dilation)
+        out = f"n{outer}m" if lead == 1 else f"nm{outer}"
+        return b.contract(seen, f"n{outer}c{inner}", w, f"mc{inner}", out, acc, ("v", "w"))
+    seen = windows(b, x, lead, kernel, stride, dilation, groups)
+    parted = b.reshape(w, [Expr.of(groups), each, *w.shape[1:]])
+    out = f"n{outer}gm" if lead == 1 else f"ngm{outer}"
+    found = b.contract(seen, f"ng{outer}c{inner}", parted, f"gmc{inner}", out, acc, ("v", "w"))
+    sizes = [d for d, letter in zip(found.shape, out) if letter in outer]
+    return b.reshape(found, [x.shape[0], *sizes, w.shape[0]] if lead == 1 else [x.shape[0], w.shape[0], *sizes])
+
+
+@front_op("ConvTranspose", inputs=(2, 3), attrs=[*_CONV, Attr("output_padding", "ints", None, low=0), Attr("output_shape", "ints", None, low=1)])
+def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
+    """The transpose of Conv's map: weights [C, Co/groups, *K]. x is spread apart by `stride`, padded by what the window reaches less `pad`, and
+    convolved with the mirrored window. `output_padding` is put after each axis; `output_shape` settles the padding instead."""
+    x, w = (tensor(o, "ConvTranspose", i) for i, o in enumerate(operands[:2]))
+    lead, sizes, axis = _spatial(x, "ConvTranspose", attrs.layout)
+    if w.rank != x.rank:
+        raise refuse("E1012", op="ConvTranspose", tensor=w.tensor, given=w.type, wanted=x.rank)
+    rank, groups, kernel = len(sizes), attrs.groups, w.shape[2:]
+    stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
+    more = per_axis(attrs.output_padding, rank, "output_padding") if attrs.output_padding is not None else (0,) * rank
+    _check_channels(x, axis, w.shape[0], w, 0, 1)
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation)]
+    pads = _transposed_pads(attrs, sizes, kernel, stride, dilation, more)
+    first = 1 if lead == 1 else 2
+    for a, s in enumerate(stride):
+        if s > 1:
+            x = _apart(b, x, first + a, s)
+    padded = _padded(b, x, [(r - low, r - high + extra) for r, (low, high), extra in zip(reach, pads, more)], lead)
+    mirrored = b.flip(w, range(2, w.rank))
+    if w.shape[0] // groups * groups != w.shape[0]:
+        raise refuse("E1018", axis=0, size=w.shape[0], groups=groups)
+    parted = b.reshape(mirrored, [Expr.of(groups), w.shape[0] // groups, *w.shape[1:]])
+    turned = b.permute(parted, [0, 2, 1, *range(3, parted.rank)])
+    merged = b.reshape(turned, [w.shape[1] * groups, w.shape[0] // groups, *kernel])
+    acc = acc_dtype(b, x, w, attrs.acc_dtype)
+    return _finish(b, _window_sum(b, padded, merged, lead, (1,) * rank, dilation, groups, acc), operands, lead)
+
+
+def _transposed_pads(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int], more: Sequence[int]) -> Pairs:
+    if attrs.output_shape is None and attrs.auto_pad in ("explicit", "valid"):
+        return pads_of(attrs, sizes, kernel, stride, dilation)
+    if attrs.output_shape is not None and len(attrs.output_shape) != len(sizes):
+        raise refuse("E1101", what="output_shape", given=len(attrs.output_shape), rank=len(sizes))
+    found = []
+    for axis, (size, k, s, d, extra) in enumerate(zip(sizes, kernel, stride, dilation, more)):
+        wanted = Expr.of(attrs.output_shape[axis]) if attrs.output_shape is not None else size * s
+        total = (size - 1) * s + extra + (k - 1) * d + 1 - wanted
+        if total.constant is None:
+            raise refuse("E1015", mode="output_shape" if attrs.output_shape is not None else attrs.auto_pad, axis=axis + 2)
+        small = total.constant // 2
+        pair = (Expr.of(small), Expr.of(total.constant - small))
+        found.append(pair if attrs.auto_pad == "same_upper" else pair[::-1])
+    return found
+
+
+def _apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
+    """`step - 1` zeros between the elements along `axis`."""
+    size = x.shape[axis]
+    split = b.reshape(x, [*x.shape[: axis + 1], ONE, *x.shape[axis + 1 :]])
+    padded = b.pad(split, [(0, step - 1) if a == axis + 1 else (0, 0) for a in range(split.rank)])
+    joined = b.reshape(padded, [*x.shape[:axis], size * step, *x.shape[axis + 1 :]])
+    return b.pad(joined, [(0, 1 - step) if a == axis else (0, 0) for a in range(x.rank)])
+
+
+@front_op(
+    "Pool",
+    inputs=1,
+    outputs=(1, 2),
+    attrs=[
+        Attr("mode", "word", words=("max", "average", "lp")),
+        Attr("kernel", "ints", None, low=1),
+        *_WINDOW,
+        Attr("ceil_mode", "flag", False),
+        Attr("count_include_pad", "flag", False),
+        Attr("p", "int", 2, low=1, high=2),
+        Attr("column_major", "flag", False),
+    ],
+)
+def pool(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref | tuple[Ref, ...]:
+    """The maximum, mean or p-norm of each window, in the operand's dtype; of the whole image, with size 1 left, when there is no `kernel`.
+    The mean counts what is padded only if `count_include_pad`. A second output of max is where in x, flattened, the maximum stands."""
+    x = tensor(operands[0], "Pool", 0)
+    lead, sizes, _ = _spatial(x, "Pool", attrs.layout)
+    rank, first = len(sizes), 1 if lead == 1 else 2
+    acc = accumulator(x.dtype) if x.dtype.is_float else DTYPES["fp32"]
+    if attrs.kernel is None:
+        axes = tuple(range(first, first + rank))
+        return b.reshape(_folded(b, x, axes, attrs, acc, None), [ONE if a in axes else d for a, d in enumerate(x.shape)])
+    if len(attrs.kernel) not in (1, rank):
+        raise refuse("E1101", what="kernel", given=len(attrs.kernel), rank=rank)
+    kernel = [Expr.of(k) for k in per_axis(attrs.kernel, rank, "kernel")]
+    stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
+    pads = pads_of(attrs, sizes, kernel, stride, dilation)
+    more = [_ceiling(size, pair, k, s, d, axis) if attrs.ceil_mode else ZERO for axis, (size, pair, k, s, d) in enumerate(zip(sizes, pads, kernel, stride, dilation))]
+    wide = [(low, high + extra) for (low, high), extra in zip(pads, more)]
+    seen = windows(b, _padded(b, x, wide, lead, x.dtype.lowest if attrs.mode == "max" else 0), lead, kernel, stride, dilation)
+    axes = tuple(range(seen.rank - rank, seen.rank))
+    number = _window_count(b, sizes, pads, more, kernel, stride, dilation, attrs.count_include_pad, acc) if attrs.mode == "average" else None
+    found = _channels_back(b, _folded(b, seen, axes, attrs, acc, number), rank, lead)
+    if attrs.mode != "max":
+        return found
+    return found, _channels_back(b, _position(b, x, seen, wide, stride, dilation, kernel, lead, attrs.column_major), rank, lead)
+
+
+def _channels_back(b: Builder, x: Ref, rank: int, lead: int) -> Ref:
+    return x if lead == 1 else b.permute(x, [0, rank + 1, *range(1, rank + 1)])
+
+
+def _folded(b: Builder, seen: Ref, axes: tuple[int, ...], attrs: Attrs, acc: object, number: Ref | None) -> Ref:
+    if attrs.mode == "max":
+        return b.reduce(seen, "MAX", axes)
+    if attrs.mode == "lp":
+        wide = b.cast(seen, acc)
+        total = b.reduce(b.emit("ABS", wide) if attrs.p == 1 else b.emit("MUL", wide, wide, part="square"), "SUM", axes, acc)
+        return b.cast(total if attrs.p == 1 else b.emit("SQRT", total), seen.dtype)
+    total = b.reduce(seen, "SUM", axes, acc)
+    if number is None:
+        divisor = b.const(count(seen, axes), acc, total.shape)
+    else:
+        divisor = b.spread(number, total.shape, range(1, 1 + number.rank))
+    return b.cast(b.emit("FDIV", total, divisor, part="mean"), seen.dtype)
+
+
+def _ceiling(size: Expr, pair: tuple[Expr, Expr], kernel: Expr, stride: int, dilation: int, axis: int) -> Expr:
+    """How much more to pad so that the last, partial window counts; it must begin within x or what is put before it."""
+    room = size + pair[0] + pair[1] - (kernel - 1) * dilation - 1
+    if room.constant is None:
+        raise refuse("E1015", mode="ceil_mode", axis=axis + 2)
+    more = -room.constant % stride
+    begin = room.constant + more
+    return Expr.of(more) if more and begin < (size + pair[0]).constant else ZERO
+
+
+def _window_count(b: Builder, sizes: Sequence[Expr], pads: Pairs, more: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int],
+                  dilation: Sequence[int], is_padding_counted: bool, acc: object) -> Ref | None:  # fmt: skip
+    """How many elements each window holds, [*O]; None when all hold the whole window."""
+    around = [(ZERO, m) if is_padding_counted else (low, high + m) for (low, high), m in zip(pads, more)]
+    if all(low == ZERO and high == ZERO for low, high in around):
+        return None
+    own = [size + low + high if is_padding_counted else size for size, (low, high) in zip(sizes, pads)]
+    ones = b.pad(b.const(1, acc, [ONE, *own, ONE]), [(0, 0), *around, (0, 0)])
+    seen = windows(b, ones, 1, kernel, stride, dilation)
+    total = b.reduce(seen, "SUM", range(seen.rank - len(sizes), seen.rank), acc)
+    return b.reshape(total, total.shape[1:-1])
+
+
+def _position(b: Builder, x: Ref, seen: Ref, pads: Pairs, stride: Sequence[int], dilation: Sequence[int], kernel: Sequence[Expr], lead: int, is_column_major: bool) -> Ref:
+    """The place in x, flattened, of the first maximum of each window: [N, *O, C] of i64."""
+    i64, rank = DTYPES["i64"], len(kernel)
+    rest = b.reduce(seen, "ARGMAX", range(seen.rank - rank, seen.rank), i64)
+    first = 1 if lead == 1 else 2
+    strides = [product(x.shape[a + 1 :]) for a in range(x.rank)]
+    if is_column_major:
+        strides[first : first + rank] = [product(x.shape[first:a]) * (strides[first + rank - 1]) for a in range(first, first + rank)]
+
+    def k(value: Expr | int) -> Ref:
+        return b.const(value, i64, rest.shape)
+
+    def scaled(value: Ref, factor: Expr) -> Ref:
+        return b.emit("MUL", value, k(factor))
+
+    found = b.emit("ADD", scaled(b.iota(i64, rest.shape, 0), strides[0]), scaled(b.iota(i64, rest.shape, rank + 1), strides[x.rank - 1 if lead == 1 else 1]))
+    for a in reversed(range(rank)):
+        within = b.emit("MOD", rest, k(kernel[a])) if a else rest
+        rest = b.emit("FLOORDIV", rest, k(kernel[a])) if a else rest
+        start = scaled(b.iota(i64, rest.shape, 1 + a), Expr.of(stride[a]))
+        place = b.emit("SUB", b.emit("ADD", start, scaled(within, Expr.of(dilation[a]))), k(pads[a][0]))
+        found = b.emit("ADD", found, scaled(place, strides[first + a]))
+    return found
