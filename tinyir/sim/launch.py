@@ -11,7 +11,7 @@ import functools
 import re
 import threading
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -60,12 +60,12 @@ class SimDevice:
         """The twin of the copy engine reads them."""
         return True
 
-    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
+    def load(self, text: str, kernels: Mapping[str, int]) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()
         self._text = text
         self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(text)}
-        self._object = host.kernels_of(text, tuple(kernels), dynamic_shared, self.mode)
+        self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
         self._code = ctypes.CDLL(str(self._object))
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 16) -> Buffer:

@@ -16,7 +16,7 @@
 #define __maxnreg__(n)
 #define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ __attribute__((always_inline))
 #ifndef __noinline__
 #define __noinline__ __attribute__((noinline))
 #endif
