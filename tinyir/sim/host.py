@@ -121,7 +121,7 @@ def find_lines(shared_object: Path, offsets: Iterable[int]) -> dict[int, int]:
         if line.startswith("0x"):
             offset = int(line, 16)
         elif found:
-            lines.setdefault(offset, int(found[1]))
+            lines[offset] = int(found[1])  # the last of the calls that were inlined into each other: the kernel's own
     return lines
 
 

@@ -88,7 +88,7 @@ class SimDevice:
             ctypes.memmove(array.ctypes.data, buffer.address, array.nbytes)
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
-        """Run one kernel to its end. `shared` is at most what `load` was told. Raises Refused (E1719, E1722 to E1729, E1732 to E1747)."""
+        """Run one kernel to its end. `shared` is at most what `load` was told. Raises Refused (E1719, E1722 to E1729, E1750 to E1765)."""
         cluster = self._clusters.get(kernel, ())
         sizes = [_three(grid), _three(block), _three(cluster)]
         if any(g % c for g, c in zip(sizes[0], sizes[2])):

@@ -15,9 +15,9 @@ from . import layout as abi
 WAITING = {abi.DEADLOCK: "E1724", abi.DIVERGENCE: "E1725", abi.COLLECTIVE: "E1728"}
 STOPPED = {abi.TRAP: "E1723", abi.ARITHMETIC: "E1726", abi.TIME: "E1727", abi.STACK: "E1729"}
 PLACED = {
-    abi.UNWRITTEN: "E1732", abi.IN_FLIGHT: "E1733", abi.STILL_READ: "E1734", abi.RACE: "E1735", abi.PROXY: "E1736", abi.ACCUMULATOR: "E1737",
-    abi.NO_BARRIER: "E1738", abi.ARRIVALS: "E1739", abi.BYTES: "E1740", abi.BEHIND: "E1741", abi.UNFENCED: "E1742", abi.OPERAND: "E1743",
-    abi.UNEQUAL: "E1744", abi.LEFT: "E1745", abi.OUTSIDE: "E1746", abi.NO_FENCE: "E1747",
+    abi.UNWRITTEN: "E1750", abi.IN_FLIGHT: "E1751", abi.STILL_READ: "E1752", abi.RACE: "E1753", abi.PROXY: "E1754", abi.ACCUMULATOR: "E1755",
+    abi.NO_BARRIER: "E1756", abi.ARRIVALS: "E1757", abi.BYTES: "E1758", abi.BEHIND: "E1759", abi.UNFENCED: "E1760", abi.OPERAND: "E1761",
+    abi.UNEQUAL: "E1762", abi.LEFT: "E1763", abi.OUTSIDE: "E1764", abi.NO_FENCE: "E1765",
 }  # fmt: skip
 MOST_NOTES = 12
 
@@ -73,7 +73,7 @@ def _placed(fault: abi.Fault, where: dict[str, object], span: Span | None, lines
     other = f"thread {fault.other_thread} of block {fault.other_block}"
     facts = where | {
         "place": place,
-        "access": "writes" if fault.is_write else "reads",
+        "access": "store" if fault.is_write else "load",
         "other": other + (f" (line {other_line})" if other_line else ""),
         "value": fault.numbers[0],
         "more": fault.numbers[1],

@@ -106,6 +106,7 @@ inline void land(const Work& work) {
   });
   for (Block& block : machine->blocks) {
     if (!(work.blocks >> block.rank & 1)) continue;
+    if (!block.live) stop_at(TINYIR_LEFT, work.to, true);
     end_flight(block, work.to, bytes);
     Mbarrier& barrier = mbarrier_at({&block, work.barrier});
     count_bytes(barrier, -int64_t(bytes));

@@ -65,6 +65,7 @@ void prepare_block(const TinyirLaunch& launch, Block& block, unsigned rank, Tiny
   block = Block();
   block.rank = rank;
   block.live = m.threads;
+  block.floor = m.now;
   block.meetings.assign((m.threads + kWarp - 1) / kWarp * kWarp, Meeting{});
   block.state.assign(m.shared_bytes, kNever);
   block.readers.assign(m.shared_bytes / kPin + 1, 0);
@@ -343,7 +344,16 @@ int tinyir_launch(const TinyirCode* code, void** arguments, const TinyirLaunch* 
           run_cluster(*launch, TinyirDim{x, y, z}, dynamic ? size_t(dynamic - m.shared) : 0);
         }
   } else {
-    for (size_t f = 0; f < m.fibers.size(); ++f) waits[f] = m.fibers[f].wait;
+    for (size_t f = 0; f < m.fibers.size(); ++f) {
+      TinyirWait& wait = m.fibers[f].wait;
+      if (wait.kind == TINYIR_AT_MBARRIER)  // how it stands now, not when the fiber came
+        for (const Mbarrier& barrier : block_of(m.fibers[f]).mbarriers)
+          if (barrier.at == (wait.id & 0xffffff)) {
+            wait.arrived = barrier.count - barrier.pending;
+            wait.numbers[1] = barrier.bytes;
+          }
+      waits[f] = wait;
+    }
   }
   current = nullptr;
   *report = fault;
