@@ -62,7 +62,7 @@ class Integers:
             if text in ("", "0"):
                 is_last = position + 1 == len(shape) or e == ZERO
                 text = self.c(e, 1 if is_last or not is_wide else 3)
-                is_sum = is_last and (" + " in text or " - " in text) or not is_wide
+                is_sum = (is_last or not is_wide) and (" + " in text or " - " in text)
                 if is_wide and not is_last and self.fits(e):
                     text = f"(long long){text}"
             else:

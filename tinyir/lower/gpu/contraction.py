@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ...ir import resources
 from ...ir.arch import ARCHS
 from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Ref, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -77,7 +78,7 @@ def synchronous_kernel(plan: Plan, region: Region, kernel: Contraction) -> Kerne
     loop.append(nodes.Barrier("cta"))
     body.append(nodes.For("k", ZERO, extent_of(kernel.sum), tuple(loop), step=Expr.of(depth)))
     body.append(_epilogue(sides, width, region, kernel, batch))
-    return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel, sides), plan.threads, tuple(body), regs=_registers(plan))
+    return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel, sides), plan.threads, tuple(body), regs=_registers(plan, region, kernel))
 
 
 def _turns(sides: tuple[Side, Side], depth: int) -> int:
@@ -86,12 +87,11 @@ def _turns(sides: tuple[Side, Side], depth: int) -> int:
     return 0 if turns >= depth else turns
 
 
-def _registers(plan: Plan) -> int:
-    """The most registers that let as many CTAs on an SM as the plan expects, or one fewer where it expects many: the estimate may err,
-    and a spill costs more than a CTA. 0, no limit, without an estimate."""
-    if plan.estimate is None or plan.estimate.occupancy < 1:
-        return 0
-    ctas = plan.estimate.occupancy - (plan.estimate.occupancy > 2)
+def _registers(plan: Plan, region: Region, kernel: Contraction) -> int:
+    """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many: the count may err, and a
+    spill costs more than a CTA."""
+    counted = resources.occupancy_of(plan, resources.smem_of(plan, region, kernel), resources.registers_of(plan, kernel))
+    ctas = max(1, counted - (counted > 2))
     arch, warps = ARCHS[plan.arch], -(-math.prod(plan.threads) // 32)
     return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * warps * 32)) // 8 * 8
 

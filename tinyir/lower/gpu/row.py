@@ -8,7 +8,7 @@ A pass is a fold, closed by `block_reduce`; values that do not vary along the ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Ternary, Transpose, rebuild, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -19,7 +19,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
-from .fold import Accumulator, fold_word, is_plain, literal, neutral_of, number_in, type_of
+from .fold import Accumulator, is_plain, neutral_of, number_in, type_of
 from .point import Fresh, Values, below, choice, divides, free_axes, needed, split, wide
 
 
@@ -100,12 +100,10 @@ class _Rows:
         axes = self._axes_of(fold)
         if not is_plain(fold):
             return self._find(accumulator, axes, lines)
-        each = Accumulator(accumulator.name, replace(fold, init=None))  # what the fold starts from is taken in once, not by every thread
-        lines += each.start()
-        lines += self._over_row(axes, element=each.step, of=fold.body)
-        lines.append(self._over_threads(fold.op, each.name, fold.dtype))
-        start = None if fold.init is None else literal(fold.init, fold.dtype)
-        return each.value() if start is None else Binary(fold_word(fold), start, each.value(), fold.dtype)
+        lines += accumulator.start()
+        lines += self._over_row(axes, element=accumulator.step, of=fold.body)
+        lines.append(self._over_threads(fold.op, accumulator.name, fold.dtype))
+        return accumulator.value()
 
     def _find(self, accumulator: Accumulator, axes: tuple[Axis, ...], lines: list[Statement]) -> Body:
         """argmax and argmin in two passes: the best value, then the first place that holds it."""
