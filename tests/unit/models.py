@@ -65,6 +65,7 @@ class Net:
         return self.put("EXPAND", x, shape=shape)
 
     def number(self, value: float, wide: str) -> str:
+        """A constant of the shape of `wide`."""
         return self.put("EXPAND", self.put("CONST", shape=[], value=value), shape=self.shape(wide))
 
     def matmul(self, x: str, w: str, kind: str = "matmul") -> str:
