@@ -3,7 +3,6 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-SAMPLE := samples/gemm_bias_relu/gemm_bias_relu
 
 .PHONY: demo test test-all bless bench setup clean
 .DELETE_ON_ERROR:
@@ -16,7 +15,7 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 demo: setup
-	@PATH="$(CURDIR)/bin:$$PATH" sh samples/demo.sh $(SAMPLE).json
+	@PATH="$(CURDIR)/bin:$$PATH" sh samples/demo.sh
 
 test: setup
 	$(PY) -m pytest -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)')

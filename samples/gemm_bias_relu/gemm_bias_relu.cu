@@ -1,13 +1,13 @@
 // tinyir 1.0 cu
 //
-// model gemm_bias_relu
+// model main
 //   in  A           : fp16[M, K]
 //   in  B           : fp16[K, N]
 //   in  bias        : fp16[N] {role=param, storage=const_pool}
 //   out C2          : fp16[M, N]
 // shapes default {M=1024, N=1024, K=1024}
 //
-// program gemm_bias_relu
+// program main
 //
 // region gemm
 //   in  A           : fp16[M, K]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Mapping
 
 from ..ir.arch import ARCHS, Arch
@@ -62,5 +62,5 @@ def get_device(name: str) -> Device:
     return Device(**{**figures, "arch": ARCHS[figures["arch"]]})
 
 
-def _folder():
-    return resources.files("tinyir.analysis").joinpath("devices")
+def _folder() -> Path:
+    return Path(__file__).resolve().parent / "devices"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from ..kit.cli import Session, parser_of, run
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
+
+if TYPE_CHECKING:
+    from ..ir.model import Model
+    from ..runtime.run import Report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +57,20 @@ def _body(session: Session) -> None:
     lines = [summary_of(outputs)]
     lines += [f"check: {difference}\n" for difference in report.differences]
     if report.timing is not None:
-        lines.append(f"bench: {report.timing}\n")
+        lines.append(f"bench: {report.timing}{_share_of_limit(report, module.region.model)}\n")
     session.write("".join(lines))
 
 
+
+
+def _share_of_limit(report: Report, model: Model) -> str:
+    """The share of what the card can do at best on operands of the model's dtype, when there is a model of the card."""
+    from ..analysis.device import device_names, get_device
+
+    card = next((d for d in map(get_device, device_names()) if d.title in report.description), None)
+    if card is None or report.timing is None:
+        return ""
+    dtypes = [t.type.dtype.name for t in model.inputs]
+    peak = max((card.peak[f"mma_{name}"] for name in dtypes if f"mma_{name}" in card.peak), default=card.peak["ffma_fp32"])
+    share = report.timing.share_of(peak, card.dram_gbs)
+    return "" if share is None else f"  {share:.1%} of the limit of {card.title}"

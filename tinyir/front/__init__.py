@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
-
 from ..ir import tiny
 from ..kit.diag import refuse
 from ..kit.span import span_of
 
 
 def read(text: str, file: str = "") -> tiny.Module:
-    """The tiny module of a model's text, called as the text says, else after the name of its file, else `model`. Raises Refused (E0014
+    """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the model. Raises Refused (E0014
     when the language is not known, else what its front end says)."""
-    name = PurePath(file).stem or "model"
     start = len(text) - len(text.lstrip("\ufeff \t\r\n"))
     if text[start : start + 1] == "{":
         from . import json
 
-        return json.read(text, name)
+        return json.read(text)
     first = text[start:].split("\n", 1)[0][:60]
     raise refuse("E0014", first=first, span=span_of(text, start, start + len(first)))

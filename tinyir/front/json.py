@@ -33,7 +33,7 @@ _TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
 _OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
-def read(text: str, name: str = "model") -> tiny.Module:
+def read(text: str, name: str = "main") -> tiny.Module:
     """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with every fault
     found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
     return _Reader(text).module(parse_json(text), name)

@@ -181,7 +181,7 @@ class SignatureReader:
     def check_names(self, symbols: tuple[str, ...]) -> None:
         """E1311 for a symbol that the later texts cannot spell: one with a prime, an axis name such as i0, a word of isl."""
         for symbol in symbols:
-            if not re.fullmatch(r"(?!(?:[ik]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$)[A-Za-z_]\w*", symbol):
+            if not re.fullmatch(r"(?!(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$)[A-Za-z_]\w*", symbol):
                 places = [p.dim(i) for t, p in self.places_of.items() if t in self.declared
                           for i, d in enumerate(self.declared[t].shape) if symbol in d.names()]
                 self.fault("E1311", places[0] if places else None, symbol, symbol=symbol)

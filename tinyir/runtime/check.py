@@ -32,6 +32,10 @@ class Difference:
     given: Any
     expected: Any
 
+    def __str__(self) -> str:
+        agree = f"{self.total} elements agree" if not self.wrong else f"{self.wrong} of {self.total} elements differ"
+        return f"{self.tensor}: {agree} (rtol {self.rtol:g}, atol {self.atol:g}; largest difference {self.largest:.3g})"
+
     def diag(self) -> Diag | None:
         """E1731 when elements are wrong, else None."""
         if not self.wrong:
