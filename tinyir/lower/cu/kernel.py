@@ -23,6 +23,7 @@ from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
 
+ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 
@@ -60,7 +61,7 @@ class _Printer:
         self.lines: list[str] = []
         self.depth = 1
         self.is_explained = False
-        self.integers = Integers(ranges_of(kernel, self.model), spell=self._spell)
+        self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
         self.sizes = _sizes_of(self.regions)
@@ -262,23 +263,21 @@ class _Printer:
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
         index = self._spell("thread.index")
-        e = self.names.of("integer", "element")
-        self.say("#pragma unroll")
-        self.say(f"for (int {e} = {index}; {e} < {total}; {e} += {threads}) {{" if turns > 1 or total % threads else f"{{ const int {e} = {index};")
+        is_loop = turns > 1 or total % threads
+        if is_loop:
+            self.say("#pragma unroll")
+        self.say(f"for (int element = {index}; element < {total}; element += {threads}) {{" if is_loop else f"{{ const int element = {index};")
         self.depth += 1
-        outer = self.integers.ranges
-        inner = Expr.of(1)
-        bindings: dict[str, Expr] = {}
-        ranges = {**outer, "element": Interval(0, total - 1)}
-        for (name, size) in reversed(s.over):
-            whole = Expr.of("element") // inner
-            first = name == s.over[0][0]
-            bindings[name] = whole if first else whole - size * (Expr.of("element") // (inner * size))
-            ranges[name] = Interval(0, size.evaluate({}) - 1)
+        outer, inner = self.integers.ranges, Expr.of(1)
+        self.integers.ranges = {**outer, ELEMENT: Interval(0, total - 1)}
+        parts: list[tuple[str, Expr]] = []
+        for number, (name, size) in reversed(list(enumerate(s.over))):
+            whole = Expr.of(ELEMENT) // inner
+            parts.append((name, whole - size * (Expr.of(ELEMENT) // (inner * size)) if number else whole))
             inner = inner * size
-        self.integers.ranges = ranges
-        for name, _ in s.over:
-            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(bindings[name], 0)};")
+        for name, part in reversed(parts):
+            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(part, 0)};")
+        self.integers.ranges.update((name, Interval(0, size.evaluate({}) - 1)) for name, size in s.over)
         facts = self.facts
         for name, size in s.over:
             self.facts = self.facts.with_range(name, ZERO, size)
