@@ -109,7 +109,7 @@ def test_the_sample_reads_to_its_committed_text() -> None:
 def test_symbols_and_shape_sets() -> None:
     module = front.read(relu(shape_sets={"s": {"M": 7}}, symbols={"M": [1, 9]}, name="named"), "x/y.json")
     assert tiny.show(module).splitlines()[2:7] == ["model named", "  in  X           : fp32[M]", "  out Y           : fp32[M]", "  sym M in 1..9", "shapes s {M=7}"]
-    assert front.read(relu(), "x/y.json").model.name == "y"
+    assert front.read(relu(), "x/y.json").model.name == "main"
     assert front.read(relu("fp32[3]", "fp32[3]")).model.shape_sets == ()
     assert [d.code for d in faults(relu(shape_sets={"s": {"N": 7}}))] == ["E1303", "E1303"]
 
