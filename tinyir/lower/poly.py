@@ -7,13 +7,13 @@ accesses. A product that only a contraction needs is fused into it.
 from __future__ import annotations
 
 from ..analysis.contraction import Contraction, Missed, find_contraction
-from ..analysis.relations import dependence, domain_of, may_read, reads_of, write_of
+from ..analysis.relations import dependence, domain_of, may_read, reads_of, reverse, write_of
 from ..ir import index, poly, tiny
 from ..ir.expr import Expr
 from ..ir.index import Entry
 from ..ir.ops import OPS
 from ..ir.poly import Block, Edge, Param, Reading
-from ..ir.sets import read_map, show_isl, symbol_params
+from ..ir.sets import symbol_params
 from ..kit.diag import Diag
 
 
@@ -109,13 +109,8 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
             if relations and block is not writer:
                 found = dependence((names[writer.name], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
                 if found is not None:
-                    edges.append(Edge(block.name, writer.name, "anti", _reversed(found, words)))
+                    edges.append(Edge(block.name, writer.name, "anti", reverse(found, words)))
     return edges
-
-
-def _reversed(relation: str, words: tuple[str, ...]) -> str:
-    """The map the other way round."""
-    return show_isl(read_map(relation, words).reverse())
 
 
 def remarks(module: poly.Module) -> list[Diag]:
