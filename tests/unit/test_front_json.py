@@ -249,3 +249,4 @@ def test_what_is_no_model_is_refused() -> None:
     (diag,) = faults("graph g {}")
     assert diag.code == "E0014"
     assert [d.code for d in faults("{}")] == ["E0104"] * 3
+    assert front.read("\ufeff" + relu()) == front.read(relu())
