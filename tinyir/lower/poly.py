@@ -13,7 +13,7 @@ from ..ir.expr import Expr
 from ..ir.index import Entry
 from ..ir.ops import OPS
 from ..ir.poly import Block, Edge, Param, Reading
-from ..ir.sets import read_map, show_isl, symbol_params
+from ..ir.sets import symbol_params
 from ..kit.diag import Diag
 
 
@@ -109,22 +109,10 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
             if relations and block is not writer:
                 found = dependence((names[writer.name], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
                 if found is not None:
-<<<<<<< HEAD
-                    edges.append(Edge(block.name, writer.name, "anti", _reversed(found, words)))
-    return edges
-
-
-def _reversed(relation: str, words: tuple[str, ...]) -> str:
-    """The map the other way round."""
-    return show_isl(read_map(relation, words).reverse())
-
-
-=======
                     edges.append(Edge(block.name, writer.name, "anti", reverse(found, words)))
     return edges
 
 
->>>>>>> where
 def remarks(module: poly.Module) -> list[Diag]:
     """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203)."""
     values = module.index.tiny.value_of()
