@@ -81,7 +81,7 @@ class Network:
         self.draws[name] = draw
         return name
 
-    def op(self, op: str, name: str, inputs: list[Any], shape: Shape, dtype: str = "", **attrs: Any) -> str:
+    def op(self, op: str, name: str, inputs: list[Any], shape: Shape, dtype: str = "", /, **attrs: Any) -> str:
         """An op and its one result, called as the op is."""
         self.tensors[name] = {"dtype": dtype or self.dtype, "shape": shape}
         self.ops.append({"op": op, "name": name, "inputs": inputs, "outputs": [name], **({"attrs": attrs} if attrs else {})})
