@@ -13,10 +13,13 @@ from tinyir.ir import index, poly, region, tiny
 from tinyir.lower import index as lower_index
 from tinyir.lower import poly as lower_poly
 from tinyir.lower import region as lower_region
+from tinyir.lower.region.hoist_invariant import hoist_invariant
+from tinyir.lower.region.share_values import share_values
 from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
 
 from .graphs import random_graph
+from .models import Net, bert_layer, bottleneck, gpt_layer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -135,3 +138,137 @@ def test_a_diamond_chain_stays_linear() -> None:
         return len(region.show(regions_of(module)))
 
     assert lines(40) < 2.5 * lines(20)
+
+
+def count(module: tiny.Module) -> int:
+    """Kernels: regions, those joined by a deferred buffer counted once."""
+    found = regions_of(module)
+    assert region.check(found) == []
+    assert region.parse(region.show(found)) == found
+    return len(found.program.regions) - sum(b.attr("materialize") == "deferred" for b in found.program.buffers)
+
+
+def test_resnet50_is_a_kernel_a_convolution() -> None:
+    net = Net("resnet50", N=8)
+    x = net.relu(net.batchnorm(net.conv(net.input("x", "N", 3, 224, 224), 64, 7, 2)))
+    for inner, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for at in range(blocks):
+            x = bottleneck(net, x, inner, stride if at == 0 else 1)
+    assert count(net.module(y=x)) == 53
+
+
+@pytest.mark.parametrize("layer", [bert_layer, gpt_layer])
+def test_a_transformer_layer(layer) -> None:
+    net = Net("layer", B=2, S=128)
+    assert count(net.module(y=layer(net, net.input("x", "B", "S", 768), 768, 12))) == 9  # q, k, v, attention, out, up, down, two norms
+
+
+@pytest.mark.parametrize("op", ["softmax", "layernorm", "rmsnorm", "gelu"])
+def test_one_kernel(op: str) -> None:
+    net = Net("one", B=2, S=128)
+    assert count(net.module(y=getattr(net, op)(net.input("x", "B", "S", 768)))) == 1
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_models_mean_the_same(is_causal: bool) -> None:
+    net = Net("layer", B=2, S=6)
+    layer = gpt_layer if is_causal else bert_layer
+    module = net.module(y=layer(net, net.input("x", "B", "S", 16), 16, 2))
+    numbers = np.random.default_rng(1)
+    arrays = {t.name: numbers.standard_normal([d.evaluate({"B": 2, "S": 6}) for d in t.type.shape]).astype(np.float32) for t in module.model.inputs}
+    np.testing.assert_allclose(play_region(regions_of(module), arrays)["y"], play_tiny(module, arrays)["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_attention_hands_its_rows_on_without_memory() -> None:
+    module = index.parse((ROOT / "tests/golden/design/attention_causal.index").read_text(encoding="utf-8"))
+    found = lower_region.lower(lower_poly.lower(module))
+    assert [r.name for r in found.program.regions] == ["qk", "pv"]
+    assert found.program.buffer("P").attr("materialize") == "deferred"
+    assert [v.name for v in found.program.region("qk").lets][-2:] == ["e", "z"]
+
+
+def test_siblings_read_their_input_once() -> None:
+    body = """
+  %sum = REDUCE(x) {op=SUM, axes=[1], dtype=fp32} : fp32[M]
+  %max = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} : fp32[M]
+
+outputs: %sum, %max"""
+    found = regions_of(tiny_of(body, "  in  x : fp32[M, N]\n  out sum : fp32[M]\n  out max : fp32[M]"))
+    assert [len(r.yields) for r in found.program.regions] == [2]
+
+
+def verdicts(body: str) -> dict[tuple[str, str], tuple[str, str]]:
+    module = lower_poly.lower(lower_index.lower(tiny_of(body, "  in  x : fp32[M, N]\n  in  w : fp32[N, K]\n  out y : fp32[M, N]")))
+    return {(d.facts["source"], d.facts["reader"]): (d.code, d.facts["rule"]) for d in lower_region.verdicts(module) if d.code != "R3403"}
+
+
+def test_verdicts_say_why() -> None:
+    body = """
+  %a   = TANH(x) : fp32[M, N]
+  %f   = FLIP(%a) {axes=[0]} : fp32[M, N]
+  %b   = MUL(%a, %f) : fp32[M, N]
+  %s   = REDUCE(w) {op=MAX, axes=[1], dtype=fp32} : fp32[N]
+  %s.x = EXPAND(%s) : fp32[M, N]
+  %c   = MUL(%b, %s.x) : fp32[M, N]
+  %y   = RELU(%c) : fp32[M, N]
+
+outputs: %y"""
+    assert verdicts(body) == {
+        ("a", "b"): ("R3402", "other point"),
+        ("b", "c"): ("R3401", "same point"),
+        ("s", "c"): ("R3402", "again"),
+        ("c", "y"): ("R3401", "same point"),
+    }
+
+
+@pytest.mark.parametrize(
+    "rewrite, before, after",
+    [
+        (
+            hoist_invariant,
+            "    %s             = reduce sum (k0: K) : fp32 { mul(A[i0, k0], exp2(S[i0])) }\n",
+            "    %s.fixed       = exp2(S[i0])\n    %s             = reduce sum (k0: K) : fp32 { mul(A[i0, k0], %s.fixed) }\n",
+        ),
+        (
+            share_values,
+            "    %s             = mul(tanh(S[i0]), tanh(S[i0]))\n",
+            "    %s.in          = tanh(S[i0])\n    %s             = mul(%s.in, %s.in)\n",
+        ),
+        (
+            share_values,
+            "    %t             = reduce sum (k0: K) : fp32 { mul(neg(A[i0, k0]), neg(A[i0, k0])) }\n    %s             = %t\n",
+            "    %t             = reduce sum (k0: K) : fp32 { mul(neg(A[i0, k0]), neg(A[i0, k0])) }\n    %s             = %t\n",
+        ),
+    ],
+)
+def test_rewrite(rewrite, before: str, after: str) -> None:
+    tensors = "  in  A           : fp32[M, K]\n  in  S           : fp32[M]\n  out Y           : fp32[M]\n"
+    text = f"tinyir 1.0 region\n\nmodel m\n{tensors}\nprogram m\n\nregion r\n{tensors}  for i0: M\n{{}}  yield Y[i0] = %s\n"
+    one = region.parse(text.format(before)).program.regions[0]
+    wanted = region.parse(text.format(after)).program.regions[0]
+    assert region.show_region(rewrite(one)) == region.show_region(wanted)
+
+
+def test_a_fold_of_a_fold_is_one() -> None:
+    body = """
+  %a = REDUCE(x) {op=SUM, axes=[2], dtype=fp32} : fp32[M, N]
+  %y = REDUCE(%a) {op=SUM, axes=[1], dtype=fp32} : fp32[M]
+
+outputs: %y"""
+    (found,) = regions_of(tiny_of(body, "  in  x : fp32[M, N, K]\n  out y : fp32[M]")).program.regions
+    assert "reduce sum (k0: N, k1: K) : fp32 { x[i0, k0, k1] }" in region.show_region(found)
+
+
+def test_a_state_is_written_when_its_old_value_is_no_longer_read() -> None:
+    body = """
+  %new = ADD(s, x) : fp32[M]
+  %y   = MUL(s, %new) : fp32[M]
+
+outputs: s=%new, y=%y"""
+    module = tiny_of(body, "  in  x : fp32[M]\n  in  s : fp32[M] {role=state, mutability=mutable}\n  out s : fp32[M]\n  out y : fp32[M]")
+    assert not any(d.is_error for d in tiny.check(module))
+    found = regions_of(module)
+    assert region.check(found) == []
+    x, s = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
+    given_ = play_region(found, {"x": x, "s": s})
+    assert given_["s"].tolist() == [4, 6] and given_["y"].tolist() == [12, 24] and s.tolist() == [3, 4]

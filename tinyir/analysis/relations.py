@@ -80,6 +80,11 @@ def dependence(source: tuple[str, str, str], target: tuple[str, str, tuple[str, 
     return None if found is None else found.replace("writer_[", f"{wrote}[").replace("reader_[", f"{reader}[")
 
 
+def reverse(relation: str, params: tuple[str, ...]) -> str:
+    """The map the other way round."""
+    return show_isl(read_map(relation, params).reverse())
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def _dependence(wrote_domain: str, write: str, reader_domain: str, reads: tuple[str, ...], params: tuple[str, ...]) -> str | None:
     writer = read_map(write, params).intersect_domain(read_set(wrote_domain, params))

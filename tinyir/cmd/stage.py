@@ -32,6 +32,8 @@ def _lowered(stage: str, module: Any, notes: Notes | None) -> Any:
     result = lowering.lower(module)
     if notes is not None and hasattr(lowering, "remarks"):
         notes += lowering.remarks(result)
+    if notes is not None and hasattr(lowering, "verdicts"):
+        notes += lowering.verdicts(module)
     return result
 
 

@@ -1,10 +1,11 @@
-"""tiny-check: every invariant of a text's language, for any stage."""
+"""tiny-check: every invariant of a text's language, for any stage; and that book and blocks mean what the program does."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 from ..kit.cli import Session, parser_of, run
+from ..kit.diag import Diag
 from .stage import any_module
 
 
@@ -15,5 +16,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     def body(session: Session) -> None:
         language, module = any_module(session)
         session.must_hold(session.timed("check", lambda: language.check(module)))
+        session.must_hold(session.timed("prove", lambda: _validated(language.STAGE, module)))
 
     return run("tiny-check", parser.parse_args(argv), body)
+
+
+def _validated(stage: str, module: Any) -> list[Diag]:
+    """What translation validation finds, for the stages that carry the text they were made from."""
+    if stage not in ("index", "poly"):
+        return []
+    from ..analysis.validate import validate_index
+    from ..analysis.validate_blocks import validate_poly
+
+    return validate_index(module) if stage == "index" else [*validate_index(module.index), *validate_poly(module)]

@@ -10,7 +10,8 @@ from ..kit.span import span_of
 def read(text: str, file: str = "") -> tiny.Module:
     """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the model. Raises Refused (E0014
     when the language is not known, else what its front end says)."""
-    start = len(text) - len(text.lstrip("\ufeff \t\r\n"))
+    text = " " + text[1:] if text.startswith("\ufeff") else text  # a byte order mark: not JSON, and common
+    start = len(text) - len(text.lstrip())
     if text[start : start + 1] == "{":
         from . import json
 

@@ -12,6 +12,7 @@ from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
 from .types import DType, is_exact, round_to
 
+SIGNATURE = "the signature"
 FOLDS = {"update", *(r.lower() for r, row in REDUCERS.items() if row.fold)}
 
 
@@ -51,7 +52,8 @@ def _twice(items: Any, at: str) -> Iterator[Diag]:
 
 def _check_names(module: Any) -> Iterator[Diag]:
     program = module.program
-    yield from _twice((*module.model.inputs, *module.model.outputs, *program.buffers), "")
+    states = {t.name for t in module.model.inputs}  # a state is an input and an output of one name, and one memory
+    yield from _twice((*module.model.inputs, *(t for t in module.model.outputs if t.name not in states), *program.buffers), "")
     yield from _twice(program.regions, "")
 
 
@@ -92,9 +94,9 @@ def owner_of(program: Any, name: str) -> str:
 
 
 def _check_order(module: Any) -> Iterator[Diag]:
-    """Memory is written by one region, before it is read; every output is written."""
+    """Memory is written by one region, before it is read, but for a state, whose old value may be read first; every output is written."""
     program = module.program
-    written = {t.name: "the signature" for t in module.model.inputs}
+    written = {t.name: SIGNATURE for t in module.model.inputs}
     written.update((b.name, "its value") for b in program.buffers if b.attr("value") is not None)
     for region in program.regions:
         for tensor in region.inputs:
@@ -102,11 +104,11 @@ def _check_order(module: Any) -> Iterator[Diag]:
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": "it is read before any region writes it"}, tensor.span)
         for tensor in region.outputs:
             owner = owner_of(program, tensor.name)
-            if owner in written:
+            if owner in written and not (written[owner] == SIGNATURE and module.model.output(owner) is not None):
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": f"it is already written by {written[owner]}"}, tensor.span)
             written[owner] = region.name
     for output in module.model.outputs:
-        if owner_of(program, output.name) not in written:
+        if written.get(owner_of(program, output.name), SIGNATURE) == SIGNATURE:
             yield Diag("E1402", output.name, {"name": output.name, "fault": "no region writes it"}, output.span)
 
 

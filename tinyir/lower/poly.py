@@ -7,7 +7,7 @@ accesses. A product that only a contraction needs is fused into it.
 from __future__ import annotations
 
 from ..analysis.contraction import Contraction, Missed, find_contraction
-from ..analysis.relations import dependence, domain_of, may_read, reads_of, write_of
+from ..analysis.relations import dependence, domain_of, may_read, reads_of, reverse, write_of
 from ..ir import index, poly, tiny
 from ..ir.expr import Expr
 from ..ir.index import Entry
@@ -109,15 +109,8 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
             if relations and block is not writer:
                 found = dependence((names[writer.name], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
                 if found is not None:
-                    edges.append(Edge(block.name, writer.name, "anti", _reversed(found)))
+                    edges.append(Edge(block.name, writer.name, "anti", reverse(found, words)))
     return edges
-
-
-def _reversed(relation: str) -> str:
-    """The map the other way round."""
-    import islpy
-
-    return str(islpy.Map(relation).reverse())
 
 
 def remarks(module: poly.Module) -> list[Diag]:

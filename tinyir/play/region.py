@@ -57,6 +57,8 @@ class _Memory:
         self.types = {t.name: t for t in (*module.model.outputs, *module.model.inputs, *self.program.buffers)}
         self.kept = {t.name for t in (*module.model.inputs, *module.model.outputs)}
         self.arrays = {t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs}
+        for state in {t.name for t in module.model.outputs} & set(self.arrays):
+            self.arrays[state] = self.arrays[state].copy()  # the caller's array stays as it is
         for buffer in self.program.buffers:
             if buffer.attr("value") is not None:
                 self.arrays[buffer.name] = constant_of(buffer, symbols)

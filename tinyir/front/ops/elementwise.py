@@ -156,7 +156,7 @@ def where(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.apply("WHERE", condition, *branches)
 
 
-_CLIP = [Attr("min", "literal", None), Attr("max", "literal", None)]
+_CLIP = [Attr("min", "number", None), Attr("max", "number", None)]
 
 
 @front_op("Clip", inputs=(1, 3), attrs=_CLIP)
@@ -173,7 +173,7 @@ def clip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             continue
         else:
             bound = Literal(limit)
-        if isinstance(bound, Literal) and found.dtype.is_integer:
+        if isinstance(bound, Literal) and found.dtype.is_integer and bound.value == bound.value:
             bound = Literal(_within(bound.value, found.dtype, op))
         limits = b.agree(found, bound, dtype=found.dtype)
         if limits[0].shape != found.shape:

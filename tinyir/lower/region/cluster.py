@@ -169,8 +169,9 @@ def shared_copies(left: Cluster, right: Cluster) -> Iterable[str]:
     return [n for n in left.members if n in right.members and n in left.place and n in right.place]
 
 
-def joined(producer: Cluster, consumer: Cluster, order: dict[str, int]) -> Cluster | str:
-    """Both as one cluster, or why their axes cannot be one space: `other point` or `axes`."""
+def joined(producer: Cluster, consumer: Cluster, order: dict[str, int], by_reads: bool = False) -> Cluster | str:
+    """Both as one cluster, or why their axes cannot be one space: `other point` or `axes`. `by_reads` lets what both read tell which
+    axes are one even where neither folds."""
     pairs: list[tuple[int, int]] = []
     for reader, source, target in reads_between(producer, consumer):
         point = point_map(reader, source, target)
@@ -181,7 +182,7 @@ def joined(producer: Cluster, consumer: Cluster, order: dict[str, int]) -> Clust
     forced = len(pairs)
     for name in shared_copies(producer, consumer):
         pairs += [(producer.place[name][a], consumer.place[name][a]) for a in producer.place[name]]
-    if producer.folds() or consumer.folds():
+    if by_reads or producer.folds() or consumer.folds():
         pairs += _shared_reads(producer, consumer)
     moved = _unified(producer, consumer, pairs)
     if moved is None and forced < len(pairs):  # what both compute need not be at one point: the copy is then computed twice

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ...analysis.traffic import TILE, points_of, recompute, round_trip, typical_sizes
 from ...ir.ops import OPS
 from .cluster import Cluster, is_free, joined, reads_between, start_of
-from .graph import Graph
+from .graph import Graph, point_map, targets
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
 NEVER = ("reshape", "scatter")
@@ -26,14 +26,20 @@ NEVER = ("reshape", "scatter")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, and the bytes that it saves or costs
-    for the typical sizes."""
+    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, and the bytes of the
+    value for the typical sizes, which a round trip moves twice.
+
+    Rules of what is fused: same point, prologue, epilogue, rows, copy, deferred, sibling. Of what is not: other point (the reader
+    wants other elements), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
+    (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
+    card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself)."""
 
     source: str
     reader: str
     is_fused: bool
     rule: str
     saved: int
+    witness: str = ""
 
 
 class Partition:
@@ -99,13 +105,47 @@ class Partition:
         found = joined(producer, consumer, self.order)
         rule = found if isinstance(found, str) else self._fault(producer, consumer, found)
         readers = [r.name for r, s, _ in reads_between(producer, consumer) if s.name == source] or [next(consumer.computed())]
-        saved = points_of(self.graph.types[source].shape, self.typical) * self.graph.types[source].dtype.bytes
+        saved = self.bytes_of(source)
         for reader in readers:
-            self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or self._kind(producer, consumer), saved)
+            witness = self._witness(rule, source, reader, producer, consumer, found)
+            self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or self._kind(producer, consumer), saved, witness)
         if rule:
             return False
         self.replace(producer, consumer, found)
         return True
+
+    def _witness(self, rule: str, source: str, reader: str, producer: Cluster, consumer: Cluster, found: Cluster | str) -> str:
+        """What shows that a rule holds: the read of another point, the path out and back in, the axis of the fold done again."""
+        if rule == "other point":
+            node = self.graph.nodes[reader]
+            reads = [t for a in node.reads for t in targets(a) if t.source == source]
+            other = next((t for t in reads if point_map(node, self.graph.nodes[source], t) is None), reads[0] if reads else None)
+            return f"%{source}[{', '.join(map(str, other.index))}]" if other else ""
+        if rule == "cycle":
+            return " -> ".join(f"%{n}" for n in self.path(producer, consumer))
+        if rule == "again" and isinstance(found, Cluster):
+            loose = [(f, i) for f in found.folds() for i in found.iters(self.graph) - found.own(f) - found.folded(f)]
+            return f"%{loose[0][0]} along an axis of size {found.sizes[loose[0][1]]}" if loose else ""
+        return ""
+
+    def path(self, producer: Cluster, consumer: Cluster) -> list[str]:
+        """Values along a shortest path from one cluster through others to another."""
+        last = max(self.order[m] for m in consumer.members)
+        pending = [(m,) for m in producer.computed()]
+        seen: set[str] = set()
+        for path in pending:
+            for user in self.graph.users.get(path[-1], ()):
+                if user in consumer.members:
+                    if len(path) > 1:
+                        return [*path, user]
+                elif user not in seen and user not in producer.members and self.order[user] <= last:
+                    seen.add(user)
+                    pending.append((*path, user))
+        return []
+
+    def bytes_of(self, name: str) -> int:
+        """The size of a value in bytes, for typical sizes."""
+        return points_of(self.graph.types[name].shape, self.typical) * self.graph.types[name].dtype.bytes
 
     def replace(self, producer: Cluster, consumer: Cluster, found: Cluster) -> None:
         """Put the joined cluster in the place of the two."""
@@ -124,7 +164,7 @@ class Partition:
         """Why the joined cluster is not to be; empty when it is."""
         if any(node.kind in NEVER for c in (producer, consumer) for node in c.members.values()):
             return "memory"
-        return self.family_fault(found) or self._cycle(producer, consumer) or self._cost(producer, consumer, found)
+        return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can do the folds of a cluster; empty when one can."""
@@ -139,7 +179,22 @@ class Partition:
             return "other rows"
         return "again" if any(not iters <= found.own(f) | found.folded(f) for f in folds) else ""
 
-    def _cycle(self, producer: Cluster, consumer: Cluster) -> str:
+    def depends(self, earlier: Cluster, later: Cluster) -> bool:
+        """True when a path leads from one cluster to the other."""
+        last = max(self.order[m] for m in later.members)
+        pending, seen = list(earlier.computed()), set()
+        while pending:
+            for user in self.graph.users.get(pending.pop(), ()):
+                if user in seen or self.order[user] > last:
+                    continue
+                seen.add(user)
+                for cluster in self._computing(user):
+                    if cluster.number == later.number:
+                        return True
+                    pending += cluster.computed()
+        return False
+
+    def cycle(self, producer: Cluster, consumer: Cluster) -> str:
         """`cycle` when a path leads from the producer through a third cluster to the consumer."""
         last = max(self.order[m] for m in consumer.members)
         inside = set(consumer.members)

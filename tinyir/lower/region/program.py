@@ -6,6 +6,8 @@ is the same memory in another shape. A state is written at the end, by a copy, w
 
 from __future__ import annotations
 
+from typing import Mapping
+
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.ops import OPS
@@ -30,18 +32,18 @@ class Memory:
         self.known = {t.name: _tensor(t) for t in (*self.model.outputs, *self.model.inputs)}
         self.place: dict[str, str] = {t.name: t.name for t in self.model.inputs}
 
-    def outputs_of(self, names: list[str]) -> dict[str, tuple[str, ...]]:
+    def outputs_of(self, names: list[str], is_deferred: bool) -> dict[str, tuple[str, ...]]:
         """The tensors that each of a region's values is written to; those of the signature first, in its order."""
         order = {t.name: at for at, t in enumerate(self.model.outputs)}
-        found = {name: self._outputs_of(name) for name in names}
+        found = {name: self._outputs_of(name, is_deferred) for name in names}
         return dict(sorted(found.items(), key=lambda item: order.get(item[1][0], len(order))))
 
-    def _outputs_of(self, name: str) -> tuple[str, ...]:
+    def _outputs_of(self, name: str, is_deferred: bool) -> tuple[str, ...]:
         """The outputs that a value is, or a buffer."""
         outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
         states = [o for o in self.graph.results_of(name) if o in self.states]
         if not outputs:
-            outputs = (self.buffer(name, name),)
+            outputs = (self.buffer(name, name, **({"materialize": "deferred"} if is_deferred else {})),)
         self.place[name] = outputs[0]
         self.copies += [(outputs[0], state) for state in states]
         return outputs
@@ -73,18 +75,18 @@ def _tensor(declared: object) -> Tensor:
     return Tensor(declared.name, declared.type, tuple((k, v) for k, v in declared.attrs if k in KEPT))
 
 
-def assemble(graph: Graph, found: Partition) -> Program:
-    """The program of the clusters."""
+def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Program:
+    """The program of the clusters. `streams` gives the cluster that must follow another at once."""
     memory = Memory(graph)
     regions: list[Region] = []
     taken: set[str] = set()
-    for cluster in _ordered(graph, found):
+    for cluster in _ordered(graph, found, streams):
         names = list(cluster.computed())
         if graph.nodes[names[0]].kind == "reshape":
             memory.reshape(names[0])
             continue
         escaping = cluster.escaping(graph)
-        outputs = memory.outputs_of(escaping)
+        outputs = memory.outputs_of(escaping, cluster.number in streams)
         writer = Writer(graph, cluster, outputs, memory.tensor_of)
         regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
     for result in graph.program.results:
@@ -94,11 +96,13 @@ def assemble(graph: Graph, found: Partition) -> Program:
     return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions))
 
 
-def _ordered(graph: Graph, found: Partition) -> list[Cluster]:
+def _ordered(graph: Graph, found: Partition, streams: Mapping[int, int]) -> list[Cluster]:
     """The clusters, each after those whose values it reads, else in the program's order."""
     place: dict[int, int] = {}
     waiting = sorted(found.clusters.values(), key=lambda c: max(found.order[m] for m in c.computed()))
     needs = {c.number: _needs(c, graph, found) for c in waiting}
+    for first, second in streams.items():
+        needs[first] |= needs[second] - {first}
     done: list[Cluster] = []
     pending = {c.number: c for c in waiting}
     visiting: list[int] = []
@@ -116,6 +120,9 @@ def _ordered(graph: Graph, found: Partition) -> list[Cluster]:
                 assert not missing, "the regions wait for one another"
                 done.append(pending.pop(top))
                 place[top] = len(done)
+                if top in streams:
+                    done.append(pending.pop(streams[top]))
+                    place[streams[top]] = len(done)
                 visiting.pop()
 
     for cluster in waiting:

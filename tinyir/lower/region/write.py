@@ -16,10 +16,10 @@ from ...ir.expr import ONE, ZERO, Expr, Like
 from ...ir.index import Access, Fill, Piece
 from ...ir.index import Read as BookRead
 from ...ir.ops import OPS
-from ...ir.present import axes_of_values, is_scalar, present_axes
+from ...ir.present import is_scalar, present_axes
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.scope import Scope
-from ...ir.types import DType, is_exact
+from ...ir.types import DType, is_exact, round_to
 from .cluster import Cluster
 from .graph import Graph, Node, targets
 
@@ -209,11 +209,11 @@ class Writer:
 
     def _operand(self, access: Access, point: Point, dtype: DType, in_fold: bool) -> Body:
         """What an access gives at a point: nested choices, the last piece innermost."""
-        moved = simplify(_moved(access, point), self._scope())
+        here = simplify(moved(access, point), self._scope())
         found: Body | None = None
-        for piece in reversed(moved.pieces):
+        for piece in reversed(here.pieces):
             target = piece.target
-            body = Literal(target.value, dtype) if isinstance(target, Fill) else self._value_at(target.source, target.index, dtype, in_fold)
+            body = Literal(round_to(dtype, target.value), dtype) if isinstance(target, Fill) else self._value_at(target.source, target.index, dtype, in_fold)
             if found is None:
                 found = body
             else:
@@ -246,7 +246,7 @@ class Writer:
         constant = value.attr("value")
         if isinstance(constant, tuple):
             return Read(self.tensor_of(name).name, tuple(ZERO if size == ONE else e for e, size in zip(index, value.type.shape)), dtype)
-        return Index(constant, dtype) if isinstance(constant, Expr) else Literal(constant, dtype)
+        return Index(constant, dtype) if isinstance(constant, Expr) else Literal(round_to(dtype, constant), dtype)
 
     def _meet(self, operands: list[Body], in_fold: bool) -> list[Body]:
         """Operands along the axes of all of them; inside a fold as they are."""
@@ -265,7 +265,8 @@ class Writer:
         return met
 
 
-def _moved(access: Access, point: Point) -> Access:
+def moved(access: Access, point: Point) -> Access:
+    """The access at another point: its axes replaced."""
     def put(piece: Piece) -> Piece:
         target = piece.target
         if isinstance(target, BookRead):
@@ -275,4 +276,4 @@ def _moved(access: Access, point: Point) -> Access:
     return Access(tuple(map(put, access.pieces)))
 
 
-__all__ = ["Writer", "axes_of_values"]
+__all__ = ["Writer", "moved"]

@@ -1,0 +1,252 @@
+"""Translation validation: the book says of every value what its op means, and the blocks say what the book does.
+
+Both sides become isl relations over the value's instances and must be equal, for every size of the symbols. A composed map is held
+against the composition of the ops' own relations down to the value that it ends at. Where a size is a product of symbols, or a map is
+not affine, isl is asked at a few sizes instead (`TRIED`), and that is a test, not a proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping
+
+from ..ir import index, poly, tiny
+from ..ir.expr import Bound, Expr
+from ..ir.index import Access, Entry, Read
+from ..ir.ops import OPS
+from ..ir.sets import as_affine, bound_text, domain_text, is_representable, symbol_params
+from ..ir.types import TensorType, show_number
+from ..kit.diag import Diag
+from .meaning import Meaning, extra_axes, meanings_of
+
+TRIED = ((2, 3, 5, 7), (3, 2, 2, 4), (1, 4, 3, 1))  # sizes given to the symbols in turn
+Sizes = Mapping[str, int]
+
+
+class NotAffine(Exception):
+    """A relation that isl cannot hold for all sizes."""
+
+
+@dataclass(slots=True)
+class Denotation:
+    """What one operand of a value is at each instance: an element of a source, or a constant (by its text)."""
+
+    reads: dict[str, Any]
+    fills: dict[str, Any]
+
+    def then(self, operand: str, inner: "Denotation") -> "Denotation":
+        """With the elements of `operand` replaced by what they are."""
+        through = self.reads.get(operand)
+        found = Denotation({s: m for s, m in self.reads.items() if s != operand}, dict(self.fills))
+        if through is not None:
+            for source, relation in inner.reads.items():
+                _add(found.reads, source, through.apply_range(relation))
+            for constant, points in inner.fills.items():
+                _add(found.fills, constant, through.intersect_range(points).domain())
+        return found
+
+
+def _add(parts: dict[str, Any], key: str, part: Any) -> None:
+    parts[key] = parts[key].union(part) if key in parts else part
+
+
+def validate_index(module: index.Module) -> list[Diag]:
+    """A diagnostic (E1221) for each access of the book that is not what the program means, with a point at which they differ."""
+    return list(_Validation(module).faults())
+
+
+class _Validation:
+    def __init__(self, module: index.Module):
+        self.module = module
+        self.types = module.tiny.type_of()
+        self.values = module.tiny.value_of()
+        self.names = poly.tuple_names(module.tiny)
+        self.symbols = module.tiny.model.symbols()
+        self.known: dict[str, tuple[str | None, Denotation]] = {}
+
+    def faults(self) -> Iterator[Diag]:
+        for value, entry in zip(self.module.tiny.values, self.module.entries):
+            for at in range(len(value.operands)):
+                yield from self._faults_of(value, entry, at)
+
+    def _faults_of(self, value: tiny.Value, entry: Entry, at: int) -> Iterator[Diag]:
+        for word, access in (("reads", entry.reads[at]), ("from", entry.sources[at])):
+            if word == "from" and access == entry.reads[at]:
+                continue
+            point = self._difference(value, entry, access, at)
+            if point is not None:
+                yield Diag("E1221", value.name, {"word": word, "operand": value.operands[at], **point}, value.span)
+                return
+        if OPS[value.op].is_movement:
+            try:
+                self.known[value.name] = (entry.sources[at].source, self._claim(entry, entry.sources[at], None))
+            except NotAffine:
+                pass
+
+    def _difference(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> dict[str, Any] | None:
+        """Where the access and the program differ: facts for the message, or None."""
+        try:
+            found = self._compare(value, entry, access, at, None)
+            if found is None or found["is_certain"]:
+                return _without_certainty(found)
+        except NotAffine:
+            pass
+        for sizes in TRIED:
+            found = self._compare(value, entry, access, at, {s: sizes[n % len(sizes)] for n, s in enumerate(self.symbols)})
+            if found is not None:
+                return _without_certainty(found)
+        return None
+
+    def _compare(self, value: tiny.Value, entry: Entry, access: Access, at: int, sizes: Sizes | None) -> dict[str, Any] | None:
+        space = _Space(self.symbols, self.module.ranges(), sizes)
+        claim = self._claim(entry, access, sizes, space)
+        meant = self._meant(value, at, access.source, sizes, space)
+        for mine, other in ((claim, meant), (meant, claim)):
+            for parts, others in ((mine.reads, other.reads), (mine.fills, other.fills)):
+                for key, part in parts.items():
+                    rest = part.subtract(others[key]) if key in others else part
+                    if not rest.is_empty():
+                        return self._point(rest, meant, entry, access, space)
+        return None
+
+    def _point(self, rest: Any, meant: Denotation, entry: Entry, access: Access, space: "_Space") -> dict[str, Any]:
+        import islpy as isl
+
+        points = rest.domain() if isinstance(rest, isl.Map) else rest
+        sample = points.sample_point()
+        place = space.place_of(sample, points)
+        here = isl.Set.from_point(sample)
+        program = "nothing"
+        for source, relation in meant.reads.items():
+            image = relation.intersect_domain(here).range()
+            if not image.is_empty():
+                element = image.sample_point()
+                inside = [str(element.get_coordinate_val(isl.dim_type.set, n)) for n in range(image.dim(isl.dim_type.set))]
+                program = f"{source}[{', '.join(inside)}]"
+        for constant, where in meant.fills.items():
+            if not where.intersect(here).is_empty():
+                program = constant
+        try:
+            given = access.at(place)
+            book = f"{given[0]}[{', '.join(map(str, given[1]))}]" if isinstance(given, tuple) else show_number(given)
+        except (KeyError, ZeroDivisionError):
+            book = "nothing"
+        shown = ", ".join(f"{name}={number}" for name, number in place.items() if name in self.symbols or name in {a.name for a in entry.axes})
+        return {"point": shown or "its one point", "book": book, "program": program, "is_certain": not space.has_made_params}
+
+    def _claim(self, entry: Entry, access: Access, sizes: Sizes | None, space: "_Space | None" = None) -> Denotation:
+        """What the book says."""
+        space = space or _Space(self.symbols, self.module.ranges(), sizes)
+        axes = tuple((a.name, a.size) for a in entry.axes)
+        name = self.names[entry.value]
+        found = Denotation({}, {})
+        earlier: list[tuple[Bound, ...]] = []
+        for piece in access.pieces:
+            if isinstance(piece.target, Read):
+                there = [(f"o{n}", e) for n, e in enumerate(piece.target.index)]
+                equal = tuple(Bound(Expr.of(o), equals=e) for o, e in there)
+                _add(found.reads, piece.target.source, space.relation(name, axes, self.names[piece.target.source], len(there), (*piece.guard, *equal), earlier))
+            else:
+                _add(found.fills, show_number(piece.target.value), space.points(name, axes, piece.guard, earlier))
+            earlier.append(piece.guard)
+        return found
+
+    def _meant(self, value: tiny.Value, at: int, end: str | None, sizes: Sizes | None, space: "_Space") -> Denotation:
+        """What the program says, down to the value `end`."""
+        found, here = self._step(value, at, space), value.operands[at]
+        while here != end and here in self.values and OPS[self.values[here].op].is_movement:
+            known = self.known.get(here) if sizes is None else None
+            if known is not None and (known[0] == end or end is None):
+                found, here = found.then(here, known[1]), known[0] or ""
+            else:
+                below = self.values[here]
+                found, here = found.then(here, self._step(below, 0, space)), below.operands[0]
+        return found
+
+    def _step(self, value: tiny.Value, at: int, space: "_Space") -> Denotation:
+        operands = [self.types[o] for o in value.operands]
+        meaning = meanings_of(value, operands)[at]
+        axes = tuple((f"i{n}", size) for n, size in enumerate(value.type.shape))
+        axes += tuple((f"k{n}", size) for n, size in enumerate(extra_axes(value, operands)))
+        return self._denote(value.name, axes, value.operands[at], operands[at], meaning, space)
+
+    def _denote(self, name: str, axes: tuple[tuple[str, Expr], ...], operand: str, shape: TensorType, meaning: Meaning, space: "_Space") -> Denotation:
+        inside = tuple(Bound(Expr.of(f"o{n}"), Expr.of(0), size) for n, size in enumerate(shape.shape))
+        reads = space.relation(self.names[name], axes, self.names[operand], shape.rank, (*meaning.constraints, *inside), [])
+        if meaning.fill is None:
+            return Denotation({operand: reads}, {})
+        return Denotation({operand: reads}, {show_number(meaning.fill): space.points(self.names[name], axes, (), []).subtract(reads.domain())})
+
+
+def _without_certainty(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    return None if found is None else {k: v for k, v in found.items() if k != "is_certain"}
+
+
+class _Space:
+    """The parameters of one comparison: the symbols within their ranges, or sizes in place of them."""
+
+    def __init__(self, symbols: tuple[str, ...], ranges: tuple[tuple[str, int, int], ...], sizes: Sizes | None):
+        self.sizes = sizes
+        self.symbols = symbols
+        self.ranges = ranges if sizes is None else ()
+        self.params = symbol_params(symbols) if sizes is None else {}
+        self.given = len(self.params)
+
+    @property
+    def has_made_params(self) -> bool:
+        """True when a parameter stands for a product of symbols, so that isl knows less than is true."""
+        return len(self.params) > self.given
+
+    def relation(self, name: str, axes: Any, source: str, rank: int, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
+        """The isl map from instances to elements `o0, ...` under the guard and none of the earlier ones."""
+        import islpy
+
+        there = [f"o{n}" for n in range(rank)]
+        text = f"{{ {name}[{', '.join(a for a, _ in axes)}] -> {source}[{', '.join(there)}] : {self._constraints(axes, there, guard, earlier)} }}"
+        return islpy.Map(self._header() + text)
+
+    def points(self, name: str, axes: Any, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
+        """The isl set of instances under the guard and none of the earlier ones."""
+        import islpy
+
+        text = f"{{ {name}[{', '.join(a for a, _ in axes)}] : {self._constraints(axes, [], guard, earlier)} }}"
+        return islpy.Set(self._header() + text)
+
+    def _header(self) -> str:
+        if self.sizes is not None:
+            return ""
+        plain = [s for s in self.symbols if Expr.of(s) not in self.params]
+        return f"[{', '.join([*plain, *self.params.values()])}] -> "
+
+    def _constraints(self, axes: Any, there: list[str], guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> str:
+        names = {**dict(axes), **dict.fromkeys(there, Expr.of(1))}
+        parts = domain_text(tuple((a, self._put(e)) for a, e in axes), self.params)
+        parts += [self._bound(b, names) for b in guard]
+        parts += [f"not ({' and '.join(self._bound(b, names) for b in g) or 'true'})" for g in earlier]
+        parts += [f"{low} <= {as_affine(Expr.of(s), self.params)} <= {high}" for s, low, high in self.ranges]
+        return " and ".join(parts) or "true"
+
+    def _put(self, expr: Expr) -> Expr:
+        return expr if self.sizes is None else expr.substitute(self.sizes)
+
+    def _bound(self, bound: Bound, names: Mapping[str, Expr]) -> str:
+        put = bound if self.sizes is None else bound.substitute(self.sizes)
+        for expr in (put.expr, put.lower, put.upper, put.equals):
+            if expr is not None and not is_representable(expr, names):
+                raise NotAffine
+        return bound_text(put, self.params)
+
+    def place_of(self, sample: Any, points: Any) -> dict[str, int]:
+        """A point of isl's as symbols and axes by name."""
+        import islpy as isl
+
+        back = {name: str(means) for means, name in self.params.items()}
+        place = dict(self.sizes or {})
+        for kind in (isl.dim_type.param, isl.dim_type.set):
+            for n in range(points.dim(kind)):
+                name = points.get_dim_name(kind, n)
+                place[back.get(name, name)] = int(str(sample.get_coordinate_val(kind, n)))
+        return place
+
+
+__all__ = ["Denotation", "NotAffine", "TRIED", "validate_index"]
