@@ -140,7 +140,7 @@ def function_of(node: Any, domain: str) -> Any:
     elif schema.has_context_dependent_function:
         usable = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
         types = [_type_of(i) for i in node.inputs]
-        found = schema.get_context_dependent_function_with_opset_version(max(usable), node.proto.SerializeToString(), types) if usable else None
+        found = schema.get_context_dependent_function_with_opset_version(max(usable), _resolved(node).SerializeToString(), types) if usable else None
     if not found:
         return None
     function = FunctionProto()
@@ -149,6 +149,15 @@ def function_of(node: Any, domain: str) -> Any:
         if a.default_value.name and not any(b.name == a.name for b in function.attribute_proto):
             function.attribute_proto.add().CopyFrom(a.default_value)
     return function
+
+
+def _resolved(node: Any) -> Any:
+    """The node with the attributes that it takes from the function around."""
+    copy = type(node.proto)()
+    copy.CopyFrom(node.proto)
+    del copy.attribute[:]
+    copy.attribute.extend(stated(node.proto, node.scope.attrs))
+    return copy
 
 
 def _type_of(term: Any) -> bytes:

@@ -101,12 +101,12 @@ class Node:
 
     # --- what it becomes
 
-    def op(self, op: str, *operands: Value, outputs: int = 1, part: str = "", gives: DType | None = None, **attrs: Any) -> Any:
+    def op(self, op: str, /, *operands: Value, outputs: int = 1, part: str = "", gives: DType | None = None, **attrs: Any) -> Any:
         """One op of the front ends: its term, or a tuple of `outputs` terms. `gives` is what the first shall be, where the op has another dtype."""
         found = self.program.op(op, operands, f"{self.name}.{part or op.lower()}", outputs, dtypes=[gives], **attrs)
         return found[0] if outputs == 1 else tuple(found)
 
-    def fn(self, fn: str, *operands: Value, part: str = "", gives: DType | None = None, **attrs: Any) -> Term:
+    def fn(self, fn: str, /, *operands: Value, part: str = "", gives: DType | None = None, **attrs: Any) -> Term:
         """One Elementwise op."""
         (found,) = self.program.op("Elementwise", operands, f"{self.name}.{part or fn}", fn=fn, dtypes=[gives], **attrs)
         return found
@@ -120,7 +120,7 @@ class Node:
         dtype = DTYPES[dtype] if isinstance(dtype, str) else dtype
         if x.dtype == dtype:
             return x
-        if x.known is not None and x.known.dtype != object and x.known.size <= MAX_KNOWN and x.dtype.kind in "iub":
+        if x.known is not None and x.known.dtype != object and x.known.size <= MAX_KNOWN and dtype.bits > 8 and (x.dtype.kind in "iub" or dtype.is_float):
             return known(x.known, dtype)
         return self.fn("cast", x, to=dtype)
 

@@ -18,7 +18,7 @@ from ...ir.types import DTYPES, DType, TensorType, show_number
 from ...kit.diag import Refused
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
-from .constants import Weights
+from .constants import Weights, array_of
 from .terms import Term, known
 
 Value = Term | float | int | bool
@@ -54,8 +54,13 @@ class Program:
         """The term as a tensor of the program: a value that is known becomes a constant of it."""
         if term.ref is None and term.tensor is not None:
             place = self.weights.place(term.tensor)
-            made = self.input(term.tensor.name if term.tensor.name not in self.tensors else self.fresh(bare(term.tensor.name)), term.dtype, term.shape, **place)
-            term.name, term.ref = made.name, made.ref
+            name = name or (term.tensor.name if term.tensor.name not in self.tensors else self.fresh(bare(term.tensor.name)))
+            if place:
+                made = self.input(name, term.dtype, term.shape, **place)
+                term.name, term.ref = made.name, made.ref
+            else:
+                self.taken.discard(name)
+                term.known = array_of(term.tensor)
         if term.ref is None:
             value = term.known
             first = value.flat[0] if value.size else 0
@@ -74,7 +79,7 @@ class Program:
             (term.ref,) = self.builder.close([made], [term.name], [None], [Place()])
         return term
 
-    def op(self, op: str, operands: Sequence[Value], base: str, outputs: int = 1, fn: str = "", dtypes: Sequence[DType | None] = (), **attrs: Any) -> list[Term]:
+    def op(self, op: str, operands: Sequence[Value], base: str, /, outputs: int = 1, fn: str = "", dtypes: Sequence[DType | None] = (), **attrs: Any) -> list[Term]:
         """One op under a name made from `base`. `dtypes` are what its outputs shall be, where that differs from what the op gives. Raises Refused."""
         row = ELEMENTWISE[fn] if fn else FRONT_OPS[op]
         defaults = {a.name: _plain(a.default) for a in row.attrs if a.default is not None}

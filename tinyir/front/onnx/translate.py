@@ -112,7 +112,7 @@ class Translator:
         self.body(function.node, inner)
         if len(self.faults) > count:
             raise Refused([Diag(d.code, node.name, d.facts) for d in self.faults[count:] if self.faults.remove(d) is None])
-        return tuple(inner.find(name) for name in function.output)
+        return tuple(inner.find(name) if node.wants(i) else None for i, name in enumerate(function.output))
 
     def settle(self, node: Node, results: tuple[Any, ...], start: int) -> None:
         """Give the results the names of the node's outputs. One that some other name has already is the same tensor under two names."""

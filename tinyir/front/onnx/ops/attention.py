@@ -75,7 +75,7 @@ def _mask(node: Node, q: Term, k: Term, past: Expr) -> tuple[Term | None, bool, 
         return allowed, False, {}
     if mask.dtype.kind == "b":
         return node.fn("and", mask, allowed), False, {}
-    return node.fn("where", allowed, mask, -math.inf), False, {}
+    return node.fn("where", allowed, mask, known(-math.inf, mask.dtype)), False, {}
 
 
 def _whole(node: Node, mask: Term, total: Expr) -> Term:

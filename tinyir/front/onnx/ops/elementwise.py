@@ -17,7 +17,7 @@ _UNARY = {
 }  # fmt: skip
 _BINARY = {
     "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "and", "Or": "or", "Xor": "xor", "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
-    "Equal": "equal", "Greater": "greater", "Less": "less", "GreaterOrEqual": "greater_equal", "LessOrEqual": "less_equal", "Pow": "pow", "PRelu": "prelu",
+    "Equal": "equal", "Greater": "greater", "Less": "less", "GreaterOrEqual": "greater_equal", "LessOrEqual": "less_equal",
 }  # fmt: skip
 _VARIADIC = {"Max": "max", "Min": "min", "Sum": "add", "Mean": "mean"}
 # ONNX attributes by the names that ours have; defaults are ONNX's.
@@ -99,6 +99,22 @@ def swiglu(node: Node) -> Any:
 def where(node: Node) -> Any:
     """The second operand where the first is true, else the third."""
     return node.fn("where", *operands(node))
+
+
+@onnx_op("Pow")
+def power(node: Node) -> Any:
+    """x ** y, in the dtype of x."""
+    x, y = operands(node)
+    return node.fn("pow", x, y, gives=x.dtype)
+
+
+@onnx_op("PRelu")
+def prelu(node: Node) -> Any:
+    """x where it is not negative, else slope * x; in opset 6 and earlier a slope of one axis goes with the channels."""
+    x, slope = operands(node)
+    if slope.rank == 1 and x.rank > 2 and (node.opset < 7 or slope.shape[0] == x.shape[1] != x.shape[-1]):
+        slope = node.reshape(slope, [slope.shape[0], *[1] * (x.rank - 2)])
+    return node.fn("prelu", x, slope)
 
 
 @onnx_op("Mod")

@@ -172,7 +172,7 @@ def _function(function: Callable[..., Any], kinds: str) -> Callable[..., Any]:
 
 
 for _name, _numpy, _kinds in (("Neg", np.negative, "ifO"), ("Abs", np.abs, "if"), ("Floor", np.floor, "f"), ("Ceil", np.ceil, "f"), ("Sqrt", np.sqrt, "f"),
-                              ("Reciprocal", np.reciprocal, "f")):  # fmt: skip
+                              ("Reciprocal", np.reciprocal, "f"), ("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "if")):  # fmt: skip
     fold(_name)(_function(_numpy, _kinds))
 
 

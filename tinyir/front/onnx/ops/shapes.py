@@ -93,6 +93,8 @@ def range_op(node: Node) -> Any:
         count = (Expr.of(limit) - start) * delta
     else:
         count = Expr.of(max(0, math.ceil((limit - start) / delta)))
+        if dtype.is_integer and count.constant <= MAX_KNOWN:
+            return known(start + delta * np.arange(count.constant), dtype)
     wide = dtype if dtype.bits >= 32 else DTYPES["fp32" if dtype.is_float else "i32"]
     found = node.cast(node.op("Iota", shape=[count]), wide)
     if delta != 1:
