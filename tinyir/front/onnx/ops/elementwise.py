@@ -192,9 +192,9 @@ def bit_cast(node: Node) -> Any:
     """The same bits seen as another dtype of the same width."""
     dtype, form = node.element(node.attr("to"))
     x = plain(node, 0)
-    if form:
-        raise node.fault(f"its result has the form {form}")
-    return node.fn("bitcast", x, to=dtype)
+    if form or dtype.kind == "b":
+        raise node.fault(f"its result has the form {form}" if form else "its result is bool, which has no bits but 0 and 1")
+    return node.fn("bitcast", node.cast(x, "u8") if x.dtype.kind == "b" else x, to=dtype)
 
 
 @onnx_op("Dropout")
