@@ -130,6 +130,12 @@ __device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }"""),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
+    Intrinsic("bits_as", """\
+template <class T, class U> __device__ __forceinline__ T bits_as(U x) {
+  union { U from; T to; } same;
+  same.from = x;
+  return same.to;
+}"""),
     Intrinsic("bit_not", """\
 template <class T> __device__ __forceinline__ T bit_not(T x) { return (T)~x; }
 __device__ __forceinline__ bool bit_not(bool x) { return !x; }"""),

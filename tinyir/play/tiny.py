@@ -100,6 +100,8 @@ class _Player:
         dtype = value.type.dtype
         if value.op == "CAST":
             return np.broadcast_to(convert(operands[0], dtype), shape)
+        if value.op == "BITCAST":
+            return np.broadcast_to(np.array(operands[0], order="C").view(numpy_dtype(dtype)), shape)
         inner = dtype if value.op == "MUL" else None
         wide = [self.widened(o, inner or self.dtype_of(name)) for o, name in zip(operands, value.operands)]
         return np.broadcast_to(convert(np.asarray(OPS[value.op].numpy(np, *wide)), dtype), shape)
