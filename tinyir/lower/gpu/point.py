@@ -23,9 +23,10 @@ def split(index: Expr, axes: Sequence[Axis]) -> dict[str, Expr]:
     point: dict[str, Expr] = {}
     inner = ONE
     for position in range(len(axes) - 1, -1, -1):
+        size = axes[position].size if axes[position].size.constant != 0 else ONE  # of no points none is ever split
         whole = index // inner
-        point[axes[position].name] = whole if position == 0 else whole - axes[position].size * (index // (inner * axes[position].size))
-        inner = inner * axes[position].size
+        point[axes[position].name] = whole if position == 0 else whole - size * (index // (inner * size))
+        inner = inner * size
     return point
 
 
