@@ -69,14 +69,18 @@ gemm(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restr
       const int co = element / 32 % 4;
       const int ri = element / 8 % 4;
       const int ci = element % 8;
-      a[ci + 8 * co][ri + 4 * ro] = m0 + ri + 4 * ro < M && ci + 8 * co + k < K ? float_of_fp16(A[(long long)(m0 + ri + 4 * ro) * K + ci + 8 * co + k]) : 0.0f;
+      const int i0 = m0 + ri + 4 * ro;
+      const int k0 = ci + 8 * co + k;
+      a[ci + 8 * co][ri + 4 * ro] = i0 < M && k0 < K ? float_of_fp16(A[(long long)i0 * K + k0]) : 0.0f;
     }
     // plan cache: B -> smem at k0.o, as b
     #pragma unroll
     for (int element = thread_index; element < 2048; element += 256) {
       const int c = element / 64;
       const int r = element % 64;
-      b[c][r] = n0 + r < N && c + k < K ? float_of_fp16(B[(long long)(c + k) * N + n0 + r]) : 0.0f;
+      const int i1 = n0 + r;
+      const int k0 = c + k;
+      b[c][r] = i1 < N && k0 < K ? float_of_fp16(B[(long long)k0 * N + i1]) : 0.0f;
     }
     __syncthreads();
     // plan micro [4, 4]: this thread's share of the tile
@@ -101,14 +105,14 @@ gemm(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restr
   // region gemm: %bias_add, %relu, C2
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int row = i + m0 + 4 * thread_y + 60 * (i / 4);
+    const int i0 = i + m0 + 4 * thread_y + 60 * (i / 4);
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int col = j + n0 + 4 * thread_x + 60 * (j / 4);
-      if (row < M && col < N) {
-        const float bias_add = acc[i][j] + float_of_fp16(bias[col]);  // bias_add : Elementwise at 18:5
+      const int i1 = j + n0 + 4 * thread_x + 60 * (j / 4);
+      if (i0 < M && i1 < N) {
+        const float bias_add = acc[i][j] + float_of_fp16(bias[i1]);  // bias_add : Elementwise at 18:5
         const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
-        C2[(long long)row * N + col] = fp16_of_float(relu);
+        C2[(long long)i0 * N + i1] = fp16_of_float(relu);
       }
     }
   }

@@ -97,17 +97,36 @@ __device__ __forceinline__ float odd_float_of(double x) {
   const float y = __double2float_rz(x);
   return (double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
 }"""),
-    Intrinsic("gathered", """\
-// An index of gather as a place below `extent`: from the end when negative, -1 when outside.
-__device__ __forceinline__ long long gathered(long long at, long long extent) {
+    Intrinsic("philox_word", """\
+// Word `element` of the Philox 4x32-10 stream of a key that starts at block `offset`.
+__device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsigned long long offset, unsigned long long element) {
+  const unsigned long long block = element / 4 + offset;
+  unsigned int w[4] = {(unsigned int)block, (unsigned int)(block >> 32), 0u, 0u};
+  unsigned int low = (unsigned int)key, high = (unsigned int)(key >> 32);
+  #pragma unroll
+  for (int round = 0; round < 10; ++round, low += 0x9e3779b9u, high += 0xbb67ae85u) {
+    const unsigned long long first = 0xd2511f53ull * w[0], second = 0xcd9e8d57ull * w[2];
+    const unsigned int next[4] = {(unsigned int)(second >> 32) ^ w[1] ^ low, (unsigned int)second, (unsigned int)(first >> 32) ^ w[3] ^ high, (unsigned int)first};
+    w[0] = next[0], w[1] = next[1], w[2] = next[2], w[3] = next[3];
+  }
+  const int number = (int)(element % 4);
+  return number == 0 ? w[0] : number == 1 ? w[1] : number == 2 ? w[2] : w[3];
+}"""),
+    Intrinsic("place_below", """\
+// An index that the data give, as a place below `extent`: from the end when negative, -1 when outside.
+__device__ __forceinline__ long long place_below(long long at, long long extent) {
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),
     _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
     _template("T max_nan(T a, T b)", "return a > b || a != a ? a : b;"),
     _template("T min_nan(T a, T b)", "return a < b || a != a ? a : b;"),
-    _template("T absolute(T x)", "return x < 0 ? (T)0 - x : x + (T)0;"),
-    _template("T sign(T x)", "return x > 0 ? (T)1 : x < 0 ? (T)0 - (T)1 : x;"),
+    Intrinsic("is_negative", """\
+template <class T> __device__ __forceinline__ bool is_negative(T x) { return x < (T)1 && x != (T)0; }  // so that unsigned T draws no warning
+__device__ __forceinline__ bool is_negative(float x) { return x < 0.0f; }
+__device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }"""),
+    _template("T absolute(T x)", "return is_negative(x) ? (T)((T)0 - x) : (T)(x + (T)0);"),
+    _template("T sign(T x)", "return is_negative(x) ? (T)-1 : x > (T)0 ? (T)1 : x;"),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
@@ -131,26 +150,28 @@ __device__ __forceinline__ double remainder_of(double a, double b) { return fmod
     Intrinsic("modulo", """\
 template <class T> __device__ __forceinline__ T modulo(T a, T b) {
   const T rest = remainder_of(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest == 0 && b < 0 ? (T)0 - rest : rest;
+  return rest != 0 && is_negative(rest) != is_negative(b) ? (T)(rest + b) : rest == 0 && is_negative(b) ? (T)((T)0 - rest) : rest;
 }"""),
     Intrinsic("floor_divide", """\
 template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
-  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && (a < 0) != (b < 0)));
+  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && is_negative(a) != is_negative(b)));
 }
 __device__ __forceinline__ float floor_divide(float a, float b) {
   if (b == 0.0f) return a / b;
-  const float whole = (a - modulo(a, b)) / b, down = floorf(whole);
-  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - down > 0.5f ? down + 1.0f : down;
+  const float rest = remainder_of(a, b);
+  const float whole = (a - rest) / b - (rest != 0.0f && is_negative(rest) != is_negative(b) ? 1.0f : 0.0f);
+  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - floorf(whole) > 0.5f ? floorf(whole) + 1.0f : floorf(whole);
 }
 __device__ __forceinline__ double floor_divide(double a, double b) {
   if (b == 0.0) return a / b;
-  const double whole = (a - modulo(a, b)) / b, down = floor(whole);
-  return whole == 0.0 ? copysign(0.0, a / b) : whole - down > 0.5 ? down + 1.0 : down;
+  const double rest = remainder_of(a, b);
+  const double whole = (a - rest) / b - (rest != 0.0 && is_negative(rest) != is_negative(b) ? 1.0 : 0.0);
+  return whole == 0.0 ? copysign(0.0, a / b) : whole - floor(whole) > 0.5 ? floor(whole) + 1.0 : floor(whole);
 }"""),
     Intrinsic("power", """\
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {
   unsigned long long result = 1, factor = (unsigned long long)base;
-  for (T left = exponent; left > 0; left /= 2) {
+  for (T left = is_negative(exponent) ? (T)0 : exponent; left != 0; left /= 2) {
     if (left % 2) result *= factor;
     factor *= factor;
   }
@@ -158,8 +179,8 @@ template <class T> __device__ __forceinline__ T power(T base, T exponent) {
 }
 __device__ __forceinline__ float power(float base, float exponent) { return powf(base, exponent); }
 __device__ __forceinline__ double power(double base, double exponent) { return pow(base, exponent); }"""),
-    _template("T shift_left(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
-    _template("T shift_right(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;"),
+    _template("T shift_left(T x, T by)", "return !is_negative(by) && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
+    _template("T shift_right(T x, T by)", "return !is_negative(by) && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : is_negative(x) ? (T)-1 : (T)0;"),
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),

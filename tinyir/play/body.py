@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
+from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
                        Transpose, Unary, operands_of)
 from ..ir.ops import OPS, REDUCERS
 from ..ir.types import DType, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
 from .product import contract, factors_of
+from .indirect import random_at
 from .grid import Frame, Grid, union
 
 MOST_POINTS = 1 << 25  # elements that one fold lays out at a time
@@ -85,6 +86,11 @@ def _transpose(body: Transpose, frame: Frame, is_guarded: bool) -> Grid:
     inner = evaluate(body.x, frame, is_guarded)
     own = tuple(sorted(inner.axes, key=frame.order.__getitem__))
     return Grid(inner.along(own).transpose(body.perm), own)
+
+
+def _random(body: Random, frame: Frame, is_guarded: bool) -> Grid:
+    places = frame.integers(body.index)
+    return Grid(convert(random_at(body.seed, body.offset, places.array, body.dtype), body.dtype), places.axes)
 
 
 # --- folds
@@ -210,6 +216,7 @@ _PLAY = {
     Transpose: _transpose,
     Scan: _scan,
     Gather: _gather,
+    Random: _random,
     Scatter: _scatter,
 }
 __all__ = ["evaluate", "neutral"]

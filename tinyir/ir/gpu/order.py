@@ -68,7 +68,7 @@ def _varies(name: str, v: Visit) -> bool:
         return any(_varies(n, v) for n in made.value.names() if n != name)
     if isinstance(made, nodes.For):
         return any(_varies(n, v) for e in (made.low, made.high, made.step) for n in e.names() if n != name)
-    return isinstance(made, nodes.Each)
+    return isinstance(made, (nodes.Each, nodes.Choose))
 
 
 # --- tokens

@@ -8,7 +8,7 @@ from ..body import show_body
 from ..expr import show_guard
 from ..model import show_name
 from . import nodes
-from .nodes import Axes, Kernel, Place, Statement
+from .nodes import Axes, Kernel, Lets, Place, Statement
 
 
 def show_kernel(kernel: Kernel) -> str:
@@ -49,9 +49,10 @@ def _for(names: tuple[str, ...]) -> str:
     return f" for {_tokens(names)}" if names else ""
 
 
-def _moved(to: Place, over: Axes, value: Any, vector: int) -> str:
+def _moved(to: Place, over: Axes, value: Any, vector: int, lets: Lets = ()) -> str:
+    named = f" with {', '.join(f'{n} = {e}' for n, e in lets)}" if lets else ""
     axes = f" over {', '.join(f'{n}: {size}' for n, size in over)}" if over else ""
-    return f"{to}{axes} = {show_body(value)}{_opt('vector', vector, 1)}"
+    return f"{to}{axes}{named} = {show_body(value)}{_opt('vector', vector, 1)}"
 
 
 def _trans(is_transposed: bool) -> str:
@@ -97,6 +98,7 @@ _SHOW: dict[type, Any] = {
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}",
     nodes.Let: lambda s: f"let {s.name} = {s.value}",
+    nodes.Choose: lambda s: f"choose {s.name} = {show_body(s.value)} below {s.extent}",
     nodes.Value: lambda s: f"%{show_name(s.name)} = {show_body(s.value)}",
     nodes.For: _show_for,
     nodes.If: lambda s: f"if {show_guard(s.guard)}",
@@ -106,8 +108,8 @@ _SHOW: dict[type, Any] = {
     nodes.Assign: lambda s: _moved(s.to, s.over, s.value, s.vector),
     nodes.Store: lambda s: f"store {_moved(s.to, s.over, s.value, s.vector)}",
     nodes.Atomic: lambda s: f"atomic {s.op} {_moved(s.to, (), s.value, 1)}",
-    nodes.Copy: lambda s: f"copy {_moved(s.to, s.over, s.value, s.vector)}",
-    nodes.CpAsync: lambda s: f"%{show_name(s.token)} = cp_async {_moved(s.to, s.over, s.value, s.vector)}",
+    nodes.Copy: lambda s: f"copy {_moved(s.to, s.over, s.value, s.vector, s.lets)}",
+    nodes.CpAsync: lambda s: f"%{show_name(s.token)} = cp_async {_moved(s.to, s.over, s.value, s.vector, s.lets)}",
     nodes.Commit: lambda s: f"commit {_tokens(s.tokens)}",
     nodes.WaitGroup: lambda s: f"wait_group {s.engine} pending {s.pending}{_for(s.tokens)}",
     nodes.Wait: lambda s: f"wait {s.barrier} phase {s.phase}{_for(s.tokens)}",

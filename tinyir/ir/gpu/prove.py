@@ -6,6 +6,7 @@ floor: floor(n/d) < m when n < m*d, and n - d*floor(n/d) < d.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 
 from ..expr import Bound, Expr, Floor
@@ -14,17 +15,20 @@ from ..intervals import Interval, interval_of
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known at a place of the kernel: ranges of names, `let`s written out, and guards that hold."""
+    """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they stand in the text),
+    and guards that hold."""
 
     ranges: dict[str, Interval] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
     guards: tuple[Bound, ...] = ()
+    near: dict[str, Expr] = field(default_factory=dict)
 
     def without(self, name: str) -> "Facts":
         """What is known, but for `name`, which now is another's."""
         guards = tuple(g for g in self.guards if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None))
         lets = {k: v for k, v in self.lets.items() if k != name and name not in v.names()}
-        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards)
+        near = {k: v for k, v in self.near.items() if k != name and name not in v.names()}
+        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards, near)
 
     def with_range(self, name: str, low: Expr, high: Expr) -> "Facts":
         """Also low <= name < high."""
@@ -32,13 +36,14 @@ class Facts:
         least, most = interval_of(low, self.ranges).low, interval_of(high, self.ranges).high
         known = self.without(name)
         bound = Bound(Expr.of(name), low, high)
-        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound))
+        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near)
 
     def with_let(self, name: str, value: Expr) -> "Facts":
         """Also name = value."""
         plain = self.plain(value)
         known = self.without(name)
-        return Facts({**known.ranges, name: interval_of(plain, self.ranges)}, {**known.lets, name: plain}, known.guards)
+        ranges = {**known.ranges, name: interval_of(plain, self.ranges)}
+        return Facts(ranges, {**known.lets, name: plain}, known.guards, {**known.near, name: value})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
@@ -64,7 +69,8 @@ class Facts:
         return (bound.lower is None or self.is_at_least(bound.expr, bound.lower)) and (bound.upper is None or self.is_below(bound.expr, bound.upper))
 
     def _is_below(self, expr: Expr, limit: Expr, depth: int) -> bool:
-        for e, m in dict.fromkeys([(expr, limit), (self.plain(expr), self.plain(limit))]):
+        near = expr.substitute(self.near), limit.substitute(self.near)
+        for e, m in dict.fromkeys([(expr, limit), (near[0], limit), near, (self.plain(expr), self.plain(limit))]):
             if self._is_sum_of_naturals(m - e - 1, 2):
                 return True
             if depth > 0 and (self._by_floor(e, m, depth) or self._by_remainder(e, m, depth)):
@@ -78,7 +84,7 @@ class Facts:
         if depth == 0:
             return False
         negative = {m: -c for c, m in expr.terms if c < 0}
-        for known in self._naturals():
+        for known in _naturals(self.guards):
             for c, m in known.terms:
                 if m in negative and c < 0 and self._is_sum_of_naturals(expr - max(1, negative[m] // -c) * known, depth - 1):
                     return True
@@ -87,18 +93,6 @@ class Facts:
     def _is_natural(self, expr: Expr) -> bool:
         low = interval_of(expr, self.ranges).low
         return low is not None and low >= 0
-
-    def _naturals(self) -> list[Expr]:
-        """Expressions that the guards make non-negative."""
-        found = []
-        for g in self.guards:
-            if g.equals is not None:
-                found += [g.expr - g.equals, g.equals - g.expr]
-            if g.lower is not None:
-                found.append(g.expr - g.lower)
-            if g.upper is not None:
-                found.append(g.upper - g.expr - 1)
-        return found
 
     def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
         """One floor with factor 1 and a rest: floor(n/d) + r < m when n < (m - r)*d; the same for -floor on the other side."""
@@ -129,6 +123,20 @@ class Facts:
         return False
 
 
+@functools.lru_cache(maxsize=4096)
+def _naturals(guards: tuple[Bound, ...]) -> tuple[Expr, ...]:
+    """Expressions that the guards make non-negative."""
+    found = []
+    for g in guards:
+        if g.equals is not None:
+            found += [g.expr - g.equals, g.equals - g.expr]
+        if g.lower is not None:
+            found.append(g.expr - g.lower)
+        if g.upper is not None:
+            found.append(g.upper - g.expr - 1)
+    return tuple(dict.fromkeys(found))
+
+
 def remainders(expr: Expr) -> list[tuple[Expr, Expr, Expr]]:
     """Every way to read an expression as `q*(n mod d) + rest`: (q, d, rest). n may itself be a quotient, floor(n/c) mod d."""
     found = []
@@ -155,4 +163,4 @@ def remainders(expr: Expr) -> list[tuple[Expr, Expr, Expr]]:
 
 def _exact(product: Expr, den: Expr) -> Expr | None:
     quotient = product // den
-    return quotient if quotient * den == product and not any(isinstance(a, Floor) for _, m in quotient.terms for a in m) else None
+    return quotient if quotient * den == product else None

@@ -157,6 +157,9 @@ class _Reader:
     def _let_integer(self, p: list[Any], span: Span) -> Statement:
         return nodes.Let(str(p[0]), expr_of(p[1]), span=span)
 
+    def _choose(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Choose(str(p[0]), self._body(p[1]), expr_of(p[2]), span=span)
+
     def _let(self, p: list[Any], span: Span) -> Statement:
         value = self._body(p[1])
         self.names.values[name_of(p[0])] = value.dtype
@@ -200,12 +203,12 @@ class _Reader:
         return nodes.Atomic(str(p[0]), to, self._body(p[2], self._dtype(to)), span=span)
 
     def _copy(self, p: list[Any], span: Span) -> Statement:
-        to = self._place(p[0])
-        return nodes.Copy(to, _axes(p[1]), self._body(p[2], self._dtype(to)), _int(p[3], 1), span=span)
+        to, over, lets, value, vector = self._place(p[0]), *p[1:]
+        return nodes.Copy(to, _axes(over), self._body(value, self._dtype(to)), _int(vector, 1), _axes(lets), span=span)
 
     def _cp_async(self, p: list[Any], span: Span) -> Statement:
-        to = self._place(p[1])
-        return nodes.CpAsync(name_of(p[0]), to, _axes(p[2]), self._body(p[3], self._dtype(to)), _int(p[4], 1), span=span)
+        token, to, over, lets, value, vector = p[0], self._place(p[1]), *p[2:]
+        return nodes.CpAsync(name_of(token), to, _axes(over), self._body(value, self._dtype(to)), _int(vector, 1), _axes(lets), span=span)
 
     def _place(self, tree: Any) -> Place:
         name, brackets = _name(tree.children[0]), [_exprs(b) for b in tree.children[1:]]

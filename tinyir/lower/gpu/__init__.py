@@ -8,9 +8,13 @@ The family and the algo name the template; tile, micro, threads and bind are obe
 from __future__ import annotations
 
 from ...ir import gpu, plan
-from ...ir.kernels import Contraction, kernel_of
+from ...ir.kernels import kernel_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
+from .flat import flat_kernel
+from .row import row_kernel
+
+TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
 
 
 def lower(module: plan.Module) -> gpu.Module:
@@ -29,9 +33,10 @@ def lower(module: plan.Module) -> gpu.Module:
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
-    if len(one.regions) == 1 and one.algo == "synchronous" and isinstance(kernel, Contraction):
-        return synchronous_kernel(one, region, kernel)
-    raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known="synchronous")
+    template = TEMPLATES.get(one.algo)
+    if template is None or len(one.regions) != 1 or kernel is None:
+        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join(TEMPLATES))
+    return template(one, region, kernel)
 
 
 __all__ = ["lower"]
