@@ -10,6 +10,7 @@ import numpy as np
 from ...ir.expr import Expr
 from ...kit.diag import refuse
 from . import wire
+from .names import bare
 from .terms import ELEMENTS, MAX_KNOWN, Term, element_of, known
 
 SMALL_FLOATS, SMALL_INTEGERS = 16, 1024  # elements of a tensor that stands in the text itself
@@ -76,7 +77,9 @@ def term_of(tensor: Any) -> Term:
         raise refuse("E0121", tensor.name, reason=f"the tensor {tensor.name} has a negative size")
     if form or count <= (SMALL_FLOATS if dtype.is_float else SMALL_INTEGERS):
         if tensor.data_location != tensor.EXTERNAL:
-            return known(array_of(tensor), dtype, form)
+            found = known(array_of(tensor), dtype, form)
+            found.label = bare(tensor.name) if tensor.name else ""
+            return found
     return Term(dtype, tuple(Expr.of(n) for n in tensor.dims), form=form, tensor=tensor)
 
 

@@ -10,7 +10,8 @@ from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
 from .constants import Weights, term_of
-from .program import Program, bare
+from .names import bare
+from .program import Program
 from .table import FOLDS, ONNX_OPS
 from .terms import element_of
 from .translate import FAULTY, Scope, Translator

@@ -6,12 +6,11 @@ and all, and what cannot be lowered is found with the node that wants it.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Sequence
 
 import numpy as np
 
-from ...ir.expr import ONE, Expr
+from ...ir.expr import Expr
 from ...ir.model import Origin
 from ...ir.model import Tensor as Input
 from ...ir.types import DTYPES, DType, TensorType, show_number
@@ -19,6 +18,7 @@ from ...kit.diag import Refused
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
 from .constants import Weights, array_of
+from .names import bare
 from .terms import Term, known
 
 Value = Term | float | int | bool
@@ -62,6 +62,7 @@ class Program:
                 self.taken.discard(name)
                 term.known = array_of(term.tensor)
         if term.ref is None:
+            name = name or term.label
             value = term.known
             first = value.flat[0] if value.size else 0
             if value.dtype == object and any(v != first for v in value.flat):
@@ -88,7 +89,7 @@ class Program:
         checked, faults = check_attrs(row, plain, base)
         if faults:
             raise Refused(faults)
-        terms = [self.put(o, f"{base}.k") if isinstance(o, Term) else o for o in operands]
+        terms = [self.put(o, "" if o.label else f"{base}.k") if isinstance(o, Term) else o for o in operands]
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         self.builder.open(Origin(base, op))
         try:
@@ -128,13 +129,6 @@ class Program:
                 break
         if old in self.tensors:
             self.tensors[name] = self.tensors.pop(old)
-
-
-def bare(name: str) -> str:
-    """A name that texts spell without quotes: slashes and colons become dots, other marks underscores."""
-    words = [re.sub(r"\W", "_", w, flags=re.A) for w in re.split(r"[/:.]+", name) if w]
-    found = ".".join(words) or "x"
-    return found if re.match(r"[A-Za-z_]", found) else f"x{found}"
 
 
 def _size(size: Expr) -> int | str:
@@ -178,4 +172,4 @@ def _scalar(value: Any, dtype: DType) -> Any:
     return _number(float(value), dtype)
 
 
-__all__ = ["ONE", "Program", "Value", "bare"]
+__all__ = ["Program", "Value"]

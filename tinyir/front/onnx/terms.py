@@ -34,6 +34,7 @@ class Term:
     ref: Ref | None = None
     form: str = ""
     tensor: Any = None  # a TensorProto whose elements have not been read yet
+    label: str = ""  # what the model calls a value that is known
 
     @property
     def rank(self) -> int:

@@ -14,7 +14,8 @@ from ...ir.expr import Expr
 from ...kit.diag import Diag, Refused, refuse
 from . import constants
 from .node import Node
-from .program import Program, bare
+from .names import bare
+from .program import Program
 from .table import FOLDS, ONNX_OPS
 from .terms import MAX_KNOWN, Term, known
 
@@ -126,6 +127,8 @@ class Translator:
             if not isinstance(result, Term):
                 continue
             is_kept = top and output in self.kept
+            if result.ref is None and not result.label:
+                result.label = bare(node.scope.prefix + output)
             if result.name in own:
                 own.discard(result.name)
                 program.rename(result, output if is_kept else program.fresh(bare(node.scope.prefix + output)))
