@@ -91,7 +91,7 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
 
 def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
     array = arrays.get(s.of)
-    for name, size in zip(s.names, array.type.shape if isinstance(array, nodes.Reg) else ()):
+    for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()):
         facts = facts.with_range(name, ZERO, size)
     return facts
 
