@@ -54,6 +54,8 @@ def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool)
     axes = union(grids, frame.order)
     if body.op == "cast":
         return Grid(convert(grids[0].array, body.dtype), grids[0].axes)
+    if body.op == "bitcast":
+        return Grid(np.ascontiguousarray(grids[0].array, numpy_dtype(operands_of(body)[0].dtype)).view(numpy_dtype(body.dtype)), grids[0].axes)
     op = OPS[body.op.upper()]
     dtypes = [o.dtype for o in operands_of(body)]
     works_in = compute_dtype(body.dtype if body.op == "mul" else dtypes[-1])

@@ -98,7 +98,7 @@ def end_of(loop: nodes.For) -> Expr:
 
 def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
     array = arrays.get(s.of)
-    for name, size in zip(s.names, array.type.shape if isinstance(array, nodes.Reg) else ()):
+    for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()):
         facts = facts.with_range(name, ZERO, size)
     return facts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
@@ -19,6 +20,7 @@ from ...ir.region import Region, Tensor
 from ...ir.types import DType
 from ...kit.diag import refuse
 from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, ranges_of, special_of
+from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
@@ -29,11 +31,12 @@ STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A kernel's text and how it is called: parameters are tensors, then symbols."""
+    """A kernel's text and how it is called: parameters are tensors, then maps, then symbols."""
 
     text: str
     entry: str
     tensors: tuple[str, ...]
+    maps: tuple[nodes.TensorMap, ...]
     symbols: tuple[str, ...]
     dynamic_shared: int
 
@@ -43,8 +46,9 @@ def emit(kernel: Kernel, plans: Module, entry: str) -> Emitted:
     return _Printer(kernel, plans, entry).run()
 
 
-class _Printer:
+class _Printer(Hopper):
     def __init__(self, kernel: Kernel, plans: Module, entry: str):
+        super().__init__()
         self.kernel = kernel
         self.entry = entry
         self.model: Model = plans.program.model
@@ -66,7 +70,8 @@ class _Printer:
         self.facts = start_of(kernel, self.model)
         self.sizes = _sizes_of(self.regions)
         self.shared_offset = 0
-        self.dynamic = self._shared_bytes() > STATIC_SHARED
+        self.limits: dict[Expr, int] = {}
+        self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in _all(kernel.body))
 
     def run(self) -> Emitted:
         for tensor in self.tensors:
@@ -76,12 +81,15 @@ class _Printer:
         self.block(self.kernel.body)
         tensors = tuple(t for t in self.tensors if t in self.used_tensors)
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
-        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors] + [f"int {self.names.of('symbol', s)}" for s in symbols]
-        special = [f"  const int {spelling} = {special_of(name, self.kernel.block)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
+        maps = tuple(m for m in self.maps.values() if m.name in self.used_maps)
+        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
+        parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        special = [f"  const int {spelling} = {special_of(name, self.kernel.block, self.kernel.cluster)};" for name, spelling in sorted(self.used_special.items(), key=_special_order) if spelling in words]
         head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
-        dynamic = ["  extern __shared__ __align__(128) unsigned char smem[];"] if self.dynamic else []
+        dynamic = [f"  extern __shared__ __align__({1024 if maps else 128}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
-        return Emitted(text, self.entry, tensors, symbols, self.shared_offset if self.dynamic else 0)
+        return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
     def _shared_bytes(self) -> int:
         return sum(_aligned(s.bytes) for s in _all(self.kernel.body) if isinstance(s, nodes.Shared))
@@ -105,6 +113,10 @@ class _Printer:
     def _element(self, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         """The C of one element: of an array by its indices, of a tensor by its offset."""
         if name in self.arrays:
+            if getattr(self.arrays[name], "kind", ""):
+                return self._held_element(name, index)
+            if getattr(self.arrays[name], "swizzle", 0):
+                return self._swizzled_element(name, index, slot)
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
@@ -116,7 +128,9 @@ class _Printer:
         self.lines.append("  " * self.depth + line if line else "")
 
     def block(self, body: Iterable[Statement]) -> None:
+        before = None
         for statement in body:
+            self.before, before = before, statement
             write = getattr(self, f"_{type(statement).__name__.lower()}", None)
             if write is None:
                 raise refuse("E1620", self.kernel.name, statement.span, what=f"`{type(statement).__name__}` statement")
@@ -133,10 +147,12 @@ class _Printer:
 
     def _assume(self, s: nodes.Assume) -> None:
         self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
+        self.limits |= {b.expr: b.upper.constant - 1 for b in s.guard if b.upper is not None and b.upper.constant is not None}
 
     def _shared(self, s: nodes.Shared) -> None:
         if s.swizzle:
-            raise refuse("E1620", self.kernel.name, s.span, what="swizzled shared tile")
+            self._swizzled(s)
+            return
         self.arrays[s.name] = s
         name, dtype = self.names.of("array", s.name), memory_type(s.type.dtype)
         dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape))
@@ -150,7 +166,8 @@ class _Printer:
 
     def _reg(self, s: nodes.Reg) -> None:
         if s.kind:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"register matrix of kind {s.kind}")
+            self._matrix(s)
+            return
         self.arrays[s.name] = s
         sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
         name, dtype = self.names.of("array", s.name), arithmetic_type(s.type.dtype)
@@ -180,6 +197,9 @@ class _Printer:
     def _range(self, value: Expr, sizes: tuple[Expr, ...]) -> Interval:
         """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if guards prove it so."""
         found = self.integers.interval(value)
+        limit = self.limits.get(self.facts.plain(value))
+        if limit is not None and found.low is not None:
+            return Interval(found.low, limit)
         if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
             return found
         ends = [self.integers.interval(size).high for size in sizes if self.facts.is_below(value, size)]
@@ -236,8 +256,9 @@ class _Printer:
     def _if(self, s: nodes.If) -> None:
         guard = self.integers.guard(s.guard)
         facts, self.facts = self.facts, self.facts.with_guard(s.guard)
+        alone, self.is_one_thread = self.is_one_thread, self.is_one_thread or picks_one_thread(s)
         self._nested("" if guard == "true" else f"if ({guard})", s.body)
-        self.facts = facts
+        self.facts, self.is_one_thread = facts, alone
         if s.otherwise:
             self.lines[-1] += " else {"
             self.depth += 1
@@ -247,8 +268,9 @@ class _Printer:
 
     def _barrier(self, s: nodes.Barrier) -> None:
         if s.scope != "cta":
-            raise refuse("E1620", self.kernel.name, s.span, what=f"barrier of scope {s.scope}")
-        self.say("__syncthreads();")
+            self._wide_barrier(s)
+        else:
+            self.say("__syncthreads();")
 
     def _copy(self, s: nodes.Copy) -> None:
         """The threads take the elements in turn, the last axis of `over` the fastest."""
@@ -292,7 +314,7 @@ class _Printer:
         self._moved(s)
 
     def _store(self, s: nodes.Store) -> None:
-        self._moved(s)
+        (self._into_piece if s.by == "stmatrix" else self._moved)(s)
 
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
         """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
