@@ -18,11 +18,11 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 KERNELS = Path(__file__).parent / "kernels"
 
 
-def run(body: str, n: int = 64, block: tuple[int, ...] = (64,), grid: int = 2, shared: int = 0, seed: int = 0, limit: float = 0.0) -> np.ndarray:
+def run(body: str, n: int = 64, block: tuple[int, ...] = (64,), grid: int = 1, shared: int = 0, seed: int = 0, limit: float = 0.0) -> np.ndarray:
     """B after `k(A, B, N)` with A = 0, 1, 2, ...; the body starts at line 2."""
     device = SimDevice(seed, limit)
     try:
-        device.load(f'extern "C" __global__ void k(const float* A, float* B, int N) {{\n{body}\n}}\n', ["k"], shared)
+        device.load(f'extern "C" __global__ void k(const float* A, float* B, int N) {{\n{body}\n}}\n', {"k": shared})
         a, b = np.arange(n, dtype=np.float32), np.empty(n, np.float32)
         buffers = [device.allocate("A", n, 4), device.allocate("B", n, 4)]
         device.upload(buffers[0], a)
@@ -46,7 +46,7 @@ def gemm(sizes: tuple[int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray
     inputs = [draw.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n), (n,))]
     device = SimDevice(seed)
     try:
-        device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), ["gemm"])
+        device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), {"gemm": 0})
         buffers = [device.allocate(name, a.size, 2) for name, a in zip("ABb", inputs)] + [device.allocate("C", m * n, 2)]
         for buffer, array in zip(buffers, inputs):
             device.upload(buffer, array)
@@ -228,7 +228,7 @@ extern "C" __global__ void up(const unsigned short* h, float* f) { int i = block
 extern "C" __global__ void down(const float* f, unsigned short* h) { int i = blockIdx.x * 256 + threadIdx.x; h[i] = tinyir_sim::float_to_half(f[i]); }
 """
     try:
-        device.load(text, ["up", "down"])
+        device.load(text, {"up": 0, "down": 0})
         halves = np.arange(65536, dtype=np.uint16)
         exact = halves.view(np.float16).astype(np.float32)
         with np.errstate(all="ignore"):
