@@ -89,6 +89,8 @@ def elementwise(op: str, operands: Sequence[np.ndarray], dtype: DType) -> np.nda
     with np.errstate(all="ignore"):
         if op == "CAST":
             return np.broadcast_to(convert(operands[0], dtype), shape)
+        if op == "BITCAST":
+            return np.broadcast_to(np.array(operands[0], order="C").view(numpy_dtype(dtype)), shape)
         wide = [o.astype(compute_dtype(dtype), copy=False) if op == "MUL" else widened(o) for o in operands]
         return np.broadcast_to(convert(np.asarray(OPS[op].numpy(np, *wide)), dtype), shape)
 
