@@ -10,9 +10,9 @@ from typing import Callable
 
 from ...ir.tiny import Module
 from .compose_movement import compose_movement
-from .eliminate_common import eliminate_common
 from .fold_constants import fold_constants
 from .forget_origins import forget_origins
+from .merge_equal import merge_equal
 from .number_values import number_values
 from .order_operands import order_operands
 from .order_values import order_values
@@ -23,7 +23,7 @@ Pass = Callable[[Module], Module]
 CANONICAL: tuple[Pass, ...] = (
     fold_constants,
     compose_movement,  # after folding, which leaves no movement of a constant to compose
-    eliminate_common,  # after both: what they make alike is alike
+    merge_equal,  # after both: what they make alike is alike
     remove_dead,  # after the three that leave values without users
     order_values,
     order_operands,  # after order_values: it goes by the order of the values

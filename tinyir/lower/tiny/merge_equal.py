@@ -21,7 +21,7 @@ from ...ir.tiny import Module
 from .graph import likeness, with_operands, with_results
 
 
-def eliminate_common(module: Module) -> Module:
+def merge_equal(module: Module) -> Module:
     """Each distinct computation once."""
     first: dict[tuple[str, tuple[str, ...]], str] = {}
     names: dict[str, str] = {}
