@@ -15,7 +15,6 @@ name, or a number. Attributes stand in `attrs`, or beside it. The ops of a graph
 
 from __future__ import annotations
 
-import heapq
 from typing import Any
 
 from ..ir import tiny
@@ -27,6 +26,7 @@ from ..kit.span import Span
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import SignatureReader, near
 from .jsontext import Node, parse_json
+from .order import in_order
 from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 
 _TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
@@ -36,7 +36,12 @@ _OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 def read(text: str, name: str = "main") -> tiny.Module:
     """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with every fault
     found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
-    return _Reader(text).module(parse_json(text), name)
+    return module_of(text, parse_json(text), name)
+
+
+def module_of(text: str, root: Node, name: str = "main") -> tiny.Module:
+    """As `read`, for a text whose JSON has been parsed."""
+    return _Reader(text).module(root, name)
 
 
 class _Reader(SignatureReader):
@@ -89,31 +94,13 @@ class _Reader(SignatureReader):
                 else:
                     maker[name] = index
         waits = [{maker[n.value] for n in _operands(op) if isinstance(n.value, str) and n.value in maker} for op in ops]
-        users: dict[int, list[int]] = {}
-        for index, needed in enumerate(waits):
-            for other in needed:
-                users.setdefault(other, []).append(index)
-        ready = [i for i, needed in enumerate(waits) if not needed]
-        while ready:
-            index = heapq.heappop(ready)
+        ordered, circle = in_order(waits)
+        for index in ordered:
             self.op(ops[index])
-            for user in users.get(index, ()):
-                waits[user].discard(index)
-                if not waits[user]:
-                    heapq.heappush(ready, user)
-        stuck = {i for i, needed in enumerate(waits) if needed}
-        for index in stuck:
+        for index in set(range(len(ops))).difference(ordered):
             self.refs.update((n.value, None) for n in _list(ops[index].get("outputs")) if isinstance(n.value, str))
-        waiting = {i: sum(u in stuck for u in users.get(i, ())) for i in stuck}
-        outer = [i for i, count in waiting.items() if not count]
-        while outer:  # these wait for the circle and are no part of it
-            stuck.discard(index := outer.pop())
-            for other in waits[index]:
-                waiting[other] -= 1
-                if not waiting[other]:
-                    outer.append(other)
-        if stuck:
-            first, *others = (ops[i] for i in sorted(stuck))
+        if circle:
+            first, *others = (ops[i] for i in circle)
             labels = tuple(Label(self.places.of(o), "and this one") for o in others[:3])
             self.fault("E1310", first, _name_of(first), labels, ops=", ".join(map(_name_of, (first, *others[:7]))))
 
@@ -239,4 +226,4 @@ def _name_of(op: Node) -> str:
     return outputs[0] if outputs and isinstance(outputs[0], str) else "op"
 
 
-__all__ = ["read"]
+__all__ = ["module_of", "read"]
