@@ -64,7 +64,7 @@ def test_check_compares_with_playback_and_finds_a_wrong_kernel() -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "code"),
     [
-        (r"row < M && col < N", "col < N", "E1722"),
+        (r"i0 < M && i1 < N", "i1 < N", "E1722"),
         (r"< M &&(?=[^\n]*A\[)", "< M + 1 &&", "E1722"),
         (r"element < \d+(?=[^}]*B\[)", "element < 2304", "E1723"),
         (r"    __syncthreads\(\);\n(?=    // plan micro)", "", "E1731"),

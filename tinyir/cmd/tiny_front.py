@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ..kit.cli import Session, filter_main
+from .source import read_source, shape_option
 from .stage import language_of
 
 
@@ -13,18 +14,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return filter_main(
         argv,
         name="tiny-front",
-        summary="A model, as JSON, in; what it computes, as tiny text, out.",
+        summary="A model, as JSON or ONNX, in; what it computes, as tiny text, out.",
         reads="the model",
         read=_read,
         target=lambda: language_of("tiny"),
         lower=lambda module, args, notes: module,
+        options=shape_option,
     )
 
 
 def _read(session: Session) -> Any:
     from .. import front
 
-    text = session.read("a model, such as front-end JSON")
+    text = read_source(session, "a model, such as front-end JSON")
     module = session.timed("parse", lambda: front.read(text, session.file))
     session.must_hold(language_of("tiny").check(module))
     return module

@@ -44,10 +44,10 @@ class SignatureReader:
         if node is None:
             if parent is not None:
                 self.fault("E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind])
-        elif type(node.value) is kind:
+        elif type(node.value) is kind and node.value != "":
             return node.value
         else:
-            self.fault("E0110", node, what, key=key or what, expected=_KIND_WORDS[kind], given=node.kind)
+            self.fault("E0110", node, what, key=key or what, expected=_KIND_WORDS[kind], given="an empty one" if node.value == "" else node.kind)
         return kind()
 
     def only(self, node: Node, known: tuple[str, ...], what: str) -> None:

@@ -204,9 +204,9 @@ def _floordiv(num: Expr, den: Expr) -> Expr:
     if rest.constant is not None:
         return whole
     common = math.gcd(divisor, *(c for c, m in rest.terms if m))
-    rest = _sum(tuple((c // common, m) for c, m in rest.terms))
-    divisor //= common
-    return whole + (rest if divisor == 1 else Expr(((1, (Floor(rest, _constant(divisor)),)),)))
+    if common > 1:  # a floor left alone with a factor of 1 may now be one with this
+        return whole + _floordiv(_sum(tuple((c // common, m) for c, m in rest.terms)), _constant(divisor // common))
+    return whole + Expr(((1, (Floor(rest, _constant(divisor)),)),))
 
 
 def _flattened(num: Expr, den: Expr) -> tuple[Expr, Expr]:

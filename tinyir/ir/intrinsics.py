@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
+from . import hopper
+
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
@@ -22,7 +24,8 @@ class Intrinsic:
     @property
     def declaration(self) -> str:
         """What a twin defines: `__device__ float float_of_fp16(fp16 x);`."""
-        return self.text[: self.text.index("{")].strip().replace(" __forceinline__", "") + ";"
+        head = self.text[: self.text.index("{")].strip() + ";"
+        return head if head.startswith("template") else head.replace(" __forceinline__", "")  # a template's attributes are those of its first sight
 
 
 def _inline(signature: str, body: str) -> Intrinsic:
@@ -46,11 +49,15 @@ TYPES = (
     Intrinsic("bf16", "struct bf16 { unsigned short bits; };"),
     Intrinsic("fp8e4m3", "struct fp8e4m3 { unsigned char bits; };"),
     Intrinsic("fp8e5m2", "struct fp8e5m2 { unsigned char bits; };"),
+    *(Intrinsic(*row) for row in hopper.TYPES),
 )
 GUARDED = (
     _inline("float float_of_fp16(fp16 x)", "float y; " + _asm("cvt.f32.f16 %0, %1;", '"=f"(y)', '"h"(x.bits)') + " return y;"),
     _inline("fp16 fp16_of_float(float x)", "fp16 y; " + _asm("cvt.rn.f16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
     _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
+    _inline("float max_nan_of(float a, float b)", "float c; " + _asm("max.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
+    _inline("float min_nan_of(float a, float b)", "float c; " + _asm("min.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
+    *(Intrinsic(*row) for row in hopper.GUARDED),
 )
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
@@ -97,20 +104,49 @@ __device__ __forceinline__ float odd_float_of(double x) {
   const float y = __double2float_rz(x);
   return (double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
 }"""),
-    Intrinsic("gathered", """\
-// An index of gather as a place below `extent`: from the end when negative, -1 when outside.
-__device__ __forceinline__ long long gathered(long long at, long long extent) {
+    Intrinsic("philox_word", """\
+// Word `element` of the Philox 4x32-10 stream of a key that starts at block `offset`.
+__device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsigned long long offset, unsigned long long element) {
+  const unsigned long long block = element / 4 + offset;
+  unsigned int w[4] = {(unsigned int)block, (unsigned int)(block >> 32), 0u, 0u};
+  unsigned int low = (unsigned int)key, high = (unsigned int)(key >> 32);
+  #pragma unroll
+  for (int round = 0; round < 10; ++round, low += 0x9e3779b9u, high += 0xbb67ae85u) {
+    const unsigned long long first = 0xd2511f53ull * w[0], second = 0xcd9e8d57ull * w[2];
+    const unsigned int next[4] = {(unsigned int)(second >> 32) ^ w[1] ^ low, (unsigned int)second, (unsigned int)(first >> 32) ^ w[3] ^ high, (unsigned int)first};
+    w[0] = next[0], w[1] = next[1], w[2] = next[2], w[3] = next[3];
+  }
+  const int number = (int)(element % 4);
+  return number == 0 ? w[0] : number == 1 ? w[1] : number == 2 ? w[2] : w[3];
+}"""),
+    Intrinsic("place_below", """\
+// An index that the data give, as a place below `extent`: from the end when negative, -1 when outside.
+__device__ __forceinline__ long long place_below(long long at, long long extent) {
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),
     _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
-    _template("T max_nan(T a, T b)", "return a > b || a != a ? a : b;"),
-    _template("T min_nan(T a, T b)", "return a < b || a != a ? a : b;"),
-    _template("T absolute(T x)", "return x < 0 ? (T)0 - x : x + (T)0;"),
-    _template("T sign(T x)", "return x > 0 ? (T)1 : x < 0 ? (T)0 - (T)1 : x;"),
+    Intrinsic("max_nan", """\
+template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }"""),
+    Intrinsic("min_nan", """\
+template <class T> __device__ __forceinline__ T min_nan(T a, T b) { return a < b || a != a ? a : b; }
+__device__ __forceinline__ float min_nan(float a, float b) { return min_nan_of(a, b); }"""),
+    Intrinsic("is_negative", """\
+template <class T> __device__ __forceinline__ bool is_negative(T x) { return x < (T)1 && x != (T)0; }  // so that unsigned T draws no warning
+__device__ __forceinline__ bool is_negative(float x) { return x < 0.0f; }
+__device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }"""),
+    _template("T absolute(T x)", "return is_negative(x) ? (T)((T)0 - x) : (T)(x + (T)0);"),
+    _template("T sign(T x)", "return is_negative(x) ? (T)-1 : x > (T)0 ? (T)1 : x;"),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
+    Intrinsic("bits_as", """\
+template <class T, class U> __device__ __forceinline__ T bits_as(U x) {
+  union { U from; T to; } same;
+  same.from = x;
+  return same.to;
+}"""),
     Intrinsic("bit_not", """\
 template <class T> __device__ __forceinline__ T bit_not(T x) { return (T)~x; }
 __device__ __forceinline__ bool bit_not(bool x) { return !x; }"""),
@@ -125,26 +161,28 @@ __device__ __forceinline__ double remainder_of(double a, double b) { return fmod
     Intrinsic("modulo", """\
 template <class T> __device__ __forceinline__ T modulo(T a, T b) {
   const T rest = remainder_of(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest == 0 && b < 0 ? (T)0 - rest : rest;
+  return rest != 0 && is_negative(rest) != is_negative(b) ? (T)(rest + b) : rest == 0 && is_negative(b) ? (T)((T)0 - rest) : rest;
 }"""),
     Intrinsic("floor_divide", """\
 template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
-  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && (a < 0) != (b < 0)));
+  return b == 0 ? (T)0 : (T)(truncated_divide(a, b) - (remainder_of(a, b) != 0 && is_negative(a) != is_negative(b)));
 }
 __device__ __forceinline__ float floor_divide(float a, float b) {
   if (b == 0.0f) return a / b;
-  const float whole = (a - modulo(a, b)) / b, down = floorf(whole);
-  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - down > 0.5f ? down + 1.0f : down;
+  const float rest = remainder_of(a, b);
+  const float whole = (a - rest) / b - (rest != 0.0f && is_negative(rest) != is_negative(b) ? 1.0f : 0.0f);
+  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - floorf(whole) > 0.5f ? floorf(whole) + 1.0f : floorf(whole);
 }
 __device__ __forceinline__ double floor_divide(double a, double b) {
   if (b == 0.0) return a / b;
-  const double whole = (a - modulo(a, b)) / b, down = floor(whole);
-  return whole == 0.0 ? copysign(0.0, a / b) : whole - down > 0.5 ? down + 1.0 : down;
+  const double rest = remainder_of(a, b);
+  const double whole = (a - rest) / b - (rest != 0.0 && is_negative(rest) != is_negative(b) ? 1.0 : 0.0);
+  return whole == 0.0 ? copysign(0.0, a / b) : whole - floor(whole) > 0.5 ? floor(whole) + 1.0 : floor(whole);
 }"""),
     Intrinsic("power", """\
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {
   unsigned long long result = 1, factor = (unsigned long long)base;
-  for (T left = exponent; left > 0; left /= 2) {
+  for (T left = is_negative(exponent) ? (T)0 : exponent; left != 0; left /= 2) {
     if (left % 2) result *= factor;
     factor *= factor;
   }
@@ -152,11 +190,12 @@ template <class T> __device__ __forceinline__ T power(T base, T exponent) {
 }
 __device__ __forceinline__ float power(float base, float exponent) { return powf(base, exponent); }
 __device__ __forceinline__ double power(double base, double exponent) { return pow(base, exponent); }"""),
-    _template("T shift_left(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
-    _template("T shift_right(T x, T by)", "return by >= 0 && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : x < 0 ? (T)-1 : (T)0;"),
+    _template("T shift_left(T x, T by)", "return !is_negative(by) && by < (T)(8 * sizeof(T)) ? (T)((unsigned long long)x << by) : (T)0;"),
+    _template("T shift_right(T x, T by)", "return !is_negative(by) && by < (T)(8 * sizeof(T)) ? (T)(x >> by) : is_negative(x) ? (T)-1 : (T)0;"),
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
+    *(Intrinsic(*row) for row in hopper.PLAIN),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
 

@@ -132,8 +132,8 @@ def axes_of(body: Body) -> set[str]:
     """Every name that the expression's indices and guards use: axes, and symbols too."""
     found: set[str] = set()
     for node in walk(body):
-        if isinstance(node, (Read, Gather)):
-            found.update(name for e in node.index if e is not None for name in e.names())
+        if isinstance(node, Read):
+            found.update(name for e in node.index for name in e.names())
         elif isinstance(node, Index):
             found.update(node.expr.names())
         elif isinstance(node, Random):

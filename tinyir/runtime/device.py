@@ -32,7 +32,19 @@ class Scalar:
     bytes: int
 
 
-Argument = Union[Buffer, Scalar]
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A tensor map as an argument: the buffer as row-major `dims`, moved in boxes of `box` elements, both outermost first; `swizzle` is the
+    span of the pattern in bytes, 0 for none."""
+
+    buffer: Buffer
+    dtype: str
+    dims: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+Argument = Union[Buffer, Scalar, Box]
 
 
 class Device(Protocol):
@@ -43,6 +55,9 @@ class Device(Protocol):
 
     def takes(self, arch: str) -> bool:
         """Whether code made for `arch` (sm80, sm90) can run."""
+
+    def takes_maps(self) -> bool:
+        """Whether kernels can be given tensor maps."""
 
     def load(self, text: str, kernels: Sequence[str], dynamic_shared: int) -> None:
         """Compile and load an emitted text; `dynamic_shared` is the most bytes that a launch asks for."""

@@ -81,6 +81,10 @@ class SimDevice:
         """Any code whose PTX wrappers have twins; the host compiler names a missing one."""
         return True
 
+    def takes_maps(self) -> bool:
+        """Not yet: the copy engine has no twin."""
+        return False
+
     def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()

@@ -24,8 +24,8 @@ MANY = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, or literal (a number
-    or nested lists). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
+    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, or number (an
+    integer, float or bool as given). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
 
     name: str
     kind: str
@@ -127,7 +127,7 @@ def _range_words(attr: Attr) -> str:
 def _expected(attr: Attr) -> str:
     words = {"int": "an integer", "float": "a number", "flag": "true or false", "dtype": "a dtype, one of " + ", ".join(DTYPES),
              "ints": "a list of integers", "floats": "a list of numbers", "dims": "a list of sizes", "dim": "a size", "string": "a string",
-             "literal": "a number or nested lists of numbers", "word": "one of " + ", ".join(attr.words)}
+             "number": "a number", "word": "one of " + ", ".join(attr.words)}
     return words[attr.kind]
 
 
@@ -187,9 +187,7 @@ def _list_of(read: Callable[[Any, Attr], Any]) -> Callable[[Any, Attr], Any]:
     return read_list
 
 
-def _literal(item: Any, attr: Attr) -> Any:
-    if isinstance(item, (list, tuple)):
-        return tuple(_literal(i, attr) for i in item)
+def _number(item: Any, attr: Attr) -> Any:
     return item if isinstance(item, (bool, int)) else _float(item, attr)
 
 
@@ -209,6 +207,6 @@ def read_dim(item: int | str | Expr) -> Expr:
 
 
 _READERS: dict[str, Callable[[Any, Attr], Any]] = {
-    "int": _int, "float": _float, "flag": _flag, "string": _string, "word": _word, "dtype": _dtype, "dim": _dim, "literal": _literal,
+    "int": _int, "float": _float, "flag": _flag, "string": _string, "word": _word, "dtype": _dtype, "dim": _dim, "number": _number,
     "ints": _list_of(_int), "floats": _list_of(_float), "dims": _list_of(_dim),
 }  # fmt: skip

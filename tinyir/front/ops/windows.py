@@ -216,7 +216,7 @@ def _apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
         *_WINDOW,
         Attr("ceil_mode", "flag", False),
         Attr("count_include_pad", "flag", False),
-        Attr("p", "int", 2, low=1, high=2),
+        Attr("p", "int", 2, low=1),
         Attr("column_major", "flag", False),
     ],
 )
@@ -255,8 +255,13 @@ def _folded(b: Builder, seen: Ref, axes: tuple[int, ...], attrs: Attrs, acc: obj
         return b.reduce(seen, "MAX", axes)
     if attrs.mode == "lp":
         wide = b.cast(seen, acc)
-        total = b.reduce(b.emit("ABS", wide) if attrs.p == 1 else b.emit("MUL", wide, wide, part="square"), "SUM", axes, acc)
-        return b.cast(total if attrs.p == 1 else b.emit("SQRT", total), seen.dtype)
+        size = wide if attrs.p == 2 else b.emit("ABS", wide)
+        if attrs.p > 1:
+            size = b.emit("MUL", size, size, part="square") if attrs.p == 2 else b.emit("POW", size, b.const(attrs.p, acc, size.shape))
+        total = b.reduce(size, "SUM", axes, acc)
+        if attrs.p > 1:
+            total = b.emit("SQRT", total) if attrs.p == 2 else b.emit("POW", total, b.const(1 / attrs.p, acc, total.shape))
+        return b.cast(total, seen.dtype)
     total = b.reduce(seen, "SUM", axes, acc)
     if number is None:
         divisor = b.const(count(seen, axes), acc, total.shape)

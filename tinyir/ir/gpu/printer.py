@@ -8,7 +8,7 @@ from ..body import show_body
 from ..expr import show_guard
 from ..model import show_name
 from . import nodes
-from .nodes import Axes, Kernel, Place, Statement
+from .nodes import Axes, Kernel, Lets, Place, Statement
 
 
 def show_kernel(kernel: Kernel) -> str:
@@ -49,9 +49,10 @@ def _for(names: tuple[str, ...]) -> str:
     return f" for {_tokens(names)}" if names else ""
 
 
-def _moved(to: Place, over: Axes, value: Any, vector: int) -> str:
+def _moved(to: Place, over: Axes, value: Any, vector: int, lets: Lets = ()) -> str:
+    named = f" with {', '.join(f'{n} = {e}' for n, e in lets)}" if lets else ""
     axes = f" over {', '.join(f'{n}: {size}' for n, size in over)}" if over else ""
-    return f"{to}{axes} = {show_body(value)}{_opt('vector', vector, 1)}"
+    return f"{to}{axes}{named} = {show_body(value)}{_opt('vector', vector, 1)}"
 
 
 def _trans(is_transposed: bool) -> str:
@@ -93,21 +94,22 @@ _SHOW: dict[type, Any] = {
     nodes.Shared: lambda s: f"shared {s.name} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}",
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
-    nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)} box {_list(s.box)}{_opt('swizzle', s.swizzle)}",
+    nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}",
     nodes.Let: lambda s: f"let {s.name} = {s.value}",
+    nodes.Choose: lambda s: f"choose {s.name} = {show_body(s.value)} below {s.extent}",
     nodes.Value: lambda s: f"%{show_name(s.name)} = {show_body(s.value)}",
     nodes.For: _show_for,
     nodes.If: lambda s: f"if {show_guard(s.guard)}",
     nodes.Role: _show_role,
     nodes.Order: lambda s: f"order {_list(s.names)} = {s.tile} in {_list(s.extents)} group {s.group}",
-    nodes.Each: lambda s: f"each {', '.join(s.names)} of {s.of}",
+    nodes.Each: lambda s: f"each {', '.join(s.names)} of {Place(s.of, s.at)}" + (f" size {_list(s.size)}" if s.size else ""),
     nodes.Assign: lambda s: _moved(s.to, s.over, s.value, s.vector),
-    nodes.Store: lambda s: f"store {_moved(s.to, s.over, s.value, s.vector)}",
+    nodes.Store: lambda s: f"store {_moved(s.to, s.over, s.value, s.vector)}{s.by and ' by ' + s.by}",
     nodes.Atomic: lambda s: f"atomic {s.op} {_moved(s.to, (), s.value, 1)}",
-    nodes.Copy: lambda s: f"copy {_moved(s.to, s.over, s.value, s.vector)}",
-    nodes.CpAsync: lambda s: f"%{show_name(s.token)} = cp_async {_moved(s.to, s.over, s.value, s.vector)}",
+    nodes.Copy: lambda s: f"copy {_moved(s.to, s.over, s.value, s.vector, s.lets)}",
+    nodes.CpAsync: lambda s: f"%{show_name(s.token)} = cp_async {_moved(s.to, s.over, s.value, s.vector, s.lets)}",
     nodes.Commit: lambda s: f"commit {_tokens(s.tokens)}",
     nodes.WaitGroup: lambda s: f"wait_group {s.engine} pending {s.pending}{_for(s.tokens)}",
     nodes.Wait: lambda s: f"wait {s.barrier} phase {s.phase}{_for(s.tokens)}",

@@ -6,25 +6,30 @@ floor: floor(n/d) < m when n < m*d, and n - d*floor(n/d) < d.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 
 from ..expr import Bound, Expr, Floor
 from ..intervals import Interval, interval_of
+from ..remainder import remainders
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known at a place of the kernel: ranges of names, `let`s written out, and guards that hold."""
+    """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they stand in the text),
+    and guards that hold."""
 
     ranges: dict[str, Interval] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
     guards: tuple[Bound, ...] = ()
+    near: dict[str, Expr] = field(default_factory=dict)
 
     def without(self, name: str) -> "Facts":
         """What is known, but for `name`, which now is another's."""
         guards = tuple(g for g in self.guards if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None))
         lets = {k: v for k, v in self.lets.items() if k != name and name not in v.names()}
-        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards)
+        near = {k: v for k, v in self.near.items() if k != name and name not in v.names()}
+        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards, near)
 
     def with_range(self, name: str, low: Expr, high: Expr) -> "Facts":
         """Also low <= name < high."""
@@ -32,13 +37,14 @@ class Facts:
         least, most = interval_of(low, self.ranges).low, interval_of(high, self.ranges).high
         known = self.without(name)
         bound = Bound(Expr.of(name), low, high)
-        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound))
+        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near)
 
     def with_let(self, name: str, value: Expr) -> "Facts":
         """Also name = value."""
         plain = self.plain(value)
         known = self.without(name)
-        return Facts({**known.ranges, name: interval_of(plain, self.ranges)}, {**known.lets, name: plain}, known.guards)
+        ranges = {**known.ranges, name: interval_of(plain, self.ranges)}
+        return Facts(ranges, {**known.lets, name: plain}, known.guards, {**known.near, name: value})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
@@ -64,7 +70,8 @@ class Facts:
         return (bound.lower is None or self.is_at_least(bound.expr, bound.lower)) and (bound.upper is None or self.is_below(bound.expr, bound.upper))
 
     def _is_below(self, expr: Expr, limit: Expr, depth: int) -> bool:
-        for e, m in dict.fromkeys([(expr, limit), (self.plain(expr), self.plain(limit))]):
+        near = expr.substitute(self.near), limit.substitute(self.near)
+        for e, m in dict.fromkeys([(expr, limit), (near[0], limit), near, (self.plain(expr), self.plain(limit))]):
             if self._is_sum_of_naturals(m - e - 1, 2):
                 return True
             if depth > 0 and (self._by_floor(e, m, depth) or self._by_remainder(e, m, depth)):
@@ -78,7 +85,7 @@ class Facts:
         if depth == 0:
             return False
         negative = {m: -c for c, m in expr.terms if c < 0}
-        for known in self._naturals():
+        for known in _naturals(self.guards):
             for c, m in known.terms:
                 if m in negative and c < 0 and self._is_sum_of_naturals(expr - max(1, negative[m] // -c) * known, depth - 1):
                     return True
@@ -87,18 +94,6 @@ class Facts:
     def _is_natural(self, expr: Expr) -> bool:
         low = interval_of(expr, self.ranges).low
         return low is not None and low >= 0
-
-    def _naturals(self) -> list[Expr]:
-        """Expressions that the guards make non-negative."""
-        found = []
-        for g in self.guards:
-            if g.equals is not None:
-                found += [g.expr - g.equals, g.equals - g.expr]
-            if g.lower is not None:
-                found.append(g.expr - g.lower)
-            if g.upper is not None:
-                found.append(g.upper - g.expr - 1)
-        return found
 
     def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
         """One floor with factor 1 and a rest: floor(n/d) + r < m when n < (m - r)*d; the same for -floor on the other side."""
@@ -120,39 +115,24 @@ class Facts:
         """e = q*(n mod d) + r is at most q*(d - 1) + r, and for limit at least r."""
         for name, at_most in (("expr", True), ("limit", False)):
             whole = expr if at_most else limit
-            for factor, divisor, left in remainders(whole):
-                if not self._is_natural(factor):
+            for found in remainders(whole):
+                if not self._is_natural(found.factor):
                     continue
-                bound = left + factor * (divisor - 1) if at_most else left
+                bound = found.rest + found.factor * (found.divisor - 1) if at_most else found.rest
                 if self._is_below(bound, limit, depth - 1) if at_most else self._is_below(expr, bound, depth - 1):
                     return True
         return False
 
 
-def remainders(expr: Expr) -> list[tuple[Expr, Expr, Expr]]:
-    """Every way to read an expression as `q*(n mod d) + rest`: (q, d, rest). n may itself be a quotient, floor(n/c) mod d."""
+@functools.lru_cache(maxsize=4096)
+def _naturals(guards: tuple[Bound, ...]) -> tuple[Expr, ...]:
+    """Expressions that the guards make non-negative."""
     found = []
-    for coefficient, monomial in expr.terms:
-        for atom in monomial:
-            if not isinstance(atom, Floor):
-                continue
-            names = list(monomial)
-            names.remove(atom)
-            outside = Expr(((-coefficient, tuple(names)),))
-            factor = _exact(outside, atom.den)
-            if factor is not None:
-                found.append((factor, atom.den, expr - Expr(((coefficient, monomial),)) - factor * atom.num))
-            for scale, other in expr.terms:
-                for inner in other:
-                    if isinstance(inner, Floor) and inner != atom and inner.num == atom.num:
-                        rest = list(other)
-                        rest.remove(inner)
-                        factor, ratio = Expr(((scale, tuple(rest)),)), _exact(atom.den, inner.den)
-                        if ratio is not None and factor * ratio == outside:
-                            found.append((factor, ratio, expr - Expr(((coefficient, monomial),)) - Expr(((scale, other),))))
-    return [(q, d, r) for q, d, r in found if len(r.terms) < len(expr.terms)]
-
-
-def _exact(product: Expr, den: Expr) -> Expr | None:
-    quotient = product // den
-    return quotient if quotient * den == product and not any(isinstance(a, Floor) for _, m in quotient.terms for a in m) else None
+    for g in guards:
+        if g.equals is not None:
+            found += [g.expr - g.equals, g.equals - g.expr]
+        if g.lower is not None:
+            found.append(g.expr - g.lower)
+        if g.upper is not None:
+            found.append(g.upper - g.expr - 1)
+    return tuple(dict.fromkeys(found))

@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 from ...kit.diag import Diag, Label
 from ..arch import ARCHS
-from ..body import Gather, Index, Read, Ref, Select
+from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
 from ..ops import REDUCERS
 from ..verify import nearest
@@ -75,14 +75,14 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     tensors = _tensors(kernel, module)
     for v in walked:
         s = v.statement
-        known = {**v.names, **dict.fromkeys((n for n, _ in getattr(s, "over", ())), s)}
+        known = {**v.names, **dict.fromkeys((n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))), s)}
         for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
             if name not in known:
                 yield _unknown(kernel, s, name, known)
         for node in reads_in(s):
             if isinstance(node, Ref) and node.name not in v.values:
                 yield _unknown(kernel, s, f"%{node.name}", {f"%{n}" for n in v.values})
-            if isinstance(node, (Read, Gather)) and node.tensor not in v.arrays and node.tensor not in tensors:
+            if isinstance(node, Read) and node.tensor not in v.arrays and node.tensor not in tensors:
                 yield _unknown(kernel, s, node.tensor, {**v.arrays, **tensors})
         for name in [p.name for _, p in places_in(s)] + _array_names(s):
             if name not in v.arrays and name not in tensors:
@@ -92,7 +92,7 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield _unknown(kernel, s, name, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")})
         for name in _defined(s):
             earlier = v.names.get(name, v.arrays.get(name)) if name in v.names or name in v.arrays else None
-            if name in v.names or name in v.arrays or (name in tensors and not isinstance(s, (nodes.Let, nodes.For, nodes.Each, nodes.Order))):
+            if name in v.names or name in v.arrays or (name in tensors and not isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Each, nodes.Order))):
                 labels = (Label(earlier.span, "first defined here"),) if earlier is not None and earlier.span else ()
                 yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
 
@@ -102,12 +102,12 @@ def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
 
 
 def _defined(s: Any) -> tuple[str, ...]:
-    if isinstance(s, (nodes.Let, nodes.For, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
+    if isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
         return (s.name,)
     if isinstance(s, nodes.Cursor):
         return (f"{s.name}.slot",)
     names = s.names if isinstance(s, (nodes.Each, nodes.Order)) else ()
-    return (*names, *(n for n, _ in getattr(s, "over", ())))
+    return (*names, *(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))))
 
 
 def _array_names(s: Any) -> list[str]:
@@ -119,7 +119,7 @@ def _array_names(s: Any) -> list[str]:
 
 def exprs_in(s: Any) -> Iterator[Expr]:
     """Every integer expression that a statement itself holds, guards and indices too."""
-    for word in ("low", "high", "step", "tile", "phase"):
+    for word in ("low", "high", "step", "tile", "phase", "extent"):
         e = getattr(s, word, None)
         if isinstance(e, Expr):
             yield e
@@ -132,12 +132,12 @@ def exprs_in(s: Any) -> Iterator[Expr]:
     for _, place in places_in(s):
         yield from place.index
         yield from (place.slot,) if place.slot is not None else ()
-    for _, size in getattr(s, "over", ()):
+    for _, size in (*getattr(s, "over", ()), *getattr(s, "lets", ())):
         yield size
     for node in reads_in(s):
-        if isinstance(node, (Read, Gather)):
-            yield from (e for e in node.index if e is not None)
-            yield from (node.slot,) if isinstance(node, Read) and node.slot is not None else ()
+        if isinstance(node, Read):
+            yield from node.index
+            yield from (node.slot,) if node.slot is not None else ()
         elif isinstance(node, Index):
             yield node.expr
         elif isinstance(node, Select):
@@ -180,12 +180,14 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "kind of registers", s.kind, ("", *KINDS)
     if isinstance(s, (nodes.Shared, nodes.TensorMap)):
         yield "swizzle", s.swizzle, (0, 32, 64, 128)
+    if isinstance(s, nodes.Store):
+        yield "way to store", s.by, ("", "stmatrix")
     if isinstance(s, nodes.Fence):
         yield "fence", s.what, FENCES
     if isinstance(s, nodes.WaitGroup):
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
-        yield "barrier", s.scope, ("cta", "cluster")
+        yield "barrier", s.scope, ("cta", "cluster", "warpgroup")
     if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):

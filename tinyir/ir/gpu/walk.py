@@ -34,12 +34,13 @@ class Visit:
 
 def visits(kernel: Kernel, model: Model) -> Iterator[Visit]:
     """Every statement in order, blocks before what is in them."""
-    facts = _start(kernel, model)
+    facts = start_of(kernel, model)
     names = {name: None for name in (*model.symbols(), *PLACE_NAMES)}
     yield from _block(kernel.body, (), names, {}, frozenset(), facts)
 
 
-def _start(kernel: Kernel, model: Model) -> Facts:
+def start_of(kernel: Kernel, model: Model) -> Facts:
+    """What holds where a kernel starts: the ranges of symbols and of the thread's place."""
     facts = Facts({s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)})
     for axis, count, size in zip(AXES, (*kernel.grid, ONE, ONE), (*kernel.block, 1, 1)):
         facts = facts.with_range(f"cta.{axis}", ZERO, count).with_range(f"thread.{axis}", ZERO, Expr.of(size))
@@ -55,6 +56,8 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
         inside = facts
         for name, size in getattr(s, "over", ()):
             inside = inside.with_range(name, ZERO, size)
+        for name, value in getattr(s, "lets", ()):
+            inside = inside.with_let(name, value)
         yield Visit(s, path, names, arrays, values, facts, inside)
         if isinstance(s, nodes.For):
             yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, s.high))
@@ -68,6 +71,8 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             yield from _block(s.body, (*path, s), {**names, **dict.fromkeys(s.names, s)}, arrays, values, _each_facts(s, arrays, facts))
         elif isinstance(s, nodes.Let):
             names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
+        elif isinstance(s, nodes.Choose):
+            names, facts = {**names, s.name: s}, facts.with_range(s.name, Expr.of(-1), s.extent)
         elif isinstance(s, nodes.Assume):
             facts = facts.with_guard(s.guard)
         elif isinstance(s, nodes.Order):
@@ -86,7 +91,7 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
 
 def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
     array = arrays.get(s.of)
-    for name, size in zip(s.names, array.type.shape if isinstance(array, nodes.Reg) else ()):
+    for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()):
         facts = facts.with_range(name, ZERO, size)
     return facts
 

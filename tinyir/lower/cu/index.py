@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable
 
-from ...ir.expr import Bound, Expr, Floor
+from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.intervals import INT_MAX, Interval, interval_of
+from ...ir.remainder import remainders
 
 SUM, PRODUCT, UNARY = 1, 2, 3  # how tightly a piece of C binds
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A term of a sum: its sign, C text and how that binds. `is_wide`: its value needs 64 bits; `is_long`: its C is a long long."""
+
+    sign: str
+    text: str
+    binds: int
+    is_wide: bool = False
+    is_long: bool = False
 
 
 @dataclass
@@ -32,9 +44,33 @@ class Integers:
         text, binds = self._sum(expr, not self.fits(expr))
         return f"({text})" if binds < tight else text
 
+    def is_long(self, expr: Expr) -> bool:
+        """Whether what `c` gives is a long long in C."""
+        return not self.fits(expr) or any(not self.ranges.get(name, Interval(0, 0)).fits(INT_MAX) for name in expr.names())
+
     def type_of(self, expr: Expr) -> str:
         """The C type that `c` gives."""
-        return "int" if self.fits(expr) else "long long"
+        return "long long" if self.is_long(expr) else "int"
+
+    def offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
+        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31."""
+        elements = Expr.of(1)
+        for size in shape:
+            elements = elements * size
+        is_wide = not self.fits(elements)
+        text, is_sum = "", False
+        for position, (size, e) in enumerate(zip(shape, index)):
+            if text in ("", "0"):
+                is_last = position + 1 == len(shape) or e == ZERO
+                text = self.c(e, 1 if is_last or not is_wide else 3)
+                is_sum = (is_last or not is_wide) and (" + " in text or " - " in text)
+                if is_wide and not is_last and self.fits(e):
+                    text = f"(long long){text}"
+            else:
+                text = f"({text})" if is_sum else text
+                text = f"{text} * {self.c(size, 3)}" + ("" if e == ZERO else f" + {self.c(e, 1)}")
+                is_sum = e != ZERO
+        return text or "0"
 
     def guard(self, guard: tuple[Bound, ...]) -> str:
         """A conjunction as C, without the comparisons that the ranges decide; `true` when none is left."""
@@ -59,76 +95,56 @@ class Integers:
     def _sum(self, expr: Expr, is_wide: bool) -> tuple[str, int]:
         if not expr.terms:
             return "0", UNARY
-        rest, pieces = self._remainders(expr, is_wide)
+        rest, pieces = self._remainders(expr)
         positive = [t for t in rest.terms if t[0] > 0]
         ordered = [t for t in positive if t[1]] + [t for t in positive if not t[1]] + [t for t in rest.terms if t[0] < 0]
-        for coefficient, monomial in ordered:
-            pieces.append(("-" if coefficient < 0 else "+", *self._product(abs(coefficient), monomial, is_wide)))
-        pieces.sort(key=lambda piece: piece[0] == "-")
-        sign, first, binds = pieces[0]
-        if len(pieces) == 1 and sign == "+":
-            return first, binds
-        text = ("-" if sign == "-" else "") + first
-        for sign, piece, _ in pieces[1:]:
-            text += f" {sign} {piece}"
+        pieces += [_Piece("-" if c < 0 else "+", *self._product(abs(c), m), not self.fits(Expr(((c, m),)))) for c, m in ordered]
+        pieces.sort(key=lambda piece: (piece.sign == "-", is_wide and not piece.is_wide))
+        first = pieces[0]
+        if is_wide and not first.is_wide and not first.is_long:
+            first = _Piece(first.sign, f"(long long){first.text if first.binds == UNARY else f'({first.text})'}", PRODUCT)
+        if len(pieces) == 1 and first.sign == "+":
+            return first.text, first.binds
+        text = ("-" if first.sign == "-" else "") + (first.text if first.sign == "+" or first.binds > SUM else f"({first.text})")
+        for piece in pieces[1:]:
+            text += f" {piece.sign} {piece.text}"
         return text, SUM
 
-    def _remainders(self, expr: Expr, is_wide: bool) -> tuple[Expr, list[tuple[str, str, int]]]:
-        """Takes out what is a remainder, `q*(e - d*floor(e/d))`, as `q * (e % d)` where e is known not to be negative; e may itself be a
-        quotient, whose floor in a floor is one floor: `floor(n/c) - d*floor(n/(c*d))`."""
-        pieces: list[tuple[str, str, int]] = []
-        for coefficient, monomial in expr.terms:
-            for atom in monomial:
-                if not isinstance(atom, Floor) or (low := self.interval(atom.num).low) is None or low < 0:
-                    continue
-                others = list(monomial)
-                others.remove(atom)
-                rest = Expr(((-coefficient, tuple(others)),))
-                found = self._whole_of(expr, atom, rest)
-                if found is None:
-                    continue
-                factor, whole, divisor, dividend = found
-                left = expr - Expr(((coefficient, monomial),)) - factor * whole
-                if len(left.terms) != len(expr.terms) - 1 - len((factor * whole).terms) or len(factor.terms) != 1:
-                    continue
-                inner = f"{dividend} % {self.c(divisor, UNARY)}"
-                scale, names = factor.terms[0]
-                if scale == 1 and not names:
-                    pieces.append(("+", inner, PRODUCT))
-                else:
-                    text, _ = self._product(abs(scale), names, is_wide)
-                    pieces.append(("-" if scale < 0 else "+", f"{text} * ({inner})", PRODUCT))
-                remaining, more = self._remainders(left, is_wide)
-                return remaining, pieces + more
-        return expr, pieces
+    def _remainders(self, expr: Expr) -> tuple[Expr, list["_Piece"]]:
+        """Takes out what is a remainder of a number known not to be negative, as `q * (e % d)`."""
+        for found in remainders(expr):
+            low = self.interval(found.dividend).low
+            if low is None or low < 0 or len(found.factor.terms) != 1 or found.factor.terms[0][0] < 0:
+                continue
+            inner = f"{self.c(found.dividend, PRODUCT)} % {self.c(found.divisor, UNARY)}"
+            is_long = self.is_long(found.dividend)
+            if found.factor == ONE:
+                piece = _Piece("+", inner, PRODUCT, False, is_long)
+            else:
+                is_wide = not self.fits(found.factor * found.divisor)
+                text, _ = self._product(*found.factor.terms[0])
+                text = f"(long long){text}" if is_wide and not is_long else text
+                piece = _Piece("+", f"{text} * ({inner})", PRODUCT, is_wide, is_long)
+            rest, more = self._remainders(found.rest)
+            return rest, [piece, *more]
+        return expr, []
 
-    def _whole_of(self, expr: Expr, atom: Floor, rest: Expr) -> tuple[Expr, Expr, Expr, str] | None:
-        """For a term `-rest * floor(num/den)`: (q, e, d, C of e) such that the term and `q*e` in `expr` make `q * (e mod d)`."""
-        factor = _quotient(rest, atom.den)
-        if factor is not None:
-            return factor, atom.num, atom.den, self.c(atom.num, PRODUCT)
-        for coefficient, monomial in expr.terms:
-            for other in monomial:
-                if isinstance(other, Floor) and other.num == atom.num and other != atom:
-                    names = list(monomial)
-                    names.remove(other)
-                    factor, ratio = Expr(((coefficient, tuple(names)),)), _quotient(atom.den, other.den)
-                    if ratio is not None and factor * ratio == rest:
-                        return factor, Expr(((1, (other,)),)), ratio, self._atom(other, False)
-        return None
-
-    def _product(self, coefficient: int, monomial: tuple, is_wide: bool) -> tuple[str, int]:
+    def _product(self, coefficient: int, monomial: tuple) -> tuple[str, int]:
+        """A product of positive factor; made in 64 bits when it does not fit an int."""
         factors = [str(coefficient) + ("ll" if coefficient > INT_MAX else "")] if coefficient != 1 or not monomial else []
         factors += [self._atom(atom, len(monomial) + (coefficient != 1) > 1) for atom in monomial]
-        if is_wide and monomial and not self._is_long(monomial[0]):
-            factors[-len(monomial)] = f"(long long){factors[-len(monomial)]}"
-            if len(factors) > len(monomial):  # the cast first, so that the product is made in 64 bits
-                factors[0], factors[1] = factors[1], factors[0]
+        if monomial and not self.fits(Expr(((coefficient, monomial),))) and not any(map(self._is_long, monomial[:1])):
+            first = len(factors) - len(monomial)
+            factors[first] = f"(long long){factors[first]}"
+            factors.insert(0, factors.pop(first))  # the cast first, so that the product is made in 64 bits
         binds = PRODUCT if len(factors) > 1 or factors[0].startswith("(long") or " / " in factors[0] else UNARY
         return " * ".join(factors), binds
 
     def _is_long(self, atom: str | Floor) -> bool:
-        return isinstance(atom, str) and not self.ranges.get(atom, Interval(0, 0)).fits(INT_MAX)
+        """Whether the C of an atom is a long long."""
+        if isinstance(atom, str):
+            return not self.ranges.get(atom, Interval(0, 0)).fits(INT_MAX)
+        return not self.fits(atom.num) or not self.fits(atom.den)
 
     def _atom(self, atom: str | Floor, in_product: bool) -> str:
         if isinstance(atom, str):
@@ -136,12 +152,6 @@ class Integers:
         low = self.interval(atom.num).low
         if low is None or low < 0:
             call = f"floor_div({self.c(atom.num)}, {self.c(atom.den)})"
-            return f"(int){call}" if interval_of(Expr(((1, (atom,)),)), self.ranges).fits(INT_MAX) else call
+            return f"(int){call}" if self.fits(Expr(((1, (atom,)),))) and not self._is_long(atom) else call
         text = f"{self.c(atom.num, PRODUCT)} / {self.c(atom.den, UNARY)}"
         return f"({text})" if in_product else text
-
-
-def _quotient(product: Expr, den: Expr) -> Expr | None:
-    """product / den, when that is one monomial without a rest."""
-    quotient = product // den
-    return quotient if quotient * den == product and not any(isinstance(a, Floor) for _, m in quotient.terms for a in m) else None

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.arch import ARCHS
-from ...ir.body import Binary, Body, Gather, Literal, Read, walk
+from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
+from ...ir.gpu.walk import start_of
+from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
 from ...ir.plan import Module, Plan
 from ...ir.region import Region, Tensor
 from ...ir.types import DType
 from ...kit.diag import refuse
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, ranges_of, special_of
+from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
 
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
-SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A kernel's text and how it is called: parameters are tensors, then symbols."""
+    """A kernel's text and how it is called: parameters are tensors, then maps, then symbols."""
 
     text: str
     entry: str
     tensors: tuple[str, ...]
+    maps: tuple[nodes.TensorMap, ...]
     symbols: tuple[str, ...]
     dynamic_shared: int
 
@@ -41,8 +44,9 @@ def emit(kernel: Kernel, plans: Module, entry: str) -> Emitted:
     return _Printer(kernel, plans, entry).run()
 
 
-class _Printer:
+class _Printer(Hopper):
     def __init__(self, kernel: Kernel, plans: Module, entry: str):
+        super().__init__()
         self.kernel = kernel
         self.entry = entry
         self.model: Model = plans.program.model
@@ -59,10 +63,13 @@ class _Printer:
         self.lines: list[str] = []
         self.depth = 1
         self.is_explained = False
-        self.integers = Integers(self._ranges(), spell=self._spell)
-        self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._extents, self._in_registers, kernel.name)
+        self.integers = Integers(ranges_of(kernel, self.model), spell=self._spell)
+        self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
+        self.facts = start_of(kernel, self.model)
+        self.sizes = tuple(dict.fromkeys(e for t in self.tensors.values() for e in t.type.shape))
         self.shared_offset = 0
-        self.dynamic = self._shared_bytes() > STATIC_SHARED
+        self.limits: dict[Expr, int] = {}
+        self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in _all(kernel.body))
 
     def run(self) -> Emitted:
         for tensor in self.tensors:
@@ -72,54 +79,25 @@ class _Printer:
         self.block(self.kernel.body)
         tensors = tuple(t for t in self.tensors if t in self.used_tensors)
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
-        parameters = [self._parameter(self.tensors[t]) for t in tensors] + [f"int {self.names.of('symbol', s)}" for s in symbols]
-        special = [f"  const int {spelling} = {self._special(name)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
-        head = [*self._comment(), f'extern "C" __global__ void {self._bounds()}', f"{self.entry}({', '.join(parameters)})", "{"]
-        dynamic = ["  extern __shared__ __align__(128) unsigned char smem[];"] if self.dynamic else []
+        maps = tuple(m for m in self.maps.values() if m.name in self.used_maps)
+        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
+        parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        special = [f"  const int {spelling} = {special_of(name, self.kernel.block, self.kernel.cluster)};" for name, spelling in sorted(self.used_special.items(), key=_special_order) if spelling in words]
+        head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
+        dynamic = [f"  extern __shared__ __align__({1024 if maps else 128}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
-        return Emitted(text, self.entry, tensors, symbols, self.shared_offset if self.dynamic else 0)
-
-    # --- what stands around the statements
-
-    def _comment(self) -> Iterable[str]:
-        for region in self.regions:
-            origins = dict.fromkeys(i.origin for i in (*region.lets, *region.yields) if i.origin is not None)
-            yield f"// region {region.name}: " + (", ".join(str(o).removeprefix("from ") for o in origins) or "of no named op")
-        if self.plan is not None:
-            shape = [f"tile {list(self.plan.tile)}"] + [f"{w} {list(getattr(self.plan, w))}" for w in ("micro", "threads") if getattr(self.plan, w)]
-            yield f"// plan {self.plan.family} {self.plan.algo}: {', '.join(shape)}"
-
-    def _bounds(self) -> str:
-        threads = self.kernel.threads
-        if not self.kernel.regs:
-            return f"__launch_bounds__({threads})"
-        ctas = max(1, ARCHS[self.kernel.arch].registers_per_sm // (self.kernel.regs * (-(-threads // 32) * 32)))
-        return f"__launch_bounds__({threads}, {ctas})"
-
-    def _parameter(self, tensor: Tensor) -> str:
-        constant = "" if tensor.name in self.outputs else "const "
-        alone = "" if tensor.attr("alias") is not None else "__restrict__ "
-        return f"{constant}{memory_type(tensor.type.dtype)} *{alone}{self.names.of('tensor', tensor.name)}"
+        return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
     def _shared_bytes(self) -> int:
         return sum(_aligned(s.bytes) for s in _all(self.kernel.body) if isinstance(s, nodes.Shared))
 
-    def _ranges(self) -> dict[str, Interval]:
-        ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in self.model.symbols() for r in (self.model.range_of(s),)}
-        for axis, size in zip("xyz", (*self.kernel.block, 1, 1)):
-            ranges[f"thread.{axis}"] = Interval(0, size - 1)
-        for axis, count in zip("xyz", (*self.kernel.grid, Expr.of(1), Expr.of(1))):
-            most = interval_of(count, ranges).high
-            ranges[f"cta.{axis}"] = Interval(0, INT_MAX - 1 if most is None else min(most, INT_MAX) - 1)
-        ranges["thread.index"] = Interval(0, self.kernel.threads - 1)
-        ranges["lane"] = Interval(0, 31)
-        ranges["warp.index"] = Interval(0, (self.kernel.threads - 1) // 32)
-        return ranges
-
     # --- names
 
     def _spell(self, name: str) -> str:
-        if name in SPECIAL or name in ("thread.index", "lane", "warp.index"):
+        if name == "thread.index" and self.kernel.threads == self.kernel.block[0]:
+            name = "thread.x"
+        if name in SPECIAL or name in COUNTED:
             self.used_special[name] = self.names.of("special", name)
             return self.used_special[name]
         if name in self.model.symbols():
@@ -127,47 +105,20 @@ class _Printer:
             return self.names.of("symbol", name)
         return self.names.of("integer", name)
 
-    def _special(self, name: str) -> str:
-        if name in SPECIAL:
-            return f"(int){SPECIAL[name]}"
-        x, y, z = (*self.kernel.block, 1, 1)[:3]
-        linear = "(int)threadIdx.x" + (f" + {x} * (int)threadIdx.y" if y > 1 else "") + (f" + {x * y} * (int)threadIdx.z" if z > 1 else "")
-        closed = f"({linear})" if " " in linear else linear
-        return {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32"}[name]
-
     def _in_registers(self, name: str) -> bool:
         return isinstance(self.arrays.get(name), nodes.Reg)
-
-    def _extents(self, tensor: str) -> tuple[Expr, ...]:
-        return self.tensors[tensor].type.shape
 
     def _element(self, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         """The C of one element: of an array by its indices, of a tensor by its offset."""
         if name in self.arrays:
+            if getattr(self.arrays[name], "kind", ""):
+                return self._held_element(name, index)
+            if getattr(self.arrays[name], "swizzle", 0):
+                return self._swizzled_element(name, index, slot)
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
-        return f"{self.names.of('tensor', name)}[{self._offset(self.tensors[name].type.shape, index)}]"
-
-    def _offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
-        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31."""
-        elements = Expr.of(1)
-        for size in shape:
-            elements = elements * size
-        is_wide = not self.integers.fits(elements)
-        text, is_sum = "", False
-        for position, (size, e) in enumerate(zip(shape, index)):
-            if text in ("", "0"):
-                is_last = position + 1 == len(shape) or e == ZERO
-                text = self.integers.c(e, 1 if is_last or not is_wide else 3)
-                is_sum = is_last and (" + " in text or " - " in text) or not is_wide
-                if is_wide and not is_last and self.integers.fits(e):
-                    text = f"(long long){text}"
-            else:
-                text = f"({text})" if is_sum else text
-                text = f"{text} * {self.integers.c(size, 2)}" + ("" if e == ZERO else f" + {self.integers.c(e, 1)}")
-                is_sum = e != ZERO
-        return text or "0"
+        return f"{self.names.of('tensor', name)}[{self.integers.offset(self.tensors[name].type.shape, index)}]"
 
     # --- statements
 
@@ -175,7 +126,9 @@ class _Printer:
         self.lines.append("  " * self.depth + line if line else "")
 
     def block(self, body: Iterable[Statement]) -> None:
+        before = None
         for statement in body:
+            self.before, before = before, statement
             write = getattr(self, f"_{type(statement).__name__.lower()}", None)
             if write is None:
                 raise refuse("E1620", self.kernel.name, statement.span, what=f"`{type(statement).__name__}` statement")
@@ -184,18 +137,20 @@ class _Printer:
     def _nested(self, head: str, body: Iterable[Statement]) -> None:
         self.say(f"{head} {{" if head else "{")
         self.depth += 1
-        known = dict(self.integers.ranges)
+        known, facts = dict(self.integers.ranges), self.facts
         self.block(body)
-        self.integers.ranges = known
+        self.integers.ranges, self.facts = known, facts
         self.depth -= 1
         self.say("}")
 
     def _assume(self, s: nodes.Assume) -> None:
-        pass  # the launch checks it (ir.manifest)
+        self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
+        self.limits |= {b.expr: b.upper.constant - 1 for b in s.guard if b.upper is not None and b.upper.constant is not None}
 
     def _shared(self, s: nodes.Shared) -> None:
         if s.swizzle:
-            raise refuse("E1620", self.kernel.name, s.span, what="swizzled shared tile")
+            self._swizzled(s)
+            return
         self.arrays[s.name] = s
         name, dtype = self.names.of("array", s.name), memory_type(s.type.dtype)
         dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape))
@@ -209,7 +164,8 @@ class _Printer:
 
     def _reg(self, s: nodes.Reg) -> None:
         if s.kind:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"register matrix of kind {s.kind}")
+            self._matrix(s)
+            return
         self.arrays[s.name] = s
         sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
         name, dtype = self.names.of("array", s.name), arithmetic_type(s.type.dtype)
@@ -228,9 +184,33 @@ class _Printer:
             self.depth -= len(sizes)
 
     def _let(self, s: nodes.Let) -> None:
-        value, kind = self.integers.c(s.value, 0), self.integers.type_of(s.value)
-        self.integers.ranges[s.name] = self.integers.interval(s.value)
-        self.say(f"const {kind} {self.names.of('integer', s.name)} = {value};")
+        value = self.integers.c(s.value, 0)
+        found = self._range(s.value)
+        if found.fits(INT_MAX) and self.integers.is_long(s.value):
+            value = f"(int)({value})"
+        self.integers.ranges[s.name] = found
+        self.facts = self.facts.with_let(s.name, s.value)
+        self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
+
+    def _range(self, value: Expr) -> Interval:
+        """The range of an integer; where arithmetic on ranges gives none of an int, that of an axis which guards prove it to be on."""
+        found = self.integers.interval(value)
+        limit = self.limits.get(self.facts.plain(value))
+        if limit is not None and found.low is not None:
+            return Interval(found.low, limit)
+        if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
+            return found
+        ends = [self.integers.interval(size).high for size in self.sizes if self.facts.is_below(value, size)]
+        least = min((e for e in ends if e is not None), default=None)
+        return found if least is None else Interval(0, least - 1)
+
+    def _choose(self, s: nodes.Choose) -> None:
+        most = self.integers.interval(s.extent)
+        kind = "int" if most.fits(INT_MAX) else "long long"
+        call = f"place_below({self.values.value(s.value)}, {self.integers.c(s.extent)})"
+        self.integers.ranges[s.name] = Interval(-1, None if most.high is None else most.high - 1)
+        self.facts = self.facts.with_range(s.name, Expr.of(-1), s.extent)
+        self.say(f"const {kind} {self.names.of('integer', s.name)} = {'(int)' if kind == 'int' else ''}{call};")
 
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
@@ -249,8 +229,9 @@ class _Printer:
         outer = self.integers.ranges
         self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
+        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, s.high)
         self._nested(head, s.body)
-        self.is_explained = explained
+        self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer
 
     def _explain(self, s: nodes.For) -> bool:
@@ -263,13 +244,16 @@ class _Printer:
         if stores:
             values = dict.fromkeys(f"%{i.name}" for i in inside if isinstance(i, nodes.Value))
             self.say(f"// region {', '.join(self.kernel.regions)}: {', '.join([*values, *stores])}")
-        elif not has_copy and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
+        elif not has_copy and self.plan.family == "contraction" and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
             self.say(f"// plan micro {list(self.plan.micro)}: this thread's share of the tile")
         return bool(stores) or not has_copy
 
     def _if(self, s: nodes.If) -> None:
         guard = self.integers.guard(s.guard)
+        facts, self.facts = self.facts, self.facts.with_guard(s.guard)
+        alone, self.is_one_thread = self.is_one_thread, self.is_one_thread or picks_one_thread(s)
         self._nested("" if guard == "true" else f"if ({guard})", s.body)
+        self.facts, self.is_one_thread = facts, alone
         if s.otherwise:
             self.lines[-1] += " else {"
             self.depth += 1
@@ -279,8 +263,9 @@ class _Printer:
 
     def _barrier(self, s: nodes.Barrier) -> None:
         if s.scope != "cta":
-            raise refuse("E1620", self.kernel.name, s.span, what=f"barrier of scope {s.scope}")
-        self.say("__syncthreads();")
+            self._wide_barrier(s)
+        else:
+            self.say("__syncthreads();")
 
     def _copy(self, s: nodes.Copy) -> None:
         """The threads take the elements in turn, the last axis of `over` the fastest."""
@@ -290,7 +275,7 @@ class _Printer:
         total, threads = 1, self.kernel.threads
         for size in sizes:
             total *= size
-        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, (Read, Gather)) and n.tensor in self.tensors):
+        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and n.tensor in self.tensors):
             cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == name), name)
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
@@ -312,8 +297,13 @@ class _Printer:
         self.integers.ranges = ranges
         for name, _ in s.over:
             self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(bindings[name], 0)};")
+        facts = self.facts
+        for name, size in s.over:
+            self.facts = self.facts.with_range(name, ZERO, size)
+        for name, value in s.lets:
+            self._let(nodes.Let(name, value))
         self._write(s.to, s.value)
-        self.integers.ranges = outer
+        self.integers.ranges, self.facts = outer, facts
         self.depth -= 1
         self.say("}")
 
@@ -321,7 +311,7 @@ class _Printer:
         self._moved(s)
 
     def _store(self, s: nodes.Store) -> None:
-        self._moved(s)
+        (self._into_piece if s.by == "stmatrix" else self._moved)(s)
 
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
         """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
@@ -370,7 +360,7 @@ class _Printer:
             self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")
-            self.say(f"{element} = {part}[0];")
+            self.say(f"{element} = {'' if dtype.is_float or dtype.bits > 16 else f'({dtype.cuda})'}{part}[0];")
             self.say("#pragma unroll")
             self.say(f"for (int w = 1; w < {warps}; ++w) {self._folded(s.op, element, f'{part}[w]', dtype)}")
 
@@ -393,6 +383,7 @@ class _Printer:
         word = REDUCERS[op.upper()].fold
         if word is None:
             raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
+        other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
         return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
 
 

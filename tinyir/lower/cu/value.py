@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 from typing import Callable
 
-from ...ir.body import Binary, Body, Gather, Index, Literal, Read, Ref, Select, Ternary, Unary
+from ...ir.body import Binary, Body, Index, Literal, Random, Read, Ref, Select, Ternary, Unary
 from ...ir.expr import Expr
 from ...ir.ops import REGION_OPS
 from ...ir.types import DType
@@ -20,6 +21,8 @@ from .index import Integers
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
 MATH = ("exp2", "log2", "sin", "tanh", "erf", "floor", "ceil", "trunc", "rint")  # in C with an `f` for float
 WRAPPING = {"add": "wrap_add({0}, {1})", "sub": "wrap_sub({0}, {1})", "mul": "wrap_mul({0}, {1})", "neg": "wrap_sub(({t})0, {0})"}
+ARGUMENT = re.compile(r"(?<=[(,])\s?\{(\d)\}(?=[,)])")  # an operand that is a whole argument needs no brackets
+LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} != {1}"}
 
 
 def memory_type(dtype: DType) -> str:
@@ -39,7 +42,6 @@ class Values:
     integers: Integers
     element: Callable[[str, tuple[Expr, ...], Expr | None], str]
     ref: Callable[[str], str]
-    extents: Callable[[str], tuple[Expr, ...]]
     in_registers: Callable[[str], bool]
     at: str
 
@@ -81,6 +83,9 @@ class Values:
         inner = [body.x] if isinstance(body, Unary) else [body.left, body.right] if isinstance(body, Binary) else [body.first, body.second, body.third]
         if body.op == "cast":
             return self._cast(body.x, body.dtype)
+        if body.op == "bitcast":
+            text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
+            return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
@@ -91,14 +96,14 @@ class Values:
     def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
         """An op of the table on C expressions of `dtype`, as a value of `result` (default: the same)."""
         result = result or dtype
-        template = WRAPPING.get(op) if dtype.is_integer else None
+        template = WRAPPING.get(op) if dtype.is_integer else LOGIC.get(op) if dtype.kind == "b" else None
         template = template or REGION_OPS[op].cuda
         word = template.split("(", 1)[0]
         if word in MATH and arithmetic_type(dtype) == "float":
             template = template.replace(word, word + "f", 1)
-        simple = template[0] in "{-(" and not template.startswith("({t})0")
-        text = template.format(*(map(_closed, operands) if simple else operands), t=arithmetic_type(dtype))
-        return self._rounded(text, result, result.kind == "b" and op.startswith("cmp") or template.startswith("wrap_"))
+        alone = {int(n) for n in ARGUMENT.findall(template)}
+        text = template.format(*(o if n in alone else _closed(o) for n, o in enumerate(operands)), t=arithmetic_type(dtype))
+        return self._rounded(text, result, result.kind == "b" and (op in LOGIC or op.startswith("cmp")) or template.startswith("wrap_"))
 
     def _rounded(self, text: str, dtype: DType, is_exact: bool) -> str:
         if dtype.name in SMALL_FLOATS:
@@ -123,20 +128,6 @@ class Values:
         if body.dtype.name in SMALL_FLOATS:
             return f"float_of_{body.dtype}({_narrowed(f'(double){_closed(text)}', None, body.dtype)})"
         return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
-
-    def _gather(self, body: Gather) -> str:
-        """0 outside; from the end when negative. The index is computed once, in a lambda-free way: as a function of its value."""
-        position = body.index.index(None)
-        extent = self.integers.c(self.extents(body.tensor)[position], 0)
-        at = self.value(body.at)
-        wrapped = f"gathered({at}, {extent})"
-        index = tuple(Expr.of(_AT) if e is None else e for e in body.index)
-        read = self.element(body.tensor, index, None).replace(_AT, wrapped)
-        read = f"float_of_{body.dtype}({read})" if body.dtype.name in SMALL_FLOATS else read
-        return f"{wrapped} >= 0 ? {read} : {_literal(0, body.dtype)}"
-
-
-_AT = "place_of_gather"
 
 
 def _narrowed(text: str, source: DType | None, target: DType) -> str:
@@ -188,10 +179,11 @@ def _literal(value: float | int | bool, dtype: DType) -> str:
         return _integer(int(value), dtype)
     value = float(value)
     if value != value or math.isinf(value):
-        sign = "-" if value < 0 else ""
         if dtype.name == "fp64":
-            return "__longlong_as_double(0x7ff8000000000000ll)" if value != value else f"{sign}__longlong_as_double(0x7ff0000000000000ll)"
-        return "__uint_as_float(0x7fc00000u)" if value != value else f"{sign}__uint_as_float(0x7f800000u)"
+            word = "7ff8" if value != value else "7ff0" if value > 0 else "fff0"
+            return f"__longlong_as_double(0x{word}000000000000ull)"
+        word = "7fc0" if value != value else "7f80" if value > 0 else "ff80"
+        return f"__uint_as_float(0x{word}0000u)"
     if dtype.name == "fp64":
         return repr(value)
     single = struct.unpack("f", struct.pack("f", value))[0]
@@ -211,7 +203,17 @@ def _integer(value: int, dtype: DType) -> str:
     return f"{value}{suffix}"
 
 
+def _random(self: Values, body: Random) -> str:
+    seed, offset = (n & ((1 << 64) - 1) for n in (body.seed, body.offset))
+    word = f"philox_word({seed}ull, {offset}ull, {self.integers.c(body.index)})"
+    if body.dtype.is_float:  # 24 bits, exact in float
+        number = f"(float)({word} >> 8) * 5.9604645e-08f"
+        return f"({body.dtype.cuda})({number})" if body.dtype.name == "fp64" else self._rounded(number, body.dtype, False)
+    return f"({body.dtype.cuda})({word} & 1u)" if body.dtype.kind == "b" else f"({body.dtype.cuda}){word}"
+
+
 _SPELL = {
+    Random: _random,
     Read: Values._read,
     Ref: lambda self, body: self.ref(body.name),
     Literal: Values._literal,
@@ -220,5 +222,4 @@ _SPELL = {
     Binary: Values._call,
     Ternary: Values._call,
     Select: Values._select,
-    Gather: Values._gather,
 }

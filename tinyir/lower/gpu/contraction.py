@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ...ir import resources
+from ...ir.arch import ARCHS
 from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Ref, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -24,11 +26,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
-from .point import Values, below, cast, divides, guarded, needed, split, wide
+from .point import Values, below, cast, divides, guarded, named, needed, split, wide
 
 VECTOR_BYTES = 16  # the widest access of a thread to shared memory
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
-SPARE_REGISTERS = 16
 LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes are half a sector
 
 
@@ -52,6 +53,7 @@ class Side:
 
     @property
     def extent(self) -> Expr:
+        """Elements along the side."""
         return extent_of(self.axes)
 
 
@@ -76,7 +78,7 @@ def synchronous_kernel(plan: Plan, region: Region, kernel: Contraction) -> Kerne
     loop.append(nodes.Barrier("cta"))
     body.append(nodes.For("k", ZERO, extent_of(kernel.sum), tuple(loop), step=Expr.of(depth)))
     body.append(_epilogue(sides, width, region, kernel, batch))
-    return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel, sides), plan.threads, tuple(body), regs=_registers(plan))
+    return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel, sides), plan.threads, tuple(body), regs=_registers(plan, region, kernel))
 
 
 def _turns(sides: tuple[Side, Side], depth: int) -> int:
@@ -85,9 +87,13 @@ def _turns(sides: tuple[Side, Side], depth: int) -> int:
     return 0 if turns >= depth else turns
 
 
-def _registers(plan: Plan) -> int:
-    """What the compiler may use: the plan's estimate and room to err, so that it need not spill. 0, no limit, without an estimate."""
-    return plan.estimate.regs + SPARE_REGISTERS if plan.estimate is not None else 0
+def _registers(plan: Plan, region: Region, kernel: Contraction) -> int:
+    """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many: the count may err, and a
+    spill costs more than a CTA."""
+    counted = resources.occupancy_of(plan, resources.smem_of(plan, region, kernel), resources.registers_of(plan, kernel))
+    ctas = max(1, counted - (counted > 2))
+    arch, warps = ARCHS[plan.arch], -(-math.prod(plan.threads) // 32)
+    return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * warps * 32)) // 8 * 8
 
 
 def _sides(plan: Plan, fold: Reduce, kernel: Contraction) -> tuple[Side, Side]:
@@ -143,16 +149,21 @@ def _copy(side: Side, kernel: Contraction, depth: int, dtype: DType, batch: dict
     if is_along_k:
         lanes = math.gcd(LANES_OF_K, depth)
         across = math.gcd(width, side.size)
-        over = (("ro", Expr.of(side.size // across)), ("co", Expr.of(depth // lanes)), ("ri", Expr.of(across)), ("ci", Expr.of(lanes)))
+        over = (("ro", side.size // across), ("co", depth // lanes), ("ri", across), ("ci", lanes))
         row, column = across * Expr.of("ro") + "ri", lanes * Expr.of("co") + "ci"
     else:
-        over = (("c", Expr.of(depth)), ("r", Expr.of(side.size)))
+        over = (("c", depth), ("r", side.size))
         row, column = Expr.of("r"), Expr.of("c")
-    index, k = (side.origin if side.cta else ZERO) + row, Expr.of("k") + column
-    guard = () if divides(side.size, side.extent) else below(index, side.extent)
-    guard += () if divides(depth, extent_of(kernel.sum)) else below(k, extent_of(kernel.sum))
-    values = Values(_NO_REGION, {**batch, **split(index, side.axes), **split(k, kernel.sum)})
-    return nodes.Copy(Place(side.tile, (column, row)), over, guarded(guard, cast(values.at(side.factor), dtype), _zero(dtype)))
+    none = {name: ZERO for name, size in over if size == 1}
+    row, column = row.substitute(none), column.substitute(none)
+    first, first_lets = named(side.axes, (side.origin if side.cta else ZERO) + row, side.row)
+    second, second_lets = named(kernel.sum, Expr.of("k") + column, "term")
+    guard = () if divides(side.size, side.extent) else below(first, side.extent)
+    guard += () if divides(depth, extent_of(kernel.sum)) else below(second, extent_of(kernel.sum))
+    values = Values(_NO_REGION, {**batch, **{a.name: Expr.of(a.name) for a in (*side.axes, *kernel.sum)}})
+    body = guarded(guard, cast(values.at(side.factor), dtype), _zero(dtype))
+    axes = tuple((name, Expr.of(size)) for name, size in over if size > 1)
+    return nodes.Copy(Place(side.tile, (column, row)), axes, body, lets=(*first_lets, *second_lets))
 
 
 _NO_REGION = Region("", (), (), (), (), ())
@@ -197,7 +208,7 @@ def _coordinate(side: Side, width: int) -> Expr:
 
 def _epilogue(sides: tuple[Side, Side], width: list[int], region: Region, kernel: Contraction, batch: dict[str, Expr]) -> Statement:
     """The values after the fold at each accumulator's point, then the writes, where the point lies inside the output."""
-    point = {**batch, **{name: e for s in sides for name, e in split(Expr.of(s.row), s.axes).items()}}
+    point = {**batch, **{a.name: Expr.of(a.name) for s in sides for a in s.axes}}
     acc = Read("acc", tuple(Expr.of(s.loop) for s in sides), region.let(kernel.value).expr.dtype)
     values = Values(region, point, {kernel.value: acc})
     statements: list[Statement] = []
@@ -206,14 +217,19 @@ def _epilogue(sides: tuple[Side, Side], width: list[int], region: Region, kernel
             let = region.let(name)
             statements.append(nodes.Value(name, values.at(let.expr)))
             values.known[name] = Ref(name, let.expr.dtype)
-    for item in region.yields:
-        statements.append(_write(item, values, region))
-    guard = tuple(b for s in sides for b in (() if divides(s.size, s.extent) else below(Expr.of(s.row), s.extent)))
-    inner = (nodes.If(guard, tuple(statements)),) if guard else tuple(statements)
+    statements += [_write(item, values, region) for item in region.yields]
+    guard: tuple[Bound, ...] = ()
+    numbers: list[Statement] = []
+    parts: list[Statement] = []
+    for side, w in zip(sides, width):
+        index, made = named(side.axes, _coordinate(side, w), side.row)
+        guard += () if divides(side.size, side.extent) else below(index, side.extent)
+        numbers.append(nodes.Let(*made[0]))
+        parts += [nodes.Let(name, e) for name, e in made[1:]]
+    inner = (nodes.If(guard, (*parts, *statements)),) if guard else (*parts, *statements)
     rows, columns = sides
-    inside = (nodes.Let(columns.row, _coordinate(columns, width[1])), *inner)
-    across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), inside, unroll=0)
-    return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (nodes.Let(rows.row, _coordinate(rows, width[0])), across), unroll=0)
+    across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (numbers[1], *inner), unroll=0)
+    return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (numbers[0], across), unroll=0)
 
 
 def _write(item: Yield, values: Values, region: Region) -> Statement:

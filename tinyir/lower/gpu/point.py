@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable, Iterable, Mapping, Sequence
 
-from ...ir.body import (Axis, Body, BroadcastInDim, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, Unary, rebuild,
+from ...ir.body import (Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, Unary, rebuild,
                         substitute, walk)
-from ...ir.expr import ONE, Bound, Expr
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Statement
 from ...ir.kernels import axes_of
 from ...ir.region import Region
 from ...ir.types import DTYPES, DType
@@ -21,10 +23,20 @@ def split(index: Expr, axes: Sequence[Axis]) -> dict[str, Expr]:
     point: dict[str, Expr] = {}
     inner = ONE
     for position in range(len(axes) - 1, -1, -1):
+        size = axes[position].size if axes[position].size.constant != 0 else ONE  # of no points none is ever split
         whole = index // inner
-        point[axes[position].name] = whole if position == 0 else whole - axes[position].size * (index // (inner * axes[position].size))
-        inner = inner * axes[position].size
+        point[axes[position].name] = whole if position == 0 else whole - size * (index // (inner * size))
+        inner = inner * size
     return point
+
+
+def named(axes: Sequence[Axis], index: Expr, number: str) -> tuple[Expr, tuple[tuple[str, Expr], ...]]:
+    """Integers that name each axis at the element number `index` of their product, and the number's own name: the axis where there is
+    one, else `number`."""
+    if len(axes) == 1:
+        return Expr.of(axes[0].name), ((axes[0].name, index),)
+    parts = split(Expr.of(number), axes)
+    return Expr.of(number), ((number, index), *((a.name, parts[a.name]) for a in axes))
 
 
 def below(index: Expr, extent: Expr) -> tuple[Bound, ...]:
@@ -66,14 +78,27 @@ def wide(dtype: DType) -> DType:
     return DTYPES[WIDE.get(dtype.name, dtype.name)]
 
 
+class Fresh:
+    """Names for registers and places that no region has: `y.acc`, then `y.acc2`."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}
+
+    def name(self, base: str) -> str:
+        """The next name of this base."""
+        self._taken[base] = self._taken.get(base, 0) + 1
+        return base if self._taken[base] == 1 else f"{base}{self._taken[base]}"
+
+
 @dataclass
 class Values:
-    """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out."""
+    """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out. `emit`
+    writes the statements of a fold or a gather and gives its value."""
 
     region: Region
     point: Point
     known: dict[str, Body] = field(default_factory=dict)
-    fold: Callable[[Reduce, "Values"], Body] | None = None
+    emit: Callable[[Reduce | Gather, "Values"], Body] | None = None
 
     def at(self, body: Body) -> Body:
         """The expression at this point: no axis and no movement is left in it."""
@@ -81,11 +106,9 @@ class Values:
             return self._value(body)
         if isinstance(body, (BroadcastInDim, Transpose)):
             return self._moved(body).at(body.x)
-        if isinstance(body, Reduce):
-            if self.fold is None:
-                raise refuse("E1611", self.region.name, body.span, what="a fold inside a value", region=self.region.name)
-            return self.fold(body, self)
-        if isinstance(body, (Scan, Scatter)):
+        if isinstance(body, (Reduce, Gather)) and self.emit is not None:
+            return self.emit(body, self)
+        if isinstance(body, (Reduce, Gather, Scan, Scatter)):
             raise refuse("E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name)
         return substitute_here(rebuild(body, self.at), self.point)
 
@@ -137,6 +160,8 @@ def _free(region: Region, body: Body) -> set[str]:
         return {n for e in body.index for n in e.names()} if body.index is not None else _free(region, region.let(body.name).expr)
     if isinstance(body, Reduce):
         return _free(region, body.body) - {a.name for a in body.axes}
+    if isinstance(body, Gather):
+        return _free(region, body.at) | _free(region, body.body) - {body.axis.name}
     if isinstance(body, BroadcastInDim):
         axes = body.axes if body.axes is not None else tuple(a.name for a in region.iters)
         return {axes[d] for d in body.dims}
@@ -156,3 +181,11 @@ def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
                 wanted.add(node.name)
                 stack.append(region.let(node.name).expr)
     return tuple(let.name for let in region.lets if let.name in wanted)
+
+
+def choice(gather: Gather, values: Values, name: str) -> tuple[list[Statement], Body]:
+    """The place that a gather chooses, as the integer `name`, and the value there; 0 where there is no such place."""
+    at = values.at(gather.at)
+    there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)})
+    value = guarded((Bound(Expr.of(name), lower=ZERO),), there.at(gather.body))
+    return [nodes.Choose(name, at, gather.axis.size)], value

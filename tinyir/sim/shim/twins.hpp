@@ -11,3 +11,6 @@ fp16 fp16_of_float(float x) { return {tinyir_sim::float_to_half(x)}; }
 #ifdef TINYIR_HAS_bf16
 bf16 bf16_of_float(float x) { return {tinyir_sim::float_to_bfloat(x)}; }
 #endif
+
+float max_nan_of(float a, float b) { return a > b || a != a ? a : b; }
+float min_nan_of(float a, float b) { return a < b || a != a ? a : b; }

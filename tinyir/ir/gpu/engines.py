@@ -1,0 +1,185 @@
+"""What runs beside a thread or over several: asynchronous movement, what orders it, matrix units, folds over threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...kit.span import Span
+from ..expr import Expr
+from .memory import Guard, Place, place_in_text
+
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """`commit %a, %b`: closes the group of cp_async copies that `wait_group` counts."""
+
+    tokens: tuple[str, ...]
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class WaitGroup:
+    """`wait_group cp_async pending 1 for %a, %b`: all but the last `pending` groups of the engine are done."""
+
+    engine: str
+    pending: int
+    tokens: tuple[str, ...]
+    span: Span | None = place_in_text()
+
+
+ENGINES = ("cp_async", "wgmma", "tma_store")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """`wait full[s.slot] phase s.phase for %a, %b`: until the barrier's phase of this parity has completed."""
+
+    barrier: Place
+    phase: Expr
+    tokens: tuple[str, ...] = ()
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival of the warpgroup, or of the
+    thread that a guard has picked; with `cluster` on the barriers of these CTAs."""
+
+    barrier: Place
+    expect: int = 0
+    cluster: tuple[int, ...] = ()
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """`drain empty from p`: waits until every slot's readers are done, so that no CTA leaves while others still write to it."""
+
+    barrier: str
+    cursor: str
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class TmaLoad:
+    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros outside it, box by
+    box. With `multicast` the CTAs of the cluster fetch equal shares of the boxes, and each box goes to all of them."""
+
+    token: str
+    to: Place
+    source: Place
+    on: Place
+    multicast: tuple[int, ...] = ()
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class TmaStore:
+    """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what lies outside the tensor is dropped."""
+
+    token: str
+    to: Place
+    source: Place
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """`fence wgmma` (registers before wgmma), `fence async_proxy` (shared memory before the copy engine), `fence mbarrier_init`."""
+
+    what: str
+    span: Span | None = place_in_text()
+
+
+FENCES = ("wgmma", "async_proxy", "mbarrier_init")
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
+
+    scope: str
+    threads: int = 0
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Ldmatrix:
+    """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory; `trans`: the tile stands transposed to it."""
+
+    to: Place
+    source: Place
+    is_transposed: bool = False
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Stmatrix:
+    """`stmatrix c[64*half, 0] <- acc`: a matrix in registers to shared memory, rounded to the tile's dtype."""
+
+    to: Place
+    source: str
+    is_transposed: bool = False
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is."""
+
+    acc: str
+    a: Place
+    b: Place
+    shape: str
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Wgmma:
+    """`%t = wgmma acc += a[s.slot][64*half, 0] * b[s.slot] shape m64n256k16 steps 4 zero k = 0`: a warpgroup's product, asynchronous.
+
+    `steps` instructions along k. `zero` (where the guard holds, or always when there is none) forgets what acc held. `trans` after an
+    operand: the tile stands transposed, [K, M] or [N, K]. A place without indices may be registers (a wgmma Reg) for the left operand.
+    """
+
+    token: str
+    acc: str
+    a: Place
+    b: Place
+    shape: str
+    steps: int = 1
+    a_transposed: bool = False
+    b_transposed: bool = False
+    zero: Guard | None = None  # None: accumulate; (): always from zero
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class RowReduce:
+    """`row_reduce sum sc into z`: folds each row of a matrix in registers into a `rows` register."""
+
+    op: str
+    source: str
+    to: str
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class WarpReduce:
+    """`warp_reduce sum x width 32`: every element of a thread's array becomes the fold over `width` neighbouring lanes."""
+
+    op: str
+    name: str
+    width: int = 32
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReduce:
+    """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one element a warp."""
+
+    op: str
+    name: str
+    via: str
+    span: Span | None = place_in_text()

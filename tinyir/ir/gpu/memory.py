@@ -1,0 +1,123 @@
+"""What a kernel declares: facts, shared memory, registers, barriers, tensor maps, cursors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...kit.span import Span
+from ..body import Body
+from ..expr import Bound, Expr
+from ..model import show_name
+from ..types import TensorType
+
+Guard = tuple[Bound, ...]
+Axes = tuple[tuple[str, Expr], ...]
+Lets = tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`a[s.slot][0, kk]`: an element, a tile's corner or a whole tile, one barrier of a ring."""
+
+    name: str
+    index: tuple[Expr, ...] = ()
+    slot: Expr | None = None
+
+    def __str__(self) -> str:
+        slot = "" if self.slot is None else f"[{self.slot}]"
+        return show_name(self.name) + slot + (f"[{', '.join(map(str, self.index))}]" if self.index else "")
+
+
+def place_in_text() -> Any:
+    """The field of a statement that says where it stands; it takes no part in equality."""
+    return field(default=None, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Assume:
+    """`assume GUARD`: the kernel may be launched only where the guard holds; what a vector width or a missing guard rests on."""
+
+    guard: Guard
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in bytes, 0 for none. The
+    rows of a swizzled tile are as long as the span; a wider tile is kept as several of them side by side, each with all rows."""
+
+    name: str
+    type: TensorType
+    ring: int = 1
+    swizzle: int = 0
+    span: Span | None = place_in_text()
+
+    @property
+    def bytes(self) -> int:
+        """What all slots take together. Needs constant sizes."""
+        elements = self.ring
+        for size in self.type.shape:
+            elements *= size.evaluate({})
+        return elements * self.type.dtype.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """`reg acc : fp32[8, 8] = 0`: registers. Without a kind an array of each thread, indexed by constants once loops are unrolled.
+
+    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator or A operand), `mma` (a warp's accumulator),
+    `mma_a`, `mma_b` (a warp's operands), or `rows`, one element for each row of a `wgmma` or `mma` matrix.
+    """
+
+    name: str
+    type: TensorType
+    ring: int = 1
+    kind: str = ""
+    init: Body | None = None
+    span: Span | None = place_in_text()
+
+
+KINDS = ("wgmma", "mma", "mma_a", "mma_b", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Mbarrier:
+    """`mbarrier full ring 4 count 1`: barriers in shared memory that complete a phase after `count` arrivals and all expected bytes."""
+
+    name: str
+    count: int
+    ring: int = 1
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor; `as
+    [B*S, K]` when it sees the tensor's memory with other dims."""
+
+    name: str
+    tensor: str
+    box: tuple[Expr, ...]
+    swizzle: int = 0
+    dims: tuple[Expr, ...] = ()
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """`cursor p ring 4 at 2 phase 1`: a walk round a ring. `p.slot`, `p.phase` and `p.previous` (the slot before) are its fields."""
+
+    name: str
+    ring: int
+    at: int = 0
+    phase: int = 0
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """`advance p`: the next slot; the phase flips at the ring's end."""
+
+    cursor: str
+    span: Span | None = place_in_text()

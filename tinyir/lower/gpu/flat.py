@@ -1,0 +1,118 @@
+"""The flat template of a map: the output's elements in one line, some to each thread, a block's width apart.
+
+    for u in 0..4 unroll
+      let e = 1024*cta.x + 256*u + thread.x
+      if e < M*N
+        let i0 = floor(e/N)
+        let i1 = e - N*floor(e/N)
+        the values at this point, and the stores
+
+A fold inside runs in the thread, element after element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+from ...ir.body import Body, Gather, Read, Reduce, Ref
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.kernels import Map, extent_of
+from ...ir.plan import Plan
+from ...ir.region import Region, Yield
+from ...kit.diag import refuse
+from .fold import Accumulator, number_in
+from .point import Fresh, Values, below, choice, divides, needed, split
+
+FEW = 8  # turns of a loop that are written out
+
+
+def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+    """The kernel of a plan of algo `flat`. Raises Refused (E1611) for what the template has no place for."""
+    (threads,), each, (tile,) = plan.threads, plan.micro[0], plan.tile
+    if threads * each != tile:
+        raise refuse("E1611", plan.name, plan.span_of("micro"), what=f"{each} elements for each of {threads} threads in a tile of {tile}", region=region.name)
+    total = extent_of(kernel.axes)
+    one = len(kernel.axes) == 1
+    name = kernel.axes[0].name if one else "e"
+    start = tile * Expr.of("cta.x") + "thread.x"
+    inner = () if one else tuple(nodes.Let(a, e) for a, e in split(Expr.of(name), kernel.axes).items())[::-1]
+    inner += tuple(Statements(region).at_point(region.yields))
+    guard = () if divides(tile, total) else below(Expr.of(name), total)
+    guarded: tuple[Statement, ...] = (nodes.If(guard, inner),) if guard else inner
+    if each == 1:
+        body: tuple[Statement, ...] = (nodes.Let(name, start), *guarded)
+    else:
+        body = (nodes.For("u", ZERO, Expr.of(each), (nodes.Let(name, start + threads * Expr.of("u")), *guarded), unroll=0),)
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(tile),), plan.threads, body)
+
+
+@dataclass
+class Statements:
+    """Writes a region's values and stores as statements, at the point that its axes name."""
+
+    region: Region
+    known: dict[str, Body] = field(default_factory=dict)
+    row: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.fresh = Fresh()
+        self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
+
+    def at_point(self, yields: tuple[Yield, ...]) -> list[Statement]:
+        """Every value that the yields need, then the stores."""
+        lines = self.values(needed(self.region, (y.expr for y in yields)))
+        for item in yields:
+            expr, before = self.body(item.expr)
+            store: Statement = nodes.Store(Place(item.output, item.index), expr)
+            used = {n for e in item.index for n in e.names()}
+            guard = item.guard + tuple(Bound(Expr.of(a.name), equals=ZERO) for a in self.region.iters if a.name not in used | self.row and a.size != ONE)
+            lines += [*before, nodes.If(guard, (store,)) if guard else store]
+        return lines
+
+    def values(self, names: tuple[str, ...]) -> list[Statement]:
+        """The values by name, those that are known already left out."""
+        lines: list[Statement] = []
+        for name in names:
+            if name in self.known:
+                continue
+            let = self.region.let(name)
+            expr, before = self.body(let.expr, name)
+            lines += [*before, nodes.Value(name, expr)]
+            self.known[name] = Ref(name, let.expr.dtype)
+        return lines
+
+    def body(self, body: Body, name: str = "") -> tuple[Body, list[Statement]]:
+        """An expression at the point, and the statements of the folds inside it."""
+        before: list[Statement] = []
+
+        return Values(self.region, self.point, self.known, self._emit_to(before, name or "fold")).at(body), before
+
+    def _emit_to(self, lines: list[Statement], name: str) -> Callable[[Reduce | Gather, Values], Body]:
+        """Where a fold or a gather inside an expression writes its statements."""
+        def emit(inner: Reduce | Gather, values: Values) -> Body:
+            if isinstance(inner, Gather):
+                made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
+                lines.extend(made)
+                return value
+            return self._thread_fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), values, lines)
+
+        return emit
+
+    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
+        """A fold over axes of its own, in one thread."""
+        fold = accumulator.fold
+        if any(a.size is None for a in fold.axes):
+            raise refuse("E1611", self.region.name, fold.span, what="a fold over the region's own axes in a map", region=self.region.name)
+        inside: list[Statement] = []
+        names = {a.name: Expr.of(a.name) for a in fold.axes}
+        deeper = Values(values.region, {**values.point, **names}, values.known, self._emit_to(inside, accumulator.name))
+        element = deeper.at(fold.body)
+        inside += accumulator.step(element, number_in(fold.axes, names))
+        for axis in reversed(fold.axes):
+            few = axis.size.constant is not None and axis.size.constant <= FEW
+            inside = [nodes.For(axis.name, ZERO, axis.size, tuple(inside), unroll=0 if few else 1)]
+        before += [*accumulator.start(), *inside]
+        return accumulator.value()

@@ -1,0 +1,87 @@
+"""Folds of a region as statements: a thread's accumulator, its start, and one step."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from ...ir.body import Binary, Body, Index, Literal, Read, Reduce, Ref, Ternary
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place, Statement
+from ...ir.ops import REDUCERS
+from ...ir.types import DTYPES, DType, TensorType
+from .point import cast
+
+
+def type_of(dtype: DType, *shape: int) -> TensorType:
+    """A type of numbers only."""
+    return TensorType(dtype, tuple(map(Expr.of, shape)))
+
+
+def literal(value: float | int | bool, dtype: DType) -> Literal:
+    """A number as the dtype has it."""
+    return Literal(float(value) if dtype.is_float else bool(value) if dtype.kind == "b" else int(value), dtype)
+
+
+def neutral_of(op: str, dtype: DType) -> Literal:
+    """What leaves every value of the dtype as it is under the reducer."""
+    neutral = REDUCERS[op.upper()].neutral
+    return literal(getattr(dtype, neutral) if isinstance(neutral, str) else neutral, dtype)
+
+
+def is_plain(fold: Reduce) -> bool:
+    """Whether one binary op folds it; argmax and argmin need a value and a place."""
+    return REDUCERS[fold.op.upper()].fold is not None
+
+
+def fold_word(fold: Reduce) -> str:
+    """The binary op of a plain fold, as bodies spell it."""
+    return REDUCERS[fold.op.upper()].fold.lower()
+
+
+class Accumulator:
+    """One fold's registers in a thread: `name` alone, or for argmax and argmin the best value so far and where it stood. `number` is the
+    element's number in the order of the fold's axes."""
+
+    def __init__(self, name: str, fold: Reduce):
+        self.name = name
+        self.fold = fold
+        self.best = f"{name}.best"
+
+    def start(self) -> Iterator[Statement]:
+        """The registers, holding the fold over no element."""
+        fold = self.fold
+        if is_plain(fold):
+            yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=neutral_of(fold.op, fold.dtype))
+        else:
+            yield nodes.Reg(self.best, type_of(fold.body.dtype, 1), init=neutral_of(fold.op, fold.body.dtype))
+            yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=literal(0, fold.dtype))
+
+    def step(self, element: Body, number: Expr) -> Iterator[Statement]:
+        """Takes one element in. The first of equal ones is the one found, and the first NaN wins, as NumPy has it."""
+        fold = self.fold
+        if is_plain(fold):
+            yield nodes.Assign(Place(self.name, (ZERO,)), Binary(fold_word(fold), self.value(), cast(element, fold.dtype), fold.dtype))
+            return
+        yield nodes.Value(f"{self.name}.element", element)
+        new, best, yes = Ref(f"{self.name}.element", element.dtype), Read(self.best, (ZERO,), element.dtype), DTYPES["bool"]
+        better: Body = Binary("cmplt", *((best, new) if fold.op == "argmax" else (new, best)), yes)
+        if element.dtype.is_float:
+            better = Binary("or", better, Binary("and", Binary("cmpne", new, new, yes), Binary("cmpeq", best, best, yes), yes), yes)
+        yield nodes.Value(f"{self.name}.better", better)
+        chosen = Ref(f"{self.name}.better", yes)
+        yield nodes.Assign(Place(self.name, (ZERO,)), Ternary("where", chosen, Index(number, fold.dtype), self.value(), fold.dtype))
+        yield nodes.Assign(Place(self.best, (ZERO,)), Ternary("where", chosen, new, best, element.dtype))
+
+    def value(self) -> Read:
+        """The fold so far."""
+        return Read(self.name, (ZERO,), self.fold.dtype)
+
+
+def number_in(axes: tuple, names: dict[str, Expr]) -> Expr:
+    """The number of a point in the order of the axes, the last the fastest."""
+    number, inner = ZERO, ONE
+    for axis in reversed(axes):
+        number = number + names[axis.name] * inner
+        inner = inner * axis.size
+    return number
