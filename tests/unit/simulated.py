@@ -33,9 +33,10 @@ def simulate(
     mode: str = "traced",
     kernel: str = "k",
     limit: float = 20.0,
+    hidden: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
     """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name -> tensor, box, swizzle), the
-    inputs, the outputs and the scalars, in that order."""
+    inputs, the outputs and the scalars, in that order, without the tensors that are `hidden` behind their maps."""
     device = SimDevice(seed, limit, mode)
     try:
         device.load(text_of(code), {kernel: shared})
@@ -44,7 +45,7 @@ def simulate(
         for name, array in inputs.items():
             device.upload(buffers[name], np.ascontiguousarray(array))
         boxes = [Box(buffers[t], DTYPES[tensors[t].dtype.name], tensors[t].shape, box, swizzle) for t, box, swizzle in (maps or {}).values()]
-        device.launch(kernel, grid, block, shared, [*boxes, *buffers.values(), *scalars])
+        device.launch(kernel, grid, block, shared, [*boxes, *(b for name, b in buffers.items() if name not in hidden), *scalars])
         found = {name: np.empty_like(a) for name, a in outputs.items()}
         for name, array in found.items():
             device.download(buffers[name], array)

@@ -67,11 +67,64 @@ def test_tiled_gemm_with_tails_is_right_in_any_order_of_threads(sizes: tuple[int
 
 
 def test_a_dropped_barrier_shows() -> None:
-    """Without the barrier the first thread reads what nobody has written, and shared memory is NaN from the start."""
+    """In the threads' order thread 0 reads what nobody has written; where the writer came first, nothing orders the two."""
     kept = run("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; __syncthreads(); B[threadIdx.x] = s[63 - threadIdx.x];")
     assert kept.tolist() == list(range(63, -1, -1))
-    dropped = run("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; B[threadIdx.x] = s[63 - threadIdx.x];")
-    assert np.isnan(dropped[0])
+    assert fault_of("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[63 - threadIdx.x];").code == "E1750"
+    diag = fault_of("__shared__ float s[64];\ns[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[threadIdx.x / 2];")
+    assert diag.code == "E1753" and diag.span.line == 4
+    assert (diag.facts["thread"], diag.facts["other"]) == ("thread (1, 0, 0) of block (0, 0, 0)", "thread (0, 0, 0) of block (0, 0, 0) (line 3)")
+    assert [label.span.line for label in diag.labels] == [3] and diag.facts["place"] == "s + 0 B"
+
+
+def test_a_tile_that_is_refilled_before_all_have_read_it_shows() -> None:
+    loop = "__shared__ float s[64];\nfor (int i = 0; i < 2; ++i) {\ns[threadIdx.x] = A[i]; __syncthreads();\nB[threadIdx.x] = s[63 - threadIdx.x]; %s }"
+    assert run(loop % "__syncthreads();").tolist() == [1.0] * 64
+    assert fault_of(loop % "").code == "E1753"
+
+
+def test_blocks_that_store_to_the_same_element_are_a_race() -> None:
+    diag = fault_of("B[threadIdx.x] = blockIdx.x;", grid=2)
+    assert (diag.code, diag.facts["place"]) == ("E1753", "B[0]")
+    assert run("if (blockIdx.x == 0) B[threadIdx.x] = 0; else atomicAdd(B + 63 - threadIdx.x, 0.0f);", grid=1).tolist() == [0.0] * 64
+
+
+def test_a_read_of_an_output_that_nobody_wrote_is_named() -> None:
+    diag = fault_of("B[threadIdx.x] += 1;")
+    assert (diag.code, diag.facts["place"]) == ("E1750", "B[0]")
+
+
+def test_a_warp_is_ordered_by_syncwarp_alone() -> None:
+    body = "__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; %s B[threadIdx.x] = s[threadIdx.x ^ 1];"
+    assert run(body % "__syncwarp();", seed=3).tolist() == [float(i ^ 1) for i in range(64)]
+    assert fault_of(body % "__shfl_xor_sync(~0u, 1, 1);", seed=3).code == "E1753"
+
+
+def test_beyond_the_dynamic_shared_memory_of_the_launch() -> None:
+    device = SimDevice()
+    try:
+        text = 'extern "C" __global__ void k(int at) { extern __shared__ float s[]; s[at] = 1; }\n'
+        device.load(text, {"k": 1024})
+        device.launch("k", (1,), (1,), 512, [Scalar(127, 4)])
+        with pytest.raises(Refused) as fault:
+            device.launch("k", (1,), (1,), 512, [Scalar(128, 4)])
+        assert [d.code for d in fault.value.diags] == ["E1764"]
+    finally:
+        device.release()
+
+
+def test_the_bare_mode_finds_what_needs_no_trace() -> None:
+    """It is faster; races and unwritten reads are then the result's affair."""
+    device = SimDevice(mode="bare")
+    try:
+        device.load('extern "C" __global__ void k(float* B) { __shared__ float s[64]; if (threadIdx.x == 99) s[0] = 1; B[threadIdx.x] = s[threadIdx.x]; }', {"k": 0})
+        b = device.allocate("B", 64, 4)
+        device.launch("k", (1,), (64,), 0, [b])
+        out = np.zeros(64, np.float32)
+        device.download(b, out)
+        assert np.isnan(out).all()
+    finally:
+        device.release()
 
 
 def test_outputs_are_nan_until_written() -> None:

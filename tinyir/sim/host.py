@@ -82,7 +82,8 @@ def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
     types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(text))]
     entries = [f"TINYIR_SIM_KERNEL({name})" for name in kernels]
     first = next((name for _, name in dynamic), None)
-    entries.append(f"TINYIR_SIM_EXPORT void* tinyir_dynamic() {{ return {first or 'nullptr'}; }}")
+    found = f"*bytes = sizeof({first}); return {first};" if first else "*bytes = 0; return nullptr;"
+    entries.append(f"TINYIR_SIM_EXPORT void* tinyir_dynamic(size_t* bytes) {{ {found} }}")
     before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *_products_in(text)]
     return "\n".join([*before, text, *after, *arrays, *entries, ""])
 

@@ -157,12 +157,12 @@ void tinyir_fill(int allocation, const void* data);  // from now on a store is a
 int64_t tinyir_stray(int allocation);                // byte offset (negative) of a store into the slack before the data, or 0
 void tinyir_free(int allocation);
 
-// `touch_shared` gives an address in the kernels' shared memory, `dynamic` the start of the dynamic part (null: there is none), and
+// `touch_shared` gives an address in the kernels' shared memory, `dynamic` start and size of the dynamic part (null: there is none), and
 // `is_traced` says that the code calls back for each access to memory.
 struct TinyirCode {
   void (*call)(void**);
   void* (*touch_shared)(void);
-  void* (*dynamic)(void);
+  void* (*dynamic)(size_t* bytes);
   int is_traced;
 };
 int tinyir_launch(const struct TinyirCode* code, void** arguments, const struct TinyirLaunch* launch, struct TinyirFault* fault,

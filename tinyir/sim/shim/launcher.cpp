@@ -93,15 +93,17 @@ void shuffle(std::vector<unsigned>& order) {
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(machine->random) % i]);
 }
 
-// One turn of each fiber of the block that can run; false when there is none.
+// One turn of each fiber of the block that can run; false when there is none. With a seed half of the warps stay behind.
 bool run_ready(unsigned rank, std::vector<unsigned>& order) {
   Machine& m = *machine;
   bool has_run = false;
+  uint64_t stay = m.is_seeded ? mix(m.random) : 0;
   for (unsigned number : order) {
     Fiber& fiber = m.fibers[rank * m.threads + number];
     if (!fiber.is_ready) continue;
     if (!has_run) activate(rank);
     has_run = true;
+    if (stay >> fiber.number / kWarp & 1) continue;
     current = &fiber;
     switch_to(scheduler, fiber.context);
   }
@@ -126,7 +128,12 @@ void finish_cluster() {
   current = nullptr;
 }
 
-void run_cluster(const TinyirLaunch& launch, TinyirDim first, size_t dynamic) {
+// Dynamic shared memory is as long as the launch that asks for most wants it: what this one did not ask for.
+struct Surplus {
+  size_t begin, end;
+};
+
+void run_cluster(const TinyirLaunch& launch, TinyirDim first, Surplus surplus) {
   Machine& m = *machine;
   const TinyirDim& size = launch.cluster;
   m.live = m.count * m.threads;
@@ -143,8 +150,7 @@ void run_cluster(const TinyirLaunch& launch, TinyirDim first, size_t dynamic) {
     for (unsigned y = 0; y < size.y; ++y)
       for (unsigned x = 0; x < size.x; ++x, ++rank) {
         prepare_block(launch, m.blocks[rank], rank, TinyirDim{first.x + x, first.y + y, first.z + z});
-        if (dynamic + launch.dynamic_shared < m.shared_bytes && dynamic)  // what is behind what was asked for
-          memset(m.blocks[rank].state.data() + dynamic + launch.dynamic_shared, kOutside, m.shared_bytes - dynamic - launch.dynamic_shared);
+        memset(m.blocks[rank].state.data() + surplus.begin, kOutside, surplus.end - surplus.begin);
       }
   std::vector<unsigned> order(m.threads), ranks(m.count);
   for (unsigned t = 0; t < m.threads; ++t) order[t] = t;
@@ -334,14 +340,17 @@ int tinyir_launch(const TinyirCode* code, void** arguments, const TinyirLaunch* 
   m.is_seeded = launch->seed != 0;
   if (!has_stacks(m.count)) return report->kind = TINYIR_NO_MEMORY;
   settle_writers();
-  const char* dynamic = static_cast<const char*>(code->dynamic());
+  Surplus surplus{0, 0};
+  size_t dynamic_bytes = 0;
+  if (const char* dynamic = static_cast<const char*>(code->dynamic(&dynamic_bytes)))
+    surplus = {size_t(dynamic - m.shared) + launch->dynamic_shared, size_t(dynamic - m.shared) + dynamic_bytes};
   Watch watch(launch->limit_ns);
   if (sigsetjmp(way_out, 1) == 0) {
     for (unsigned z = 0; z < launch->grid.z; z += launch->cluster.z)
       for (unsigned y = 0; y < launch->grid.y; y += launch->cluster.y)
         for (unsigned x = 0; x < launch->grid.x; x += launch->cluster.x) {
           fault.block = TinyirDim{x, y, z};
-          run_cluster(*launch, TinyirDim{x, y, z}, dynamic ? size_t(dynamic - m.shared) : 0);
+          run_cluster(*launch, TinyirDim{x, y, z}, surplus);
         }
   } else {
     for (size_t f = 0; f < m.fibers.size(); ++f) {
