@@ -16,7 +16,7 @@ from ..ir.types import DTYPES, DType, TensorType, promote
 from ..kit.diag import refuse
 from .builder import Builder, Literal, Operand, Ref, accumulator
 from .ops import ELEMENTWISE
-from .ops.contraction import acc_dtype
+from .ops.contraction import acc_dtype, tensor
 from .ops.folding import each_axis, sliding
 from .ops.table import Attr, Attrs, FrontOp
 from .uops import UOPS
@@ -103,6 +103,9 @@ def axis_of_word(word: str, x: Ref, labels: Labels) -> int:
 
 def give(b: Builder, uop: str, operands: tuple[Operand, ...], attrs: Attrs, wide: DType | None) -> Ref:
     """The value of one node. `wide` is the dtype of the one sum that takes a MUL's product, which is then exact."""
+    row = OPS.get(uop)
+    if row is None or not row.is_elementwise:
+        operands = tuple(tensor(o, uop, i) for i, o in enumerate(operands))
     if uop == "EXPAND":
         return _expand(b, operands[0], attrs)
     if uop in ("LOAD", "STORE") or uop == "VIEW" and attrs.get("index_map") is None:
@@ -112,8 +115,7 @@ def give(b: Builder, uop: str, operands: tuple[Operand, ...], attrs: Attrs, wide
         return sliding(b, operands[0], kernel, *(each_axis(attrs[a], len(kernel), a) for a in ("stride", "dilation")))
     if uop == "CONTRACT":
         return _contract(b, *operands, attrs)
-    row = OPS[uop]
-    if row.is_elementwise:
+    if row is not None and row.is_elementwise:
         operands = agreed(b, uop, operands)
         if uop == "MUL" and attrs.dtype is None and wide is not None and wide != operands[0].dtype and holds_product(wide, operands[0].dtype):
             attrs = Attrs(attrs, dtype=wide)
