@@ -36,12 +36,7 @@ _OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 def read(text: str, name: str = "main") -> tiny.Module:
     """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with every fault
     found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
-    return module_of(text, parse_json(text), name)
-
-
-def module_of(text: str, root: Node, name: str = "main") -> tiny.Module:
-    """As `read`, for a text whose JSON has been parsed."""
-    return _Reader(text).module(root, name)
+    return _Reader(text).module(parse_json(text), name)
 
 
 class _Reader(SignatureReader):
@@ -69,7 +64,8 @@ class _Reader(SignatureReader):
         self.graph(sections["graph"])
         results = self.results(listed[1])
         symbols = self.symbols(tuple(t for side in (tensors[1], [*tensors[0], *filed]) for t in side))
-        ranges, shape_sets = self.ranges(root.get("symbols")), self.shape_sets(root.get("shape_sets"), symbols)
+        ranges = self.ranges(root.get("symbols"))
+        shape_sets = self.shape_sets(root.get("shape_sets"), symbols, ranges)
         if not self.faults:
             self.check_names(symbols)
         if self.faults:
@@ -226,4 +222,4 @@ def _name_of(op: Node) -> str:
     return outputs[0] if outputs and isinstance(outputs[0], str) else "op"
 
 
-__all__ = ["module_of", "read"]
+__all__ = ["read"]

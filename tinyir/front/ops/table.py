@@ -25,7 +25,7 @@ MANY = 1 << 16
 @dataclass(frozen=True, slots=True)
 class Attr:
     """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, number (an
-    integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of sizes) or guard (as tiny text writes it). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
+    integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of sizes), strings or guard (as tiny text writes it). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
 
     name: str
     kind: str
@@ -127,7 +127,7 @@ def _range_words(attr: Attr) -> str:
 def _expected(attr: Attr) -> str:
     words = {"int": "an integer", "float": "a number", "flag": "true or false", "dtype": "a dtype, one of " + ", ".join(DTYPES),
              "ints": "a list of integers", "floats": "a list of numbers", "dims": "a list of sizes", "dim": "a size", "string": "a string",
-             "number": "a number", "literal": "a number or nested lists of numbers", "pairs": "a list of pairs of sizes",
+             "number": "a number", "literal": "a number or nested lists of numbers", "pairs": "a list of pairs of sizes", "strings": "a list of strings",
              "guard": "a guard, such as \"0 <= i0 < M\"", "word": "one of " + ", ".join(attr.words)}
     return words[attr.kind]
 
@@ -233,5 +233,5 @@ def read_dim(item: int | str | Expr) -> Expr:
 _READERS: dict[str, Callable[[Any, Attr], Any]] = {
     "int": _int, "float": _float, "flag": _flag, "string": _string, "word": _word, "dtype": _dtype, "dim": _dim, "number": _number,
     "ints": _list_of(_int), "floats": _list_of(_float), "dims": _list_of(_dim), "literal": _literal,
-    "pairs": _list_of(_pair), "guard": _guard,
+    "pairs": _list_of(_pair), "strings": _list_of(_string), "guard": _guard,
 }  # fmt: skip
