@@ -1,14 +1,17 @@
-"""Every PTX wrapper is assembled by a CUDA compiler, so that a misspelt instruction shows where no GPU is."""
+"""Device functions: only what is called is printed, with what it calls; each with PTX is assembled by a CUDA compiler and has a twin."""
 
 from __future__ import annotations
 
 import re
+import shutil
 
 import pytest
 
 from tinyir.ir import hopper
 from tinyir.ir.intrinsics import GUARDED, INTRINSICS, PLAIN, Intrinsic, intrinsics_of, show_intrinsics
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc
+from tinyir.sim.host import COMPILERS
+from tinyir.sim.launch import SimDevice
 
 SM90 = {name for name, _ in hopper.GUARDED} - {"shared_address", "pair_of_fp16", "pair_of_bf16", "named_barrier", "warpgroup_barrier"}
 ARGUMENTS = {"int pending": "1", "int count": "40", "int a_major, int b_major": "0, 1", "int b_major": "1"}
@@ -48,6 +51,38 @@ def test_every_wrapper_is_assembled(arch: str) -> None:
     calls = "\n".join(call_of(item, number) for number, item in enumerate(items))
     cubin = cubin_of(show_intrinsics(intrinsics_of(calls)) + "\n\n" + calls + "\n", arch, compiler)
     assert "warning" not in cubin.log.lower() and len(re.findall(r"Compiling entry function", cubin.log)) == len(items)
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+def test_every_wrapper_has_a_twin_of_its_signature() -> None:
+    """A missing one is an undefined symbol, which loading reports; one of another signature leaves the declared one undefined."""
+    calls = "\n".join(call_of(item, number) for number, item in enumerate(GUARDED))
+    SimDevice().load(show_intrinsics(intrinsics_of(calls)) + "\n\n" + calls + "\n", {f"k{number}": 0 for number in range(len(GUARDED))})
+
+
+@pytest.mark.parametrize("item", GUARDED, ids=lambda i: i.name)
+def test_every_function_with_ptx_is_declared_and_guarded(item: Intrinsic) -> None:
+    text = show_intrinsics(intrinsics_of(item.name))
+    assert item.declaration in text and text.index(item.declaration) < text.index("#ifndef TINYIR_SIM") < text.index(item.text) < text.index("#endif")
+
+
+def test_no_ptx_stands_outside_the_guard() -> None:
+    assert [i.name for i in INTRINSICS if "asm" in i.text and i not in GUARDED] == []
+
+
+def test_only_what_is_called_is_printed() -> None:
+    assert intrinsics_of("y[i] = x[i] + 1;  // max_nan") == ()
+    assert [i.name for i in intrinsics_of("floor_divide(a, b)")] == ["is_negative", "truncated_divide", "remainder_of", "floor_divide"]
+    assert show_intrinsics(()) == ""
+
+
+@pytest.mark.parametrize("item", INTRINSICS, ids=lambda i: i.name)
+def test_what_a_function_calls_stands_before_it(item: Intrinsic) -> None:
+    text = show_intrinsics(intrinsics_of(item.name))
+    names = [i.name for i in intrinsics_of(item.name)]
+    first = {name: re.search(rf"\b{name}\b", re.sub(r"//[^\n]*", "", text)).start() for name in names}
+    assert sorted(names, key=first.__getitem__).index(item.name) == len(names) - 1 or item in GUARDED or item.text.startswith("struct")
+    assert "#include" not in text
 
 
 def test_functions_come_with_what_they_need_and_no_more() -> None:

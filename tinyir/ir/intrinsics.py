@@ -159,6 +159,12 @@ __device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }"""),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
+    Intrinsic("bits_as", """\
+template <class T, class U> __device__ __forceinline__ T bits_as(U x) {
+  union { U from; T to; } same;
+  same.from = x;
+  return same.to;
+}"""),
     Intrinsic("bit_not", """\
 template <class T> __device__ __forceinline__ T bit_not(T x) { return (T)~x; }
 __device__ __forceinline__ bool bit_not(bool x) { return !x; }"""),
@@ -181,13 +187,15 @@ template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
 }
 __device__ __forceinline__ float floor_divide(float a, float b) {
   if (b == 0.0f) return a / b;
-  const float whole = (a - modulo(a, b)) / b, down = floorf(whole);
-  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - down > 0.5f ? down + 1.0f : down;
+  const float rest = remainder_of(a, b);
+  const float whole = (a - rest) / b - (rest != 0.0f && is_negative(rest) != is_negative(b) ? 1.0f : 0.0f);
+  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - floorf(whole) > 0.5f ? floorf(whole) + 1.0f : floorf(whole);
 }
 __device__ __forceinline__ double floor_divide(double a, double b) {
   if (b == 0.0) return a / b;
-  const double whole = (a - modulo(a, b)) / b, down = floor(whole);
-  return whole == 0.0 ? copysign(0.0, a / b) : whole - down > 0.5 ? down + 1.0 : down;
+  const double rest = remainder_of(a, b);
+  const double whole = (a - rest) / b - (rest != 0.0 && is_negative(rest) != is_negative(b) ? 1.0 : 0.0);
+  return whole == 0.0 ? copysign(0.0, a / b) : whole - floor(whole) > 0.5 ? floor(whole) + 1.0 : floor(whole);
 }"""),
     Intrinsic("power", """\
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {

@@ -66,7 +66,10 @@ class SimDevice:
         self._text = text
         self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(text)}
         self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
-        self._code = ctypes.CDLL(str(self._object))
+        try:
+            self._code = ctypes.CDLL(str(self._object))
+        except OSError as fault:  # a function that is declared and has no twin
+            raise refuse("E1721", fault=str(fault).rsplit(": ", 1)[-1]) from None
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 16) -> Buffer:
         """`count` elements of `item` bytes, poisoned with 0xFF. Raises Refused (E1717)."""

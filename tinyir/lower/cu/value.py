@@ -83,6 +83,9 @@ class Values:
         inner = [body.x] if isinstance(body, Unary) else [body.left, body.right] if isinstance(body, Binary) else [body.first, body.second, body.third]
         if body.op == "cast":
             return self._cast(body.x, body.dtype)
+        if body.op == "bitcast":
+            text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
+            return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
