@@ -17,6 +17,13 @@ SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", 
 COUNTED = ("thread.index", "lane", "warp.index", "warpgroup.thread", "cluster.rank")
 
 
+def plan_of(kernel: Kernel, plans: tuple[Plan, ...]) -> Plan | None:
+    """The plan that a kernel obeys; of alternatives the second makes `gemm.2`, and so on."""
+    own = [p for p in plans if set(kernel.regions) <= set(p.regions)]
+    named = [p for number, p in enumerate(own, 1) if kernel.name == f"{p.name}.{number}"]
+    return next(iter(named or own), None)
+
+
 def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
     """Which regions a kernel computes, from which ops of the model, and by which plan."""
     for region in regions:
