@@ -19,6 +19,12 @@ FP32, I32 = DTYPES["fp32"], DTYPES["i32"]
 SIZES = {"M": 3, "N": 4}
 
 
+KINDS = (
+    "unary binary binary reduce reduce expand contract permute flip pad shrink merge scan gather const"
+    " where half iota random argmax scatter"
+).split()
+
+
 class Graph:
     """A tiny module in the making; operands are drawn from what is there."""
 
@@ -39,7 +45,7 @@ class Graph:
 
     def add(self, op: str, operands: list[str], shape: Any = None, /, **attrs: Any) -> str:
         """Append a value; its name. A movement or op that does not apply is left out, and its first operand stands for it."""
-        stated = TensorType(FP32, tuple(map(Expr.of, shape))) if shape is not None else None
+        stated = TensorType(attrs.pop("as_", FP32), tuple(map(Expr.of, shape))) if shape is not None else None
         schema = OPS[op].attrs or {}
         items = tuple((k, attrs[k]) for k in schema if k in attrs)
         try:
@@ -64,7 +70,7 @@ class Graph:
         shape = list(self.types[name].shape)
         rank = len(shape)
         axis = self.draw.randrange(rank) if rank else 0
-        kind = self.draw.choice("unary binary binary reduce reduce expand contract permute flip pad shrink merge scan gather const".split())
+        kind = self.draw.choice(KINDS)
         if kind == "unary":
             self.add(self.draw.choice(["RELU", "NEG", "ABS", "TANH"]), [name])
         elif kind == "binary":
@@ -75,6 +81,14 @@ class Graph:
             self.add("EXPAND", [self.add("RESHAPE", [name], [*shape[:at], 1, *shape[at:]])], [*shape[:at], self.dim(), *shape[at:]])
         elif kind == "contract" and rank == 2:
             self.contract(name)
+        elif kind == "where":
+            alike = [n for n in self.floats() if self.types[n] == self.types[name]]
+            other = self.draw.choice(alike)
+            self.add("WHERE", [self.add("CMPLT", [name, other]), other, name])
+        elif kind == "half":
+            self.add("CAST", [self.add("CAST", [name], shape, as_=DTYPES["fp16"])], shape)
+        elif kind == "random":
+            self.add("ADD", [name, self.add("RANDOM", [], shape, seed=self.draw.randint(0, 9), offset=self.draw.randint(0, 3))])
         elif kind == "const":
             self.add("EXPAND", [self.add("CONST", [], [], value=self.draw.choice([0.5, 2.0]))], shape)
         elif rank == 0:
@@ -87,7 +101,8 @@ class Graph:
         elif kind == "flip":
             self.add("FLIP", [name], axes=(axis,))
         elif kind == "pad":
-            pad = tuple((Expr.of(self.draw.randint(0, 2)), Expr.of(self.draw.randint(0, 2))) if a == axis else (Expr.of(0),) * 2 for a in range(rank))
+            ends = (Expr.of(self.draw.randint(0, 2)), Expr.of(self.draw.randint(0, 2)))
+            pad = tuple(ends if a == axis else (Expr.of(0),) * 2 for a in range(rank))
             self.add("PAD", [name], pad=pad, value=self.draw.choice([0.0, 1.5, float("-inf")]))
         elif kind == "shrink" and (shape[axis].constant or 0) > 1:
             low, high = sorted(self.draw.sample(range(shape[axis].constant + 1), 2))
@@ -95,11 +110,23 @@ class Graph:
             self.add("SHRINK", [name], lo=tuple(e[0] for e in ends), hi=tuple(e[1] for e in ends), step=(self.draw.randint(1, 2),) * rank)
         elif kind == "merge" and rank > 1 and axis + 1 < rank:
             self.add("RESHAPE", [name], [*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]])
+        elif kind == "iota":
+            self.add("MUL", [name, self.add("IOTA", [], shape, axis=axis)])
+        elif kind == "argmax":
+            found = self.add("REDUCE", [name], op=self.draw.choice(["ARGMAX", "ARGMIN"]), axes=(axis,), dtype=I32)
+            self.add("CAST", [found], [d for a, d in enumerate(shape) if a != axis])
+        elif kind == "scatter":
+            update = self.add("GATHER", [self.pick_like(name), "at"], axis=axis)
+            self.add("SCATTER", [name, "at", update], axis=axis, op=self.draw.choice(["SUM", "MAX", "UPDATE"]))
         elif kind == "scan":
             flags = {k: True for k in ("reverse", "exclusive") if self.draw.random() < 0.5}
             self.add("SCAN", [name], op=self.draw.choice(["SUM", "MAX"]), axis=axis, dtype=FP32, **flags)
         elif kind == "gather":
             self.add("GATHER", [name, "at"], axis=axis)
+
+    def pick_like(self, name: str) -> str:
+        """A value of the type of `name`."""
+        return self.draw.choice([n for n in self.floats() if self.types[n] == self.types[name]])
 
     def contract(self, name: str) -> None:
         """name @ other, as front ends write it."""
@@ -130,6 +157,6 @@ def random_graph(seed: int, most: int = 14) -> tuple[Module, dict[str, np.ndarra
     arrays = {}
     for tensor in graph.inputs:
         shape = tuple(d.evaluate(SIZES) for d in tensor.type.shape)
-        arrays[tensor.name] = numbers.integers(-4, 5, shape).astype(np.int32 if tensor.type.dtype == I32 else np.float32) / (1 if tensor.type.dtype == I32 else np.float32(2))
-    arrays["at"] = arrays["at"].astype(np.int32)
+        drawn = numbers.integers(-4, 5, shape)
+        arrays[tensor.name] = drawn.astype(np.int32) if tensor.type.dtype == I32 else drawn.astype(np.float32) / 2
     return module, arrays

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tinyir import front
 from tinyir.front.jsontext import MAX_NESTING, Places, parse_json
@@ -222,7 +224,29 @@ def test_names_are_unique_and_bounded() -> None:
     assert tiny.parse(tiny.show(module)) == module
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_a_damaged_model_is_refused_or_sound(data: st.DataObject) -> None:
+    golden = sorted((SAMPLES.parent / "tests" / "golden" / "front").glob("*.out"))
+    tree = json.loads(data.draw(st.sampled_from(golden)).with_suffix(".case").read_text(encoding="utf-8").split("\n", 1)[1])
+    for _ in range(data.draw(st.integers(1, 3))):
+        parent, key, node = None, None, tree
+        while isinstance(node, (dict, list)) and node and data.draw(st.integers(0, 9)):
+            parent, key = node, data.draw(st.sampled_from(list(node) if isinstance(node, dict) else range(len(node))))
+            node = parent[key]
+        if parent is not None:
+            parent[key] = data.draw(st.sampled_from([None, True, 0, -1, 3, 1.5, "M", "x", "2*N", "floor(N/0)", "", [], {}, [1, 2], ["M"], 10**30, "inf"]))
+    try:
+        module = front.read(json.dumps(tree))
+    except Refused as fault:
+        assert all(d.code and d.why() and d.why("ja") and d.suggestion() is not None for d in fault.diags)
+    else:
+        assert {d.code for d in tiny.check(module) if d.is_error} <= {"E1303"}
+        assert tiny.parse(tiny.show(module)) == module
+
+
 def test_what_is_no_model_is_refused() -> None:
     (diag,) = faults("graph g {}")
     assert diag.code == "E0014"
     assert [d.code for d in faults("{}")] == ["E0104"] * 3
+    assert front.read("\ufeff" + relu()) == front.read(relu())

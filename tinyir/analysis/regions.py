@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Iterable, Iterator
 
 from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_of, walk
-from ..ir.expr import ONE, ZERO, Expr
+from ..ir.expr import ONE, Expr
 from ..ir.present import axes_of_values, names_in
 from ..ir.region import Analysis, Region
 
@@ -178,4 +178,4 @@ def _names(body: Body, axes_of: dict[str, tuple[str, ...]]) -> set[str]:
     return found
 
 
-__all__ = ["Window", "ZERO", "analyse", "contraction_axes", "fold_sizes", "folded_axes", "tail_axes", "windows"]
+__all__ = ["Window", "analyse", "contraction_axes", "fold_sizes", "folded_axes", "tail_axes", "windows"]

@@ -8,6 +8,7 @@ from typing import Any, Callable, Sequence
 from ..ir.pipeline import STAGES
 from ..kit.cli import Session, parser_of, run, write_whole
 from ..kit.diag import refuse
+from .source import read_source, shape_option
 from .stage import language_of, lowering_of, stage_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
@@ -21,6 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--dump", metavar="STAGES", default="", help=f"also write these stages to files, comma-separated, of {', '.join(DUMPS)}")
     parser.add_argument("--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)")
     parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
+    shape_option(parser)
     args = parser.parse_args(argv)
     wanted = [word for word in args.dump.split(",") if word]
     for word in wanted:
@@ -28,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
 
     def body(session: Session) -> None:
-        text = session.read("a model, or text of any stage")
+        text = read_source(session, "a model, or text of any stage")
         for stage, printed in _chain(session, text, args.emit, args.arch):
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8"))

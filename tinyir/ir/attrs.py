@@ -73,7 +73,7 @@ def _number(item: Any) -> float | int | bool | None:
             return item.name == "true"
         sign, bare = (1, item) if item.terms and item.terms[0][0] > 0 else (-1, -item)
         if bare.name in ("inf", "nan"):
-            return sign * (math.inf if bare.name == "inf" else math.nan)
+            return sign * math.inf if bare.name == "inf" else math.nan
     return None
 
 

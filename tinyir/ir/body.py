@@ -282,7 +282,7 @@ def _show_call(body: Body, beside: DType | None) -> str:
     same = operands[1:] if isinstance(body, Ternary) else operands
     neighbour = literal_neighbour(same)
     shown = [show_body(o, neighbour if o in same else None) for o in operands]
-    implied = None if body.op == "cast" else "bool" if body.op in ("cmplt", "cmpeq", "cmpne") else (neighbour or same[0].dtype).name
+    implied = None if body.op in ("cast", "bitcast") else "bool" if body.op in ("cmplt", "cmpeq", "cmpne") else (neighbour or same[0].dtype).name
     return f"{body.op}({', '.join(shown)})" + ("" if implied == body.dtype.name else f" : {body.dtype}")
 
 

@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
-from . import hopper
+from . import ampere, hopper
+from .types import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,24 @@ GUARDED = (
     _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
     _inline("float max_nan_of(float a, float b)", "float c; " + _asm("max.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
     _inline("float min_nan_of(float a, float b)", "float c; " + _asm("min.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
-    *(Intrinsic(*row) for row in hopper.GUARDED),
+    *(Intrinsic(*row) for row in (*ampere.GUARDED, *hopper.GUARDED)),
 )
+
+
+def _integer(name: str) -> Intrinsic:
+    """`i8_of(x)`: the integer next to a float towards 0; at the end of its range where x is beyond it, 0 for NaN."""
+    dtype = DTYPES[name]
+    word = {("i", True): "int", ("u", True): "uint", ("i", False): "ll", ("u", False): "ull"}[dtype.kind, dtype.bits <= 32]
+    lines = []
+    for source in ("float", "double"):
+        text = f"__{source}2{word}_rz(x)"
+        if dtype.bits < 32:
+            within = f"min({text}, {dtype.highest}u)" if dtype.kind == "u" else f"max({dtype.lowest}, min({text}, {dtype.highest}))"
+            text = f"({dtype.cuda}){within}"
+        lines.append(f"__device__ __forceinline__ {dtype.cuda} {name}_of({source} x) {{ return {text}; }}")
+    return Intrinsic(f"{name}_of", "\n".join(lines))
+
+
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic("float_of_fp8e5m2", """\
@@ -125,6 +142,7 @@ __device__ __forceinline__ long long place_below(long long at, long long extent)
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),
+    *map(_integer, ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")),
     _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
     Intrinsic("max_nan", """\
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
@@ -141,6 +159,12 @@ __device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }"""),
     Intrinsic("square_root", """\
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }"""),
+    Intrinsic("bits_as", """\
+template <class T, class U> __device__ __forceinline__ T bits_as(U x) {
+  union { U from; T to; } same;
+  same.from = x;
+  return same.to;
+}"""),
     Intrinsic("bit_not", """\
 template <class T> __device__ __forceinline__ T bit_not(T x) { return (T)~x; }
 __device__ __forceinline__ bool bit_not(bool x) { return !x; }"""),
@@ -163,13 +187,15 @@ template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
 }
 __device__ __forceinline__ float floor_divide(float a, float b) {
   if (b == 0.0f) return a / b;
-  const float whole = (a - modulo(a, b)) / b, down = floorf(whole);
-  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - down > 0.5f ? down + 1.0f : down;
+  const float rest = remainder_of(a, b);
+  const float whole = (a - rest) / b - (rest != 0.0f && is_negative(rest) != is_negative(b) ? 1.0f : 0.0f);
+  return whole == 0.0f ? copysignf(0.0f, a / b) : whole - floorf(whole) > 0.5f ? floorf(whole) + 1.0f : floorf(whole);
 }
 __device__ __forceinline__ double floor_divide(double a, double b) {
   if (b == 0.0) return a / b;
-  const double whole = (a - modulo(a, b)) / b, down = floor(whole);
-  return whole == 0.0 ? copysign(0.0, a / b) : whole - down > 0.5 ? down + 1.0 : down;
+  const double rest = remainder_of(a, b);
+  const double whole = (a - rest) / b - (rest != 0.0 && is_negative(rest) != is_negative(b) ? 1.0 : 0.0);
+  return whole == 0.0 ? copysign(0.0, a / b) : whole - floor(whole) > 0.5 ? floor(whole) + 1.0 : floor(whole);
 }"""),
     Intrinsic("power", """\
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {

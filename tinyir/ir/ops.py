@@ -14,7 +14,8 @@ from typing import Any, Callable
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row. `accepts` is a string of dtype kinds (f, i, u, b); `gives` is `same`, `bool`, or `cast` (the result type is stated);
+    """One row. `accepts` is a string of dtype kinds (f, i, u, b); `gives` is `same`, `bool`, or `cast` or
+    `bits` (the result type is stated; for `bits` it is as wide as the operand's);
     `attrs` maps an attribute's name to (kind, required); the kinds are those of `ir.attrs`."""
 
     name: str
@@ -117,6 +118,7 @@ _TABLE = (
     _unary("NOT", accepts="iub", numpy=lambda np, x: np.invert(x), cuda="bit_not({0})"),
     _unary("RELU", accepts="fiu", numpy=lambda np, x: np.maximum(x, x.dtype.type(0)), cuda="max_nan({0}, ({t})0)"),
     _unary("CAST", gives="cast"),
+    _unary("BITCAST", accepts="fiu", gives="bits"),
     # binary
     _binary("ADD", accepts="fiu", is_commutative=True, numpy=lambda np, a, b: np.add(a, b), cuda="{0} + {1}"),
     _binary("SUB", accepts="fiu", numpy=lambda np, a, b: np.subtract(a, b), cuda="{0} - {1}"),

@@ -14,7 +14,7 @@ from ..kit.diag import Diag
 from ..kit.span import Span
 from .body import Body, Gather, Read, Reduce, Ref, Scatter, Select, operands_of, show_body
 from .expr import ONE, ZERO, Bound, Expr
-from .present import axes_of_values, guard_names, present_axes
+from .present import axes_of_values, guard_names, names_in, present_axes
 from .scope import Scope, halves_of
 
 MANY = 64  # cases of a chain of guards beyond which an earlier guard is no longer taken as known false
@@ -90,7 +90,9 @@ def _outside(scopes: list[Scope], guard: tuple[Bound, ...]) -> list[Scope]:
     return [Scope(s.axes, s.ranges, (*s.given, *halves[:at], -half - 1)) for s in scopes for at, half in enumerate(halves)]
 
 
-def _read(region: str, body: Read | Ref, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
+def _read(
+    region: str, body: Read | Ref, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None
+) -> Iterator[Obligation]:
     name = f"%{body.name}" if isinstance(body, Ref) else body.tensor
     for axis, (index, size) in enumerate(zip(body.index, extents[name])):
         if index.name is not None and all((index.name, size) in s.axes for s in scopes):
@@ -106,7 +108,8 @@ def _writes(region: Any, output: Any, ranges: tuple, axes_of: dict[str, tuple[st
     size_of = {a.name: a.size for a in region.iters}
     fault = _write_fault(region, output, yields, size_of, ranges, axes_of)
     facts = (("output", output.name), ("fault", fault))
-    return Obligation("E1404", region.name, f"every element of {output.name} is written once", not fault, facts, yields[0].span if yields else output.span)
+    place = yields[0].span if yields else output.span
+    return Obligation("E1404", region.name, f"every element of {output.name} is written once", not fault, facts, place)
 
 
 def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict) -> str:
@@ -119,10 +122,10 @@ def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr
             return f"the value varies along {', '.join(loose)}, which the index of the yield does not name"
     if len(yields) == 1 and not yields[0].guard:
         names = [e.name for e in yields[0].index]
-        if all(n in size_of and size_of[n] == d or n is None and e == ZERO and d == ONE for n, e, d in zip(names, yields[0].index, output.type.shape)):
-            named = [n for n in names if n]
-            if len(set(named)) == len(named):
-                return ""
+        named = [n for n in names if n]
+        is_own = all(n in size_of and size_of[n] == d or e == ZERO and d == ONE for n, e, d in zip(names, yields[0].index, output.type.shape))
+        if is_own and len(set(named)) == len(named):
+            return ""
     return _fault_by_isl(output, yields, size_of, ranges)
 
 
@@ -135,7 +138,8 @@ def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: t
     params: dict[Expr, str] = {}
     maps = [_write_map(y, size_of, params) for y in yields]
     box = _box(output.type.shape, params)
-    symbols = tuple(sorted({n for e in (*size_of.values(), *output.type.shape) for n in e.names()} | {n for y in yields for n in _symbols(y, size_of)} | set(params.values())))
+    named = names_in((*size_of.values(), *output.type.shape)) | {n for y in yields for n in _symbols(y, size_of)}
+    symbols = tuple(sorted(named | set(params.values())))
     known = " and ".join(f"{low} <= {s} <= {high}" for s, low, high in ranges if s in symbols)
     given = read_set(f"{{ : {known or 'true'} }}", symbols).params()
     images = []

@@ -134,11 +134,11 @@ def _read_call(parts: list[Any], names: Names) -> Body:
     if same[0].dtype.kind not in op.accepts:
         raise refuse("E1002", names.at, fault=f"{word} does not take {same[0].dtype}", span=span)
     implied = DTYPES["bool"] if op.gives == "bool" else same[0].dtype
-    if op.gives == "cast" and stated is None:
-        raise refuse("E1002", names.at, fault="cast needs the dtype it casts to, as in cast(x) : fp32", span=span)
+    if op.gives in ("cast", "bits") and stated is None:
+        raise refuse("E1002", names.at, fault=f"{word} needs the dtype it casts to, as in {word}(x) : fp32", span=span)
     dtype = stated or implied
     widens = op.name == "MUL" and holds_product(dtype, same[0].dtype)
-    if dtype != implied and op.gives != "cast" and not widens:
+    if dtype != implied and op.gives not in ("cast", "bits") and not widens:
         raise refuse("E1002", names.at, fault=f"{word} of {same[0].dtype} gives {implied}, not {dtype}", span=span)
     kind = {"unary": Unary, "binary": Binary, "ternary": Ternary}[op.group]
     return kind(str(word), *first, *same, dtype, span)

@@ -302,4 +302,7 @@ def check(module: Module) -> list[Diag]:
     return found
 
 
-__all__ = ["Analysis", "Axis", "Let", "Module", "Program", "Region", "Tensor", "Yield", "check", "parse", "program_of", "show", "show_program", "show_region"]
+__all__ = [
+    "Analysis", "Axis", "Let", "Module", "Program", "Region", "Tensor", "Yield",
+    "check", "parse", "program_of", "show", "show_program", "show_region",
+]  # fmt: skip

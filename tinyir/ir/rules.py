@@ -16,7 +16,7 @@ from .types import DTYPES, DType, TensorType, is_exact
 
 def infer(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str = "") -> TensorType:
     """The result type of `op`. `stated` is needed where operands and attributes leave it open: CONST, IOTA, RANDOM, CAST, RESHAPE,
-    EXPAND, VIEW, and a widening MUL. Raises Refused: E0204, E1001, E1002, E1003, E1004, E1005, E1006, E11xx."""
+    EXPAND, VIEW, BITCAST, and a widening MUL. Raises Refused: E0204, E1001, E1002, E1003, E1004, E1005, E1006, E11xx."""
     if len(types) != op.arity:
         raise refuse("E0204", at, op=op.name, wanted=op.arity, given=len(types))
     for t in types:
@@ -37,7 +37,9 @@ def _elementwise(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], 
         raise refuse("E1002", at, fault=f"WHERE chooses by bool, not by {first.dtype}")
     if op.gives == "bool":
         return TensorType(DTYPES["bool"], first.shape)
-    if op.gives == "cast":
+    if op.gives == "bits" and stated is not None and (stated.dtype.bits != first.dtype.bits or stated.dtype.kind == "b"):
+        raise refuse("E1002", at, fault=f"{op.name} keeps the bits of {first.dtype}, which are no {stated.dtype}")
+    if op.gives in ("cast", "bits"):
         return TensorType(stated.dtype if stated else first.dtype, first.shape)
     widens = op.name == "MUL" and stated is not None and stated.dtype != first.dtype
     if widens:
@@ -60,10 +62,10 @@ def broadcast_mismatch(left: TensorType, right: TensorType, at: str, where: str 
     axis = next((i for i, a, b in differing if ONE not in (a, b)), differing[0][0] if differing else None)
     where = where or (f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}" if axis else f"rank {left.rank} against {right.rank}")
     small, big = (left, right) if left.rank < right.rank else (right, left)
-    return refuse("E1001", at, lhs=left, rhs=right, where=where, small=small, fits="[" + ", ".join(map(str, _fitting(small.shape, big.shape))) + "]")
+    return refuse("E1001", at, lhs=left, rhs=right, where=where, small=small, fits="[" + ", ".join(map(str, fitting(small.shape, big.shape))) + "]")
 
 
-def _fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The small shape with 1s put in so that it broadcasts to the big one; where no 1s can do it, the big one's own sizes."""
     shape: list[Expr] = []
     rest = list(small)

@@ -121,9 +121,9 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
         wrapped = int(value) & ((1 << dtype.bits) - 1)
         return wrapped - (1 << dtype.bits) if dtype.kind == "i" and wrapped >> (dtype.bits - 1) else wrapped
     value = float(value)
-    if value in (math.inf, -math.inf) and dtype.name == "fp8e4m3":
-        return math.copysign(math.nan, value)  # the one float without an infinity
-    if dtype.bits == 64 or value != value or value in (math.inf, -math.inf) or value == 0.0:
+    if value != value or value in (math.inf, -math.inf) and dtype.name == "fp8e4m3":  # the one float without an infinity
+        return math.nan  # always this object, so that programs with NaN compare equal
+    if dtype.bits == 64 or value in (math.inf, -math.inf) or value == 0.0:
         return value
     if dtype.name in ("fp32", "fp16"):
         try:
@@ -136,7 +136,7 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
     quantum = math.ldexp(1.0, exponent - (dtype.digits - 1))
     rounded = round(value / quantum) * quantum
     if abs(rounded) > top:
-        return math.copysign(math.nan if dtype.name == "fp8e4m3" else math.inf, value)
+        return math.nan if dtype.name == "fp8e4m3" else math.copysign(math.inf, value)
     return math.copysign(rounded, value)
 
 

@@ -62,8 +62,11 @@ def _check_memory(module: Any) -> Iterator[Diag]:
     known = {t.name: t for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
     for buffer in module.program.buffers:
         target = buffer.attr("alias")
-        if target is not None and (target not in known or known[target].type.dtype != buffer.type.dtype or _elements(known[target]) != _elements(buffer)):
-            fault = f"{target} is not memory of the program" if target not in known else f"{target} is {known[target].type}, of another size or dtype"
+        if target is None:
+            continue
+        home = known.get(target)
+        if home is None or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
+            fault = f"{target} is not memory of the program" if home is None else f"{target} is {home.type}, of another size or dtype"
             yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"}, buffer.span)
     for region in module.program.regions:
         for tensor in region.inputs + region.outputs:
@@ -71,7 +74,8 @@ def _check_memory(module: Any) -> Iterator[Diag]:
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": "no input, output or buffer of the program is called so"}, tensor.span)
             elif known[tensor.name].type != tensor.type:
                 fault = f"it is {tensor.type} here, but {known[tensor.name].type} where it is declared"
-                labels = (Label(known[tensor.name].span, "declared here"),) if known[tensor.name].span else ()
+                place = known[tensor.name].span
+                labels = (Label(place, "declared here"),) if place else ()
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": fault}, tensor.span, labels)
 
 
@@ -144,7 +148,8 @@ def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
             yield _axis_fault(region, name, "it is no axis of the region and no symbol", item.span)
         yield from _check_scope(region, body, iters, symbols, frozenset(iters), item.span)
     if region.analysis is not None:
-        inside = {a.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, (Reduce, Scatter)) for a in n.axes} | {n.axis.name for _, b in expressions_of(region) for n in walk(b) if isinstance(n, Gather)}
+        nodes = [n for _, body in expressions_of(region) for n in walk(body)]
+        inside = {a.name for n in nodes if isinstance(n, (Reduce, Scatter)) for a in n.axes} | {n.axis.name for n in nodes if isinstance(n, Gather)}
         found = region.analysis
         for name in (*found.parallel, *found.reduce, *found.tail, *(axis for axis, _ in found.halo)):
             if name not in iters and name not in inside:
@@ -193,7 +198,9 @@ def _check_scope(region: Any, body: Body, iters: tuple[str, ...], symbols: froze
         yield from _check_scope(region, inner, iters, symbols, scope, place)
 
 
-def _check_fold_axes(region: Any, axes: tuple[Axis, ...], iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any) -> Iterator[Diag]:
+def _check_fold_axes(
+    region: Any, axes: tuple[Axis, ...], iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any
+) -> Iterator[Diag]:
     for at, axis in enumerate(axes):
         if axis.size is None and axis.name not in iters:
             yield _axis_fault(region, axis.name, "it has no size and is no axis of the region", place)
@@ -283,7 +290,8 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
         wide = iters if body.axes is None else body.axes
         rises = all(a < b for a, b in zip(body.dims, body.dims[1:])) and all(d < len(wide) for d in body.dims)
         if not rises or tuple(wide[d] for d in body.dims) != axes(body.x):
-            yield Diag("E1408", region.name, {"fault": f"dims {list(body.dims)} do not place the axes {list(axes(body.x))} among {list(wide)}"}, body.span)
+            fault = f"dims {list(body.dims)} do not place the axes {list(axes(body.x))} among {list(wide)}"
+            yield Diag("E1408", region.name, {"fault": fault}, body.span)
     if isinstance(body, Transpose):
         own = axes(body.x)
         if sorted(body.perm) != list(range(len(own))):

@@ -38,12 +38,19 @@ class Session:
         """The input: the FILE argument or stdin, as text. `wants` says what it should be, for the message when there is nothing.
 
         Raises Refused: E0001 empty, E0007 not UTF-8, E0008 unreadable, E0006 too large."""
+        return self.decode(self.read_bytes(), wants)
+
+    def read_bytes(self) -> bytes:
+        """The input as it is, text or not. Raises Refused (E0008)."""
         path = self.args.file
         self.file = path if path and path != "-" else ""
         try:
-            raw = Path(path).read_bytes() if self.file else sys.stdin.buffer.read()
+            return Path(path).read_bytes() if self.file else sys.stdin.buffer.read()
         except OSError as fault:
             raise refuse("E0008", at=path, file=path, reason=fault.strerror or str(fault)) from None
+
+    def decode(self, raw: bytes, wants: str) -> str:
+        """The bytes of the input as the session's text. Raises Refused (E0001, E0006, E0007)."""
         if len(raw) > MAX_TEXT:
             raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
         try:

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
+from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
                        Transpose, Unary, operands_of)
 from ..ir.ops import OPS, REDUCERS
 from ..ir.types import DType, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
 from .product import contract, factors_of
+from .indirect import random_at
 from .grid import Frame, Grid, union
 
 MOST_POINTS = 1 << 25  # elements that one fold lays out at a time
@@ -53,6 +54,8 @@ def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool)
     axes = union(grids, frame.order)
     if body.op == "cast":
         return Grid(convert(grids[0].array, body.dtype), grids[0].axes)
+    if body.op == "bitcast":
+        return Grid(np.ascontiguousarray(grids[0].array, numpy_dtype(operands_of(body)[0].dtype)).view(numpy_dtype(body.dtype)), grids[0].axes)
     op = OPS[body.op.upper()]
     dtypes = [o.dtype for o in operands_of(body)]
     works_in = compute_dtype(body.dtype if body.op == "mul" else dtypes[-1])
@@ -83,6 +86,11 @@ def _transpose(body: Transpose, frame: Frame, is_guarded: bool) -> Grid:
     inner = evaluate(body.x, frame, is_guarded)
     own = tuple(sorted(inner.axes, key=frame.order.__getitem__))
     return Grid(inner.along(own).transpose(body.perm), own)
+
+
+def _random(body: Random, frame: Frame, is_guarded: bool) -> Grid:
+    places = frame.integers(body.index)
+    return Grid(convert(random_at(body.seed, body.offset, places.array, body.dtype), body.dtype), places.axes)
 
 
 # --- folds
@@ -208,6 +216,7 @@ _PLAY = {
     Transpose: _transpose,
     Scan: _scan,
     Gather: _gather,
+    Random: _random,
     Scatter: _scatter,
 }
 __all__ = ["evaluate", "neutral"]

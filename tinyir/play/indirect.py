@@ -86,9 +86,15 @@ def philox(counter: np.ndarray, key: int) -> np.ndarray:
 def random(seed: int, offset: int, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     """RANDOM: element e of the row-major order is word e mod 4 of Philox block offset + e/4. Floats are uniform in [0, 1) with 24 random
     bits (fp64: 53 of two blocks' words), integers take the low bits of the word."""
-    count = math.prod(shape)
-    blocks = np.arange(-(-count // 4), dtype=np.uint64) + np.uint64(offset & ((1 << 64) - 1))
-    words = philox(blocks, seed & ((1 << 64) - 1)).T.reshape(-1)[:count]
+    return random_at(seed, offset, np.arange(math.prod(shape), dtype=np.int64), dtype).reshape(shape)
+
+
+def random_at(seed: int, offset: int, elements: np.ndarray, dtype: DType) -> np.ndarray:
+    """The elements of RANDOM at row-major places, in any order."""
+    shape = elements.shape
+    blocks, where = np.unique(elements.reshape(-1).astype(np.uint64) // np.uint64(4), return_inverse=True)
+    drawn = philox(blocks + np.uint64(offset & ((1 << 64) - 1)), seed & ((1 << 64) - 1))
+    words = drawn[elements.reshape(-1) % 4, where.reshape(-1)]
     if dtype.is_float:
         return ((words >> np.uint64(8)).astype(np.float64) * 2.0**-24).reshape(shape)
     kept = words & np.uint64((1 << min(dtype.bits, 32)) - 1)

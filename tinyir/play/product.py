@@ -78,17 +78,12 @@ def _product(grids: list[Grid], names: tuple[str, ...], frame: Frame) -> Grid:
     scale = 1
     while len(grids) > 2:
         grids = _merge_smallest(grids, frame)
-    for axis in names:
-        holders = [at for at, g in enumerate(grids) if axis in g.axes]
-        if not holders:
-            scale *= frame.extent((axis,))[0]
-        elif len(holders) == 1 and len(grids) > 1:
-            grid = grids[holders[0]]
-            with np.errstate(all="ignore"):
-                grids[holders[0]] = Grid(grid.array.sum(grid.axes.index(axis)), tuple(a for a in grid.axes if a != axis))
     left, right = grids
+    summed = tuple(n for n in names if n in left.axes or n in right.axes)
+    for axis in names:
+        scale *= 1 if axis in summed else frame.extent((axis,))[0]
     with np.errstate(all="ignore"):
-        found = _matmul(left, right, tuple(n for n in names if n in left.axes and n in right.axes), frame)
+        found = _matmul(left, right, summed, frame)
         return found if scale == 1 else Grid(found.array * np.asarray(scale, found.array.dtype), found.axes)
 
 
@@ -101,7 +96,17 @@ def _merge_smallest(grids: list[Grid], frame: Frame) -> list[Grid]:
     return [merged, *(g for at, g in enumerate(grids) if at not in (i, j))]
 
 
+def _repeated(grid: Grid, axes: tuple[str, ...], frame: Frame) -> Grid:
+    """The grid along `axes` too. A factor that does not vary along a summed axis is multiplied at each of its points all the same: an
+    infinity times a zero among them is NaN."""
+    if all(a in grid.axes for a in axes):
+        return grid
+    wide = (*grid.axes, *(a for a in axes if a not in grid.axes))
+    return Grid(np.broadcast_to(grid.along(wide), frame.extent(wide)), wide)
+
+
 def _matmul(left: Grid, right: Grid, summed: tuple[str, ...], frame: Frame) -> Grid:
+    left, right = (_repeated(g, summed, frame) for g in (left, right))
     common = tuple(a for a in left.axes if a in right.axes and a not in summed)
     rows = tuple(a for a in left.axes if a not in common + summed)
     columns = tuple(a for a in right.axes if a not in common + summed)

@@ -11,12 +11,12 @@ from typing import Any, Iterator, Mapping
 
 import numpy as np
 
-from ..ir.body import Body, BroadcastInDim, Reduce, Ref, Scan, Scatter, Transpose, walk
+from ..ir.body import Body, Reduce, Ref, Scan, Scatter, Transpose, walk
 from ..ir.present import axes_of_values
 from ..ir.region import Module, Region, Tensor, Yield
 from ..ir.verify_region import owner_of
 from ..ir.types import round_to
-from .arrays import adopt, bind_symbols, check_arrays, convert, numpy_dtype, sizes_of
+from .arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
 from .body import MOST_POINTS, evaluate
 from .grid import Frame, union
 
@@ -137,4 +137,4 @@ def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
     return ()
 
 
-__all__ = ["BroadcastInDim", "constant_of", "convert", "play", "play_region"]
+__all__ = ["constant_of", "play", "play_region"]

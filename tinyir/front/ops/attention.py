@@ -36,7 +36,7 @@ def attention(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             raise refuse("E1012", op="Attention", tensor=ref.tensor, given=ref.type, wanted=4)
     heads, kv_heads = q.shape[1], k.shape[1]
     acc = attrs.acc_dtype or accumulator(q.dtype, k.dtype)
-    each = heads // kv_heads if heads != kv_heads else Expr.of(1)
+    each = Expr.of(1) if heads == kv_heads else ZERO if kv_heads == ZERO else heads // kv_heads
     if each * kv_heads != heads:
         raise refuse("E1018", axis=1, size=heads, groups=kv_heads)
     is_grouped = heads != kv_heads

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ...ir.rules import broadcast_mismatch
-from ...ir.types import DTYPES
+from ...ir.types import DTYPES, TensorType
 from ...kit.diag import refuse
 from ..builder import Builder, Literal, Operand, Ref
 from . import functions
@@ -156,7 +156,7 @@ def where(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.apply("WHERE", condition, *branches)
 
 
-_CLIP = [Attr("min", "literal", None), Attr("max", "literal", None)]
+_CLIP = [Attr("min", "number", None), Attr("max", "number", None)]
 
 
 @front_op("Clip", inputs=(1, 3), attrs=_CLIP)
@@ -173,7 +173,7 @@ def clip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             continue
         else:
             bound = Literal(limit)
-        if isinstance(bound, Literal) and found.dtype.is_integer:
+        if isinstance(bound, Literal) and found.dtype.is_integer and bound.value == bound.value:
             bound = Literal(_within(bound.value, found.dtype, op))
         limits = b.agree(found, bound, dtype=found.dtype)
         if limits[0].shape != found.shape:
@@ -191,6 +191,13 @@ def _within(limit: float, dtype: Any, op: str) -> int:
     if limit >= dtype.highest:
         return int(dtype.highest)
     return math.ceil(limit) if op == "MAX" else math.floor(limit)
+
+
+@elementwise("bitcast", 1, [Attr("to", "dtype")])
+def bitcast(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
+    """The operand's bits as dtype `to`, which is as wide."""
+    x = as_ref(b, operands[0])
+    return x if x.dtype == attrs.to else b.emit("BITCAST", x, type=TensorType(attrs.to, x.shape))
 
 
 @front_op("Cast", inputs=1, attrs=[Attr("to", "dtype")])

@@ -234,7 +234,7 @@ def selu(b: Builder, x: Ref, alpha: float, gamma: float) -> Ref:
 
 def celu(b: Builder, x: Ref, alpha: float) -> Ref:
     """x where x >= 0, else alpha * expm1(x / alpha)."""
-    return _where(b, _less(b, x, 0.0), _mul(b, expm1(b, _mul(b, x, 1.0 / alpha)), alpha), x)
+    return _where(b, _less(b, x, 0.0), _mul(b, expm1(b, _div(b, x, _k(b, x, alpha))), alpha), x)
 
 
 def leaky_relu(b: Builder, x: Ref, alpha: float) -> Ref:

@@ -110,7 +110,7 @@ def scatter(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.reshape(b.emit("SCATTER", flat, places, updates, axis=0, op=_REDUCTIONS[attrs.reduction]), x.shape)
 
 
-@front_op("OneHot", inputs=1, attrs=[Attr("depth", "dim"), Attr("axis", "int", -1), Attr("on", "literal", 1), Attr("off", "literal", 0), Attr("dtype", "dtype", DTYPES["fp32"])])
+@front_op("OneHot", inputs=1, attrs=[Attr("depth", "dim"), Attr("axis", "int", -1), Attr("on", "number", 1), Attr("off", "number", 0), Attr("dtype", "dtype", DTYPES["fp32"])])
 def one_hot(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """A new axis of size `depth` with `on` at the index and `off` elsewhere; all `off` where the index is out of range."""
     index = tensor(operands[0], "OneHot", 0)

@@ -209,7 +209,7 @@ def _bound(bound: Expr, size: Expr, least: Expr, most: Expr) -> Expr:
 _MODES = ("constant", "reflect", "edge", "wrap")
 
 
-@front_op("Pad", inputs=1, attrs=[Attr("pads", "dims"), Attr("axes", "ints", None), Attr("mode", "word", "constant", words=_MODES), Attr("value", "literal", 0)])
+@front_op("Pad", inputs=1, attrs=[Attr("pads", "dims"), Attr("axes", "ints", None), Attr("mode", "word", "constant", words=_MODES), Attr("value", "number", 0)])
 def pad(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """`pads` lists what goes before each of `axes`, then what goes after each; a negative one takes away. What is put there: `value`, the
     mirror image without the edge itself (reflect), the edge again (edge), or the other end (wrap)."""

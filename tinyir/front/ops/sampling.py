@@ -14,7 +14,7 @@ from .contraction import tensor
 from .movement import axes_of
 from .table import Attr, Attrs, front_op
 
-_COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+_COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "crop")
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 Tap = tuple[list[int], list[float]]  # for each place of the result: which element, and its weight
 
@@ -23,7 +23,7 @@ Tap = tuple[list[int], list[float]]  # for each place of the result: which eleme
     "Resize",
     inputs=1,
     attrs=[
-        Attr("sizes", "ints", None, low=1),
+        Attr("sizes", "ints", None, low=0),
         Attr("scales", "floats", None, low=0),
         Attr("axes", "ints", None),
         Attr("mode", "word", "nearest", words=("nearest", "linear", "cubic")),
@@ -31,35 +31,49 @@ Tap = tuple[list[int], list[float]]  # for each place of the result: which eleme
         Attr("rounding", "word", "round_prefer_floor", words=_ROUNDINGS),
         Attr("cubic_coeff", "float", -0.75),
         Attr("exclude_outside", "flag", False),
+        Attr("antialias", "flag", False),
+        Attr("roi", "floats", None),
+        Attr("extrapolation", "float", 0.0),
     ],
 )
 def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """x sampled to other sizes along `axes` (default: all), an axis after the other, as ONNX defines it: the nearest element, or the two or four
-    around the place, weighted. Sizes must be numbers. Elements beyond the border are those at the border."""
+    around the place, weighted; with `antialias` as many as one element of the result covers. Sizes must be numbers. With `sizes` alone they give
+    the scales, with `scales` alone these give the sizes. Elements beyond the border are those at the border; `crop` samples the part `roi` of x
+    (all starts, then all ends, of 0..1) and gives `extrapolation` outside of x."""
     x = tensor(operands[0], "Resize", 0)
     axes = axes_of(attrs.axes, x.rank)
-    given = attrs.sizes if attrs.sizes is not None else attrs.scales
-    if given is None or attrs.sizes is not None and attrs.scales is not None:
-        raise refuse("E0104" if given is None else "E0108", key="sizes" if given is None else "scales", **({"kind": "or scales"} if given is None else {}))
-    if len(given) != len(axes):
-        raise refuse("E1101", what="sizes" if attrs.sizes is not None else "scales", given=len(given), rank=len(axes))
+    if attrs.sizes is None and attrs.scales is None:
+        raise refuse("E0104", key="sizes", kind="or scales")
+    for what, wanted in (("sizes", len(axes)), ("scales", len(axes)), ("roi", 2 * len(axes))):
+        if attrs[what] is not None and len(attrs[what]) != wanted:
+            raise refuse("E1101", what=what, given=len(attrs[what]), rank=wanted)
+    if attrs.coordinates == "crop" and attrs.roi is None:
+        raise refuse("E0104", key="roi", kind="a list of numbers")
     dtype = x.dtype
-    for axis, want in zip(axes, given):
+    for at, axis in enumerate(axes):
         size = x.shape[axis].constant
         if not size:
             raise refuse("E1015", mode="Resize", axis=axis)
-        out = want if attrs.sizes is not None else math.floor(size * want)
-        scale = Fraction(out, size) if attrs.sizes is not None else Fraction(want)
-        if out != size or scale != 1:
-            x = _sampled(b, x, axis, size, out, _taps(size, out, scale, attrs))
+        out = attrs.sizes[at] if attrs.sizes is not None else math.floor(size * attrs.scales[at])
+        scale = Fraction(attrs.scales[at]) if attrs.scales is not None else Fraction(out, size)
+        part = (attrs.roi[at], attrs.roi[at + len(axes)]) if attrs.coordinates == "crop" else (0.0, 1.0)
+        if out != size or scale != 1 or part != (0.0, 1.0):
+            places = [_place(i, size, out, scale, attrs.coordinates, part) for i in range(out)]
+            x = _sampled(b, x, axis, size, out, _taps(size, out, places, min(scale, 1) if attrs.antialias else 1, attrs))
+            if attrs.coordinates == "crop":
+                x = _extrapolated(b, x, axis, [0 <= p <= size - 1 for p in places], attrs.extrapolation)
     return b.cast(x, dtype)
 
 
-def _place(i: int, size: int, out: int, scale: Fraction, coordinates: str) -> Fraction:
+def _place(i: int, size: int, out: int, scale: Fraction, coordinates: str, part: tuple[float, float]) -> Fraction:
     if coordinates == "asymmetric":
         return i / scale
     if coordinates == "align_corners":
-        return Fraction(i * (size - 1), out - 1) if out > 1 else Fraction(0)
+        return i * (size - 1) / (scale * size - 1) if scale * size != 1 else Fraction(0)
+    if coordinates == "crop":
+        start, end = map(Fraction, part)
+        return (start + (end - start) * (Fraction(i, out - 1) if out > 1 else Fraction(1, 2))) * (size - 1)
     if coordinates == "pytorch_half_pixel" and out == 1:
         return Fraction(0)
     place = (i + Fraction(1, 2)) / scale - Fraction(1, 2)
@@ -68,20 +82,21 @@ def _place(i: int, size: int, out: int, scale: Fraction, coordinates: str) -> Fr
     return place
 
 
-def _taps(size: int, out: int, scale: Fraction, attrs: Attrs) -> list[Tap]:
-    places = [_place(i, size, out, scale, attrs.coordinates) for i in range(out)]
+def _taps(size: int, out: int, places: list[Fraction], narrowing: Fraction | int, attrs: Attrs) -> list[Tap]:
     if attrs.mode == "nearest":
         half = Fraction(1, 2)
         rounded = {"floor": math.floor, "ceil": math.ceil, "round_prefer_floor": lambda p: math.ceil(p - half), "round_prefer_ceil": lambda p: math.floor(p + half)}
         return [([min(max(rounded[attrs.rounding](p), 0), size - 1) for p in places], [1.0] * out)]
-    reach = range(0, 2) if attrs.mode == "linear" else range(-1, 3)
+    start = math.floor(-(1 if attrs.mode == "linear" else 2) / narrowing) + 1
+    reach = range(start, 2 - start)
     found: list[Tap] = [([], []) for _ in reach]
     for p in places:
         base = math.floor(p)
-        fraction = float(p - base)
-        weights = [1 - fraction, fraction] if attrs.mode == "linear" else _cubic(fraction, attrs.cubic_coeff)
+        distances = [abs(float(narrowing * (t - (p - base)))) for t in reach]
+        weights = [max(0.0, 1 - d) if attrs.mode == "linear" else _cubic(d, attrs.cubic_coeff) for d in distances]
         if attrs.exclude_outside:
             weights = [w if 0 <= base + t < size else 0.0 for w, t in zip(weights, reach)]
+        if attrs.exclude_outside or narrowing != 1:
             weights = [w / sum(weights) for w in weights]
         for (index, weight), t, w in zip(found, reach, weights):
             index.append(min(max(base + t, 0), size - 1))
@@ -89,11 +104,18 @@ def _taps(size: int, out: int, scale: Fraction, attrs: Attrs) -> list[Tap]:
     return found
 
 
-def _cubic(t: float, a: float) -> list[float]:
-    """The weights of the four neighbours of a place t beyond the second (Keys, 1981)."""
-    near = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1  # noqa: E731
-    far = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a  # noqa: E731
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+def _cubic(d: float, a: float) -> float:
+    """The weight of an element at distance d (Keys, 1981)."""
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
+
+
+def _extrapolated(b: Builder, x: Ref, axis: int, is_inside: list[bool], value: float) -> Ref:
+    if all(is_inside):
+        return x
+    line = b.const(tuple(is_inside), DTYPES["bool"], (x.shape[axis],))
+    return b.emit("WHERE", b.spread(line, x.shape, [axis]), x, b.const(value, x.dtype, x.shape))
 
 
 def _sampled(b: Builder, x: Ref, axis: int, size: int, out: int, taps: list[Tap]) -> Ref:

@@ -168,7 +168,7 @@ def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> R
     first = 1 if lead == 1 else 2
     for a, s in enumerate(stride):
         if s > 1:
-            x = _apart(b, x, first + a, s)
+            x = apart(b, x, first + a, s)
     padded = _padded(b, x, [(r - low, r - high + extra) for r, (low, high), extra in zip(reach, pads, more)], lead)
     mirrored = b.flip(w, range(2, w.rank))
     if w.shape[0] // groups * groups != w.shape[0]:
@@ -197,9 +197,11 @@ def _transposed_pads(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr]
     return found
 
 
-def _apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
+def apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
     """`step - 1` zeros between the elements along `axis`."""
     size = x.shape[axis]
+    if step == 1 or size == ZERO:
+        return x
     split = b.reshape(x, [*x.shape[: axis + 1], ONE, *x.shape[axis + 1 :]])
     padded = b.pad(split, [(0, step - 1) if a == axis + 1 else (0, 0) for a in range(split.rank)])
     joined = b.reshape(padded, [*x.shape[:axis], size * step, *x.shape[axis + 1 :]])
@@ -216,7 +218,7 @@ def _apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
         *_WINDOW,
         Attr("ceil_mode", "flag", False),
         Attr("count_include_pad", "flag", False),
-        Attr("p", "int", 2, low=1, high=2),
+        Attr("p", "int", 2, low=1),
         Attr("column_major", "flag", False),
     ],
 )
@@ -255,8 +257,13 @@ def _folded(b: Builder, seen: Ref, axes: tuple[int, ...], attrs: Attrs, acc: obj
         return b.reduce(seen, "MAX", axes)
     if attrs.mode == "lp":
         wide = b.cast(seen, acc)
-        total = b.reduce(b.emit("ABS", wide) if attrs.p == 1 else b.emit("MUL", wide, wide, part="square"), "SUM", axes, acc)
-        return b.cast(total if attrs.p == 1 else b.emit("SQRT", total), seen.dtype)
+        size = wide if attrs.p == 2 else b.emit("ABS", wide)
+        if attrs.p > 1:
+            size = b.emit("MUL", size, size, part="square") if attrs.p == 2 else b.emit("POW", size, b.const(attrs.p, acc, size.shape))
+        total = b.reduce(size, "SUM", axes, acc)
+        if attrs.p > 1:
+            total = b.emit("SQRT", total) if attrs.p == 2 else b.emit("POW", total, b.const(1 / attrs.p, acc, total.shape))
+        return b.cast(total, seen.dtype)
     total = b.reduce(seen, "SUM", axes, acc)
     if number is None:
         divisor = b.const(count(seen, axes), acc, total.shape)

@@ -83,6 +83,9 @@ class Values:
         inner = [body.x] if isinstance(body, Unary) else [body.left, body.right] if isinstance(body, Binary) else [body.first, body.second, body.third]
         if body.op == "cast":
             return self._cast(body.x, body.dtype)
+        if body.op == "bitcast":
+            text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
+            return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
@@ -115,6 +118,8 @@ class Values:
             return f"float_of_{dtype}({_narrowed(text, x.dtype, dtype)})"
         if dtype.kind == "b":
             return f"{_closed(text)} != 0"
+        if x.dtype.is_float and dtype.is_integer:
+            return f"{dtype}_of({text})"
         return text if arithmetic_type(x.dtype) == dtype.cuda else f"({dtype.cuda}){_closed(text)}"
 
     def _literal(self, body: Literal) -> str:

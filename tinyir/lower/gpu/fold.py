@@ -52,8 +52,7 @@ class Accumulator:
         """The registers, holding the fold over no element."""
         fold = self.fold
         if is_plain(fold):
-            init = neutral_of(fold.op, fold.dtype) if fold.init is None else literal(fold.init, fold.dtype)
-            yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=init)
+            yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=neutral_of(fold.op, fold.dtype))
         else:
             yield nodes.Reg(self.best, type_of(fold.body.dtype, 1), init=neutral_of(fold.op, fold.body.dtype))
             yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=literal(0, fold.dtype))

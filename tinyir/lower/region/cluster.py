@@ -122,7 +122,7 @@ def start_of(node: Node, number: int, graph: Graph, free: dict[str, bool]) -> Cl
     """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts."""
     sizes: dict[int, Expr] = {}
     cluster = Cluster(number, {}, set(), {}, sizes)
-    _add(cluster, node, {a.name: None for a in node.axes if a.size != ONE})
+    _add(cluster, node, {a.name: None for a in node.axes if a.name not in node.still})
     pending = [node]
     while pending:
         reader = pending.pop()

@@ -12,8 +12,8 @@ from typing import Iterator
 
 from ...analysis.access import compose, identity
 from ...ir import poly, tiny
-from ...ir.expr import ONE, ZERO, Expr
-from ...ir.index import Access, Axis, Entry, Read
+from ...ir.expr import ONE, ZERO
+from ...ir.index import Access, Axis, Entry, Piece, Read
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...ir.types import TensorType
@@ -23,7 +23,9 @@ FOLDS = ("reduction", "scan")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One computed value; leaves that are results are movements of themselves. `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
+    """One computed value; leaves that are results are movements of themselves.
+
+    `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
     seen in another shape). `axes` are its own, then those it folds or chooses along. `is_heavy` marks a contraction with reuse on
     both sides, or with a window: what tensor cores are for."""
 
@@ -53,6 +55,12 @@ class Node:
     def is_fold(self) -> bool:
         """True for a reduction or a scan."""
         return self.kind in FOLDS
+
+    @property
+    def still(self) -> frozenset[str]:
+        """The axes of size 1, at 0 everywhere; the axis that a scatter writes along is none of them, whatever its size."""
+        along = f"i{self.value.attr('axis') % self.value.type.rank}" if self.kind == "scatter" else ""
+        return frozenset(a.name for a in self.axes if a.size == ONE and a.name != along)
 
     def sources(self) -> Iterator[str]:
         """The inputs and computed values that it reads, in order, each once."""
@@ -117,7 +125,8 @@ def build(module: poly.Module) -> Graph:
 
 def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module) -> Node:
     entry, group = entries[value.name], OPS[value.op].group
-    if not entry.is_scop and value.op == "RESHAPE":
+    operand = values.get(value.operands[0]) if value.operands else None
+    if not entry.is_scop and value.op == "RESHAPE" and (operand is None or OPS[operand.op].group != "leaf"):
         return Node(value, "reshape", entry.axes, entry.reads)
     if group == "leaf":
         return Node(value, "movement", entry.axes, (identity(value.name, (a.name for a in entry.axes)),))
@@ -128,7 +137,8 @@ def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tin
         axes = entry.own_axes
         scope = Scope(tuple((a.name, a.size) for a in axes), module.index.ranges())
         reads = (_through(identity(value.operands[0], (a.name for a in axes)), entries, values, scope),)
-    return Node(value, kind, tuple(axes), tuple(_still(a, axes) for a in reads))
+    node = Node(value, kind, tuple(axes), reads)
+    return Node(value, kind, tuple(axes), tuple(_still(a, node.still) for a in reads))
 
 
 def _through(access: Access, entries: dict[str, Entry], values: dict[str, tiny.Value], scope: Scope) -> Access:
@@ -139,17 +149,16 @@ def _through(access: Access, entries: dict[str, Entry], values: dict[str, tiny.V
     return access
 
 
-def _still(access: Access, axes: tuple[Axis, ...]) -> Access:
+def _still(access: Access, unit: frozenset[str]) -> Access:
     """The access with 0 for each axis of size 1."""
-    unit: dict[str, Expr] = {a.name: ZERO for a in axes if a.size == ONE}
     if not unit:
         return access
-    from ...ir.index import Piece
+    zero = dict.fromkeys(unit, ZERO)
 
     def put(piece: Piece) -> Piece:
         target = piece.target
-        moved = Read(target.source, tuple(e.substitute(unit) for e in target.index)) if isinstance(target, Read) else target
-        return Piece(tuple(b.substitute(unit) for b in piece.guard), moved)
+        moved = Read(target.source, tuple(e.substitute(zero) for e in target.index)) if isinstance(target, Read) else target
+        return Piece(tuple(b.substitute(zero) for b in piece.guard), moved)
 
     return Access(tuple(map(put, access.pieces)))
 

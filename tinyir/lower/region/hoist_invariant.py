@@ -29,7 +29,7 @@ def hoist_invariant(region: Region) -> Region:
             along = along | ({a.name for a in body.axes} if isinstance(body, Reduce) else {body.axis})
         elif isinstance(body, (Select, Gather, Scatter)):
             return body
-        elif along and operands_of(body) and not is_scalar(body) and not present_axes(body, iters, axes_of) & along and _is_whole(body, iters, axes_of):
+        elif along and _is_fixed(body, along, iters, axes_of):
             name = free_name(f"{let.name}.fixed", taken)
             present = present_axes(body, iters, axes_of)
             axes_of[name] = tuple(n for n in iters if n in present)
@@ -42,10 +42,16 @@ def hoist_invariant(region: Region) -> Region:
     return replace(region, lets=tuple(lets)) if len(lets) > len(region.lets) else region
 
 
+def _is_fixed(body: Body, along: frozenset[str], iters: tuple[str, ...], axes_of: dict[str, tuple[str, ...]]) -> bool:
+    """True for work on what is read that does not vary along the axes of the fold."""
+    is_work = bool(operands_of(body)) and not is_scalar(body)
+    return is_work and not present_axes(body, iters, axes_of) & along and _is_whole(body, iters, axes_of)
+
+
 def _is_whole(body: Body, iters: tuple[str, ...], axes_of: dict[str, tuple[str, ...]]) -> bool:
     """True when the operands of every op in it meet without a broadcast, so that it may stand outside of a fold as it is."""
-    operands = [o for o in operands_of(body) if not is_scalar(o)]
-    own = {present_axes(o, iters, axes_of) & set(iters) for o in operands}
+    operands = operands_of(body)
+    own = {present_axes(o, iters, axes_of) & set(iters) for o in operands if not is_scalar(o) or present_axes(o, iters, axes_of) & set(iters)}
     return len(own) <= 1 and all(isinstance(o, (Read, Ref, Literal)) or _is_whole(o, iters, axes_of) for o in operands)
 
 

@@ -20,6 +20,7 @@ from ...ir.present import is_scalar, present_axes
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.scope import Scope
 from ...ir.types import DType, is_exact, round_to
+from ...ir.verify_region import neutral_of
 from .cluster import Cluster
 from .graph import Graph, Node, targets
 
@@ -39,6 +40,7 @@ class Writer:
         self.lets = self._choose_lets()
         self.iter_of, self.iters = self._name_axes()
         self.fresh: dict[str, Expr] = {}
+        self.open: list[str] = []
         self.axes_of: dict[str, tuple[str, ...]] = {}
 
     # --- what is a value, and along which axes
@@ -106,10 +108,11 @@ class Writer:
         for member, outputs in self.outputs.items():
             node = cluster.members[member]
             point = self._point(node)
-            index = tuple(Expr.of(point[a.name]) if a.size != ONE else ZERO for a in node.own)
+            index = tuple(Expr.of(point[a.name]) for a in node.own)
             body = Ref(member, node.value.type.dtype) if member in self.lets else self._body(node, point, False)
             yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
-        return Region(name, self._inputs(lets, yields), tuple(map(self.tensor_of, (o for y in self.outputs.values() for o in y))), self.iters, tuple(lets), tuple(yields))
+        written = tuple(self.tensor_of(o) for outputs in self.outputs.values() for o in outputs)
+        return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))
 
     def _inputs(self, lets: list[Let], yields: list[Yield]) -> tuple[Tensor, ...]:
         read = dict.fromkeys(n.tensor for item in (*lets, *yields) for n in walk(item.expr) if isinstance(n, Read))
@@ -123,13 +126,18 @@ class Writer:
     def _scope(self) -> Scope:
         return Scope((*((a.name, a.size) for a in self.iters), *self.fresh.items()), self.graph.ranges())
 
-    def _fresh(self, size: Expr, taken: set[str]) -> Axis:
-        """A new axis for a fold: the first `k` of this size that is not taken, so that sibling folds run along one name."""
+    def _fresh(self, size: Expr) -> Axis:
+        """A new axis for a fold: the first `k` of this size that no fold around it runs along, so that sibling folds share names."""
         at = 0
-        while f"k{at}" in taken or self.fresh.get(f"k{at}", size) != size:
+        while f"k{at}" in self.open or self.fresh.get(f"k{at}", size) != size:
             at += 1
         self.fresh[f"k{at}"] = size
+        self.open.append(f"k{at}")
         return Axis(f"k{at}", size)
+
+    def _close(self, axes: list[Axis]) -> None:
+        """The fold over these axes ends here."""
+        self.open = [n for n in self.open if n not in {a.name for a in axes}]
 
     # --- expressions
 
@@ -158,11 +166,12 @@ class Writer:
                 inside[axis.name] = ZERO
                 continue
             number = place[axis.name]
-            found = Axis(self.iter_of[number]) if number in self.iter_of else self._fresh(axis.size, {a.name for a in axes})
+            found = Axis(self.iter_of[number]) if number in self.iter_of else self._fresh(axis.size)
             axes.append(found)
             inside[axis.name] = Expr.of(found.name)
         chooses = op in ("argmax", "argmin")
         body = self._operand(node.reads[0], inside, self.graph.types[node.value.operands[0]].dtype, bool(axes) or in_fold)
+        self._close(axes)
         if not chooses and not is_exact(body.dtype, dtype):
             body = Unary("cast", body, dtype)
         if axes:
@@ -180,10 +189,9 @@ class Writer:
         if not is_exact(body.dtype, dtype):
             body = Unary("cast", body, dtype)
         if axis.size == ONE:
-            from ...ir.verify_region import neutral_of
-
-            exclusive = value.attr("exclusive")
-            return Literal(neutral_of(value.attr("op").lower(), dtype), dtype) if exclusive else body if body.dtype == dtype else Unary("cast", body, dtype)
+            if value.attr("exclusive"):
+                return Literal(neutral_of(value.attr("op").lower(), dtype), dtype)
+            return body if body.dtype == dtype else Unary("cast", body, dtype)
         along = Expr.of(point[axis.name]).name
         return Scan(value.attr("op").lower(), along, body, dtype, bool(value.attr("reverse")), bool(value.attr("exclusive")))
 
@@ -191,8 +199,9 @@ class Writer:
         (axis,) = node.extra
         source, chosen = node.value.operands
         at = self._operand(node.reads[1], point, self.graph.types[chosen].dtype, in_fold)
-        found = self._fresh(axis.size, {n for e in point.values() for n in Expr.of(e).names()})
+        found = self._fresh(axis.size)
         body = self._operand(node.reads[0], {**point, axis.name: found.name}, node.value.type.dtype, True)
+        self._close([found])
         return Gather(found, at, body, node.value.type.dtype)
 
     def _scatter(self, node: Node, point: Point, in_fold: bool) -> Body:
@@ -200,10 +209,12 @@ class Writer:
         place = value.attr("axis") % value.type.rank
         inside, axes = dict(point), []
         for axis in node.extra:
-            axes.append(self._fresh(axis.size, {a.name for a in axes}))
+            axes.append(self._fresh(axis.size))
             inside[axis.name] = Expr.of(axes[-1].name)
         types = [self.graph.types[o].dtype for o in value.operands]
-        base, at, update = (self._operand(a, p, t, f) for a, p, t, f in zip(node.reads, (point, inside, inside), types, (in_fold, True, True)))
+        points, folds = (point, inside, inside), (in_fold, True, True)
+        base, at, update = (self._operand(*each) for each in zip(node.reads, points, types, folds))
+        self._close(axes)
         along = Expr.of(point[f"i{place}"]).name
         return Scatter(value.attr("op").lower(), along, tuple(axes), update, at, base, value.type.dtype)
 

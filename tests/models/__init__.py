@@ -1,0 +1,17 @@
+"""Well-known networks as front-end JSON with random weights, in any size: ResNet-50, BERT, GPT-2, ViT.
+
+    model = resnet50()                                  the real one, batch 1
+    model = bert(layers=1, tokens=8, hidden=32, heads=2, words=50)
+    model.text                                          front-end JSON
+    model.arrays()                                      every input of the signature, weights too, by name
+
+The defaults are the published sizes; a test takes a small one. A batch that is a string is a symbol of the signature.
+"""
+
+from .bert import bert
+from .gpt2 import gpt2
+from .network import Network, RandomModel
+from .resnet import resnet50
+from .vit import vit
+
+__all__ = ["Network", "RandomModel", "bert", "gpt2", "resnet50", "vit"]

@@ -1,0 +1,125 @@
+"""Run the ONNX backend suite through the front end and playback: `python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--list]`.
+
+Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which codes), or are out of scope.
+`near` counts those whose only difference is that numbers of 16-bit floats are up to two units in the last place away: what the suite expects
+there depends on the order in which NumPy rounds. Exit code 1 when a test failed or crashed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.onnx.cases import Case, folder_cases, node_cases  # noqa: E402
+from tinyir.front import json as front_json  # noqa: E402
+from tinyir.front.onnx import to_json  # noqa: E402
+from tinyir.ir import tiny  # noqa: E402
+from tinyir.kit.diag import Refused  # noqa: E402
+from tinyir.play.tiny import play  # noqa: E402
+
+PASSED, NEAR, FAILED, CRASHED, REFUSED, OUT = "passed", "near", "failed", "crashed", "refused", "out of scope"
+UNITS = {"float16": 2 * 2.0**-10, "bfloat16": 2 * 2.0**-7}  # two units in the last place, relative
+
+
+def run(case: Case) -> tuple[str, str]:
+    """How one test ends, and why: the codes of a refusal, the difference of a failure."""
+    case = case.frozen()
+    try:
+        module = front_json.read(to_json(case.model.SerializeToString()))
+        faults = [d for d in tiny.check(module) if d.is_error]
+        if faults:
+            return CRASHED, "; ".join(f"{d.code} {d.at}" for d in faults)
+        found = play(module, {name: _coded(array) for name, array in case.inputs.items()})
+        difference = compare([found[o.name] for o in case.model.graph.output], case)
+        if difference and not compare([found[o.name] for o in case.model.graph.output], case, UNITS):
+            return NEAR, difference
+        return (FAILED, difference) if difference else (PASSED, "")
+    except Refused as refusal:
+        return REFUSED, " ".join(sorted({d.code for d in refusal.diags})) + "  " + refusal.diags[0].why()
+    except Exception as fault:  # noqa: BLE001 - what is counted here must not stop the count
+        frames = traceback.extract_tb(fault.__traceback__)
+        return CRASHED, f"{type(fault).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}: {fault}"
+
+
+def compare(found: list[np.ndarray], case: Case, units: Mapping[str, float] | None = None) -> str:
+    """What differs, or an empty string. `units` are relative tolerances of narrow dtypes."""
+    for k, (given, wanted) in enumerate(zip(found, case.outputs)):
+        wanted = _coded(np.asarray(wanted))
+        if given.shape != wanted.shape:
+            return f"output {k}: shape {given.shape}, not {wanted.shape}"
+        if given.dtype != wanted.dtype:
+            return f"output {k}: dtype {given.dtype}, not {wanted.dtype}"
+        if wanted.dtype.kind in "biu":
+            differ = int((given != wanted).sum())
+        else:
+            wide, want = given.astype(np.float64), wanted.astype(np.float64)
+            differ = int((~np.isclose(wide, want, max(case.rtol, (units or {}).get(wanted.dtype.name, 0)), case.atol, equal_nan=True)).sum())
+        if differ:
+            at = np.unravel_index(np.argmax(given != wanted), wanted.shape) if wanted.ndim else ()
+            return f"output {k}: {differ} of {wanted.size} differ; at {list(map(int, at))} {given[at]} instead of {wanted[at]}"
+    return ""
+
+
+def _coded(array: Any) -> np.ndarray:
+    """An array of a dtype that tiny has not, as texts keep it: small integers as i8 or u8, narrow floats as their bits."""
+    array = np.asarray(array)
+    name = array.dtype.name
+    if name in ("int4", "int2", "uint4", "uint2"):
+        return array.astype(np.uint8 if name[0] == "u" else np.int8)
+    if name in ("float8_e4m3fnuz", "float8_e5m2fnuz", "float4_e2m1fn", "float8_e8m0fnu"):
+        return array.view(np.uint8)
+    return array
+
+
+def all_cases() -> list[Case]:
+    """The node tests and the converted PyTorch ones."""
+    import onnx
+
+    wheel = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    return [*node_cases(), *folder_cases(wheel / "pytorch-converted"), *folder_cases(wheel / "pytorch-operator")]
+
+
+def main() -> int:
+    """Run what the arguments choose and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--op", action="append", help="only tests of this op; may be repeated")
+    parser.add_argument("--scope", choices=("in", "stretch", "out"), help="only tests of this scope")
+    parser.add_argument("--list", action="store_true", help="a line for each test that did not pass")
+    args = parser.parse_args()
+    cases = [c for c in all_cases() if (not args.op or c.op in args.op) and args.scope in (None, c.scope)]
+    return report(cases, args.list)
+
+
+def report(cases: list[Case], is_listed: bool) -> int:
+    """Run the cases and print the table; 1 when a test failed or crashed."""
+    table: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    codes: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    total: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for case in cases:
+        outcome, why = run(case)
+        if outcome == REFUSED:
+            codes[case.scope, case.op] |= set(why.split("  ")[0].split())
+            outcome = OUT if case.scope == "out" else REFUSED
+        table[case.scope, case.op][outcome] += 1
+        total[case.scope][outcome] += 1
+        if is_listed and outcome not in (PASSED, OUT):
+            print(f"{outcome:<9} {case.scope:<8} {case.op:<20} {case.name}: {why[:300]}")
+    words = (PASSED, NEAR, FAILED, CRASHED, REFUSED, OUT)
+    print(f"{'scope':<8} {'op':<28}" + "".join(f"{w:>13}" for w in words) + "  codes")
+    order = ("in", "stretch", "out")
+    for (scope, op), counts in sorted(table.items(), key=lambda kv: (order.index(kv[0][0]), kv[0][1])):
+        print(f"{scope:<8} {op:<28}" + "".join(f"{counts[w] or '':>13}" for w in words) + f"  {' '.join(sorted(codes[scope, op]))}")
+    for scope in order:
+        print(f"{scope:<8} {'all ' + str(sum(total[scope].values())):<28}" + "".join(f"{total[scope][w] or '':>13}" for w in words))
+    return int(any(total[s][FAILED] or total[s][CRASHED] for s in order))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

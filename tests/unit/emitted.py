@@ -1,0 +1,67 @@
+"""Region text to a kernel that runs: what the tests of gpu and CUDA text share."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+import numpy as np
+
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.arch import ARCHS
+from tinyir.lower import cu as to_cu
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
+from tinyir.play.arrays import bind_symbols
+from tinyir.play.region import play
+from tinyir.runtime.program import Program
+from tinyir.sim.launch import SimDevice
+
+
+def region_text(tensors: str, body: str) -> str:
+    """A region text of one region `r`. `tensors` are its `in` and `out` lines, `body` its `for` and what follows, a line each."""
+    lines = ["  " + line.strip() for line in tensors.strip().splitlines()]
+    text = "\n".join(["tinyir 1.0 region", "", "model r", *lines, "", "program r", "", "region r", *lines, *("  " + b.strip() for b in body.strip().splitlines())])
+    module = region.parse(text + "\n")
+    assert [d for d in region.check(module) if d.is_error] == []
+    return region.show(module)
+
+
+def planned(text: str, number: int = 0, **fields: object) -> plan.Module:
+    """The region text with a plan: candidate `number`, with some fields changed."""
+    from dataclasses import replace
+
+    module = region.parse(text)
+    kept = [c for c in to_plan.candidates(module, module.program.regions[0]) if not c.rejected]
+    return plan.Module(module, (replace(kept[min(number, len(kept) - 1)].plan, **fields),))
+
+
+def lowered(module: plan.Module) -> tuple[gpu.Module, manifest.Module]:
+    """The kernel and the CUDA of a planned region, both checked and read back from their texts."""
+    kernels = to_gpu.lower(module)
+    assert gpu.parse(gpu.show(kernels)) == kernels
+    assert [(d.code, dict(d.facts)) for d in gpu.check(kernels) if d.is_error] == []
+    code = to_cu.lower(kernels)
+    assert manifest.parse(manifest.show(code)) == code
+    assert [d for d in manifest.check(code) if d.is_error] == []
+    return kernels, code
+
+
+def simulated(code: manifest.Module, arrays: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, np.ndarray]:
+    """The outputs of the CUDA text on the CPU."""
+    device = SimDevice(seed, limit=60)
+    try:
+        sizes = bind_symbols(code.region.model, dict(arrays))
+        program = Program(device, manifest.show(code), code, sizes)
+        program.upload(arrays)
+        program.run()
+        return program.outputs()
+    finally:
+        device.release()
+
+
+def played(code: manifest.Module, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What NumPy playback of the carried region says."""
+    return play(code.region, arrays)
+
+
+TARGETS = tuple(a.target for a in ARCHS.values())

@@ -1,0 +1,79 @@
+"""Emitted CUDA compiles for both architectures: no warning, no stack, no spill, within the registers that the plan expects."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tinyir.kit.diag import Refused
+from tinyir.runtime.compile import cubin_of, find_compiler, usage_of
+
+from .emitted import TARGETS, lowered, planned, region_text
+from .test_kernels_run import NORM, SOFTMAX, matmul
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def has_compiler() -> bool:
+    """Whether nvcc or NVRTC is here."""
+    try:
+        return bool(find_compiler().name)
+    except Refused:
+        return False
+
+
+pytestmark = pytest.mark.skipif(not has_compiler(), reason="neither nvcc nor NVRTC")
+TEXTS = {
+    "matmul": matmul("i0, k0", "k0, i1", "fp16", "fp32", "fp16"),
+    "matmul_nt": matmul("i0, k0", "i1, k0", "fp32", "fp32"),
+    "softmax": region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX),
+    "norm": region_text("in X : fp16[R, 1000]\nin g : fp16[1000]\nout Y : fp16[R, 1000]\nout S : fp32[R]", NORM.replace("C", "1000")),
+    "map": region_text("in X : u8[N]\nin Z : u8[N]\nout Y : u8[N]", "for i0: N\nyield Y[i0] = mod(abs(X[i0]), shr(Z[i0], X[i0]))"),
+}
+
+
+def is_clean(text: str, target: str) -> None:
+    """Compile and look at what the compiler says."""
+    cubin = cubin_of(text, target)
+    assert "warning" not in re.sub(r"-W\S*", "", cubin.log), cubin.log
+    for name, use in usage_of(cubin).items():
+        assert (use.stack, use.spill_stores, use.spill_loads) == (0, 0, 0), (name, use)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", TEXTS)
+def test_template_compiles_clean(name: str, target: str) -> None:
+    from tinyir.ir import manifest
+
+    is_clean(manifest.show(lowered(planned(TEXTS[name]))[1]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_largest_micro_tile_does_not_spill(target: str) -> None:
+    from tinyir.ir import manifest
+
+    module = planned(TEXTS["matmul"], tile=(128, 128, 16), micro=(8, 8), threads=(16, 16))
+    is_clean(manifest.show(lowered(module)[1]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sample", sorted((ROOT / "samples").glob("*/*.cu")), ids=lambda f: f.stem)
+def test_sample_compiles_clean(sample: Path, target: str) -> None:
+    """Planned for the architecture it is compiled for: the committed text is sm90's."""
+    from tinyir.cmd.tinyc import lower_to
+    from tinyir.ir import manifest, region
+
+    if target == "sm_90a":
+        is_clean(sample.read_text(encoding="utf-8"), target)
+        return
+    module = lower_to("plan", region.parse(sample.with_suffix(".region").read_text(encoding="utf-8")), "sm80")
+    is_clean(manifest.show(lower_to("cu", lower_to("gpu", module, "sm80"), "sm80")), target)
+
+
+def test_no_text_includes_a_header() -> None:
+    from tinyir.ir import manifest
+
+    for text in TEXTS.values():
+        assert "#include" not in manifest.show(lowered(planned(text))[1])

@@ -1,0 +1,42 @@
+"""A model as a command reads it: text of a front end as it stands, or an ONNX file, which becomes front-end JSON first."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from ..kit.cli import Session
+
+
+def shape_option(parser: argparse.ArgumentParser) -> None:
+    """The option that fixes the open sizes of an ONNX model's inputs."""
+    parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help="the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800; may be repeated")
+
+
+def _shape(word: str) -> tuple[str, list[str]]:
+    name, sign, sizes = word.rpartition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"{word!r} is not NAME=SIZES")
+    return name, [s.strip() for s in sizes.split(",")] if sizes else []
+
+
+def read_source(session: Session, wants: str) -> str:
+    """The text of a model: the input itself, or the front-end JSON of the ONNX file that it is. Raises Refused."""
+    from .. import front
+
+    raw = session.read_bytes()
+    if not front.is_onnx(raw):
+        return session.decode(raw, wants)
+    session.text = session.timed("import", lambda: front.onnx_to_json(raw, _spelled(session), dict(getattr(session.args, "shape", []))))
+    return session.text
+
+
+def _spelled(session: Session) -> str:
+    """How the text that is printed shall name the model's file: from the folder that the text will be in, else by its name alone."""
+    if not session.file:
+        return ""
+    output = getattr(session.args, "output", None)
+    folder = Path(output).parent if output and output != "-" else Path()
+    path = Path(os.path.relpath(session.file, folder))
+    return path.as_posix() if ".." not in path.parts else path.name

@@ -1,0 +1,58 @@
+"""ONNX in: a model as front-end JSON. Each node becomes ops of the front ends (`onnx.ops`), which are lowered where all others are.
+
+Weights stay in the model's file: a tensor of the JSON says which (`file`, `offset`, `bytes`, `sha256`). What is known beforehand, such as the
+chains of Shape, Gather and Concat that exporters leave, is folded, sizes that are symbols included.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...kit.diag import refuse
+from .constants import Weights
+from .model import Shapes, load, program_of
+from .program import Program
+
+MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
+
+
+def to_json(raw: bytes, file: str = "", shapes: Shapes | None = None) -> str:
+    """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in; `shapes` gives sizes to
+    inputs whose sizes are open, by name. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
+    from . import ops  # noqa: F401  (each file puts its rows into the table)
+
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise refuse("E0121", reason="the package onnx is not installed: pip install 'tinyir[onnx]'") from None
+    return _show(*program_of(load(raw), Weights(raw, file), shapes or {}))
+
+
+def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:
+    """A tensor and an op a line."""
+
+    def compact(item: Any) -> str:
+        return json.dumps(item, ensure_ascii=False, allow_nan=False)
+
+    needed = set(outputs)
+    entries = []
+    for entry in reversed(program.ops):
+        if needed & set(entry["outputs"]):
+            needed.update(n for n in entry["inputs"] if isinstance(n, str))
+            entries.append(entry)
+    needed.update(inputs)
+    tensors = [f"    {compact(t)}: {compact(entry)}" for t, entry in program.tensors.items() if t in needed]
+    ops = [f"    {compact(_ordered(entry))}" for entry in reversed(entries)]
+    lists = [f"    {compact(side)}: [{', '.join(compact({'tensor': t}) for t in names)}]" for side, names in (("inputs", inputs), ("outputs", outputs))]
+    parts = [f'  "name": {compact(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
+    parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _ordered(entry: dict[str, Any]) -> dict[str, Any]:
+    keys = ("op", "name", "fn", "inputs", "outputs", "attrs")
+    return {k: entry[k] for k in keys if entry.get(k) or k in ("inputs", "outputs")}
+
+
+__all__ = ["MAGIC", "to_json"]

@@ -1,0 +1,139 @@
+"""A node of an ONNX graph as its translation sees it: terms in, attributes by name, and the way to put ops into the program."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from ...ir.expr import Expr
+from ...ir.types import DTYPES, DType
+from ...kit.diag import Refused, refuse
+from .program import Program, Value
+from .terms import MAX_KNOWN, Term, element_of, known
+
+MISSING = object()
+
+
+class Node:
+    """One node. `inputs` are terms, tuples of terms (sequences), or None where an optional one is absent."""
+
+    def __init__(self, proto: Any, inputs: Sequence[Any], name: str, opset: int, attrs: dict[str, Any], program: Program, translator: Any, scope: Any):
+        self.proto = proto
+        self.inputs = list(inputs)
+        self.outputs = list(proto.output)
+        self.name = name
+        self.opset = opset
+        self.attrs = attrs
+        self.program = program
+        self.translator = translator
+        self.scope = scope
+
+    # --- what the node says
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute: int, float, str, a tuple of them, or a proto; `default` when it is not stated."""
+        return self.attrs.get(name, default)
+
+    def has(self, position: int) -> bool:
+        """Whether the input is there."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def input(self, position: int) -> Term:
+        """The input, which must be there (E0124)."""
+        if not self.has(position):
+            raise self.fault(f"its input {position + 1} is missing")
+        if not isinstance(self.inputs[position], Term):
+            raise self.fault(f"its input {position + 1} is a sequence")
+        return self.inputs[position]
+
+    def optional(self, position: int) -> Term | None:
+        """The input, or None when it is absent."""
+        return self.input(position) if self.has(position) else None
+
+    def wants(self, position: int) -> bool:
+        """Whether the node names that output."""
+        return position < len(self.outputs) and self.outputs[position] != ""
+
+    def value(self, position: int) -> np.ndarray:
+        """The value of an input that must be known beforehand (E0125)."""
+        term = self.input(position)
+        found = self.translator.value_of(term)
+        if found is None:
+            raise refuse("E0125", self.name, op=self.proto.op_type, position=position + 1, tensor=self.proto.input[position])
+        return found
+
+    def ints(self, position: int | None, key: str = "", default: Any = None) -> Any:
+        """Integers or sizes: the attribute `key` of older opsets, or else the value of an input; `default` when neither is there."""
+        if key and key in self.attrs:
+            found = self.attrs[key]
+            return list(found) if isinstance(found, tuple) else [found]
+        if position is None or not self.has(position):
+            return default
+        return [v if isinstance(v, Expr) else int(v) for v in self.value(position).reshape(-1)]
+
+    def scalar(self, position: int, key: str = "", default: Any = None) -> Any:
+        """A number: the attribute `key` of older opsets, or else the value of an input of one element."""
+        if key and key in self.attrs:
+            return self.attrs[key]
+        if not self.has(position):
+            return default
+        found = self.value(position)
+        if found.size != 1:
+            raise self.fault(f"its input {position + 1} must have one element, not {found.size}")
+        item = found.reshape(-1)[0]
+        return item if isinstance(item, Expr) else item.item()
+
+    def axis(self, rank: int, default: int = 0, key: str = "axis") -> int:
+        """The axis that an attribute names, counted from 0 (E1006)."""
+        axis = self.attr(key, default)
+        if not -rank <= axis < max(rank, 1):
+            raise refuse("E1006", self.name, axis=axis, rank=rank)
+        return axis % max(rank, 1)
+
+    def element(self, number: int) -> tuple[DType, str]:
+        """The dtype and form of an ONNX element type (E0126)."""
+        return element_of(number, self.name)
+
+    def fault(self, fault: str) -> Refused:
+        """The exception that says in which form this op is not supported."""
+        return refuse("E0124", self.name, op=self.proto.op_type, fault=fault)
+
+    # --- what it becomes
+
+    def op(self, op: str, /, *operands: Value, outputs: int = 1, part: str = "", gives: DType | None = None, **attrs: Any) -> Any:
+        """One op of the front ends: its term, or a tuple of `outputs` terms. `gives` is what the first shall be, where the op has another dtype."""
+        found = self.program.op(op, operands, f"{self.name}.{part or op.lower()}", outputs, dtypes=[gives], **attrs)
+        return found[0] if outputs == 1 else tuple(found)
+
+    def fn(self, fn: str, /, *operands: Value, part: str = "", gives: DType | None = None, **attrs: Any) -> Term:
+        """One Elementwise op."""
+        (found,) = self.program.op("Elementwise", operands, f"{self.name}.{part or fn}", fn=fn, dtypes=[gives], **attrs)
+        return found
+
+    def known(self, value: Any, dtype: DType | str, form: str = "") -> Term:
+        """A value as a term."""
+        return known(value, dtype, form)
+
+    def cast(self, x: Term, dtype: DType | str) -> Term:
+        """`x` as `dtype`; itself when it has it."""
+        dtype = DTYPES[dtype] if isinstance(dtype, str) else dtype
+        if x.dtype == dtype:
+            return x
+        if x.known is not None and x.known.dtype != object and x.known.size <= MAX_KNOWN and dtype.bits > 8 and (x.dtype.kind in "iub" or dtype.is_float):
+            return known(x.known, dtype)
+        return self.fn("cast", x, to=dtype)
+
+    def reshape(self, x: Term, shape: Sequence[Any]) -> Term:
+        """`x` with another shape, which may hold symbols; itself when it has it."""
+        wanted = tuple(Expr.of(d) for d in shape)
+        return x if x.shape == wanted else self.op("Reshape", x, shape=list(wanted), allowzero=any(d.constant == 0 for d in wanted) or None)
+
+    def transpose(self, x: Term, perm: Sequence[int]) -> Term:
+        """`x` with its axes in the order `perm`."""
+        return x if list(perm) == list(range(x.rank)) else self.op("Transpose", x, perm=list(perm))
+
+    def cut(self, x: Term, axis: int, start: Any, end: Any) -> Term:
+        """`x[start:end]` along one axis."""
+        return self.op("Slice", x, starts=[start], ends=[end], axes=[axis])
+

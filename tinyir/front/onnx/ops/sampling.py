@@ -1,0 +1,66 @@
+"""Ops that sample an image at other places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.expr import Expr
+from ..node import Node
+from ..table import onnx_op
+from ..terms import Term
+from .elementwise import plain
+
+_COORDINATES = {"tf_crop_and_resize": "crop", "tf_half_pixel_for_nn": None}
+
+
+@onnx_op("Resize")
+def resize(node: Node) -> Any:
+    """To sizes, or by scales, which must be known."""
+    x = plain(node, 0)
+    if node.opset < 11:  # what Upsample was
+        return _resized(node, x, None, node.value(1).reshape(-1).tolist(), None, coordinates="asymmetric", rounding="floor")
+    axes = node.attr("axes")
+    coordinates = node.attr("coordinate_transformation_mode", "half_pixel")
+    coordinates = _COORDINATES.get(coordinates, coordinates)
+    if coordinates is None:
+        raise node.fault("coordinate_transformation_mode is tf_half_pixel_for_nn")
+    scales = node.value(2).reshape(-1).tolist() if node.has(2) and node.input(2).shape != (Expr.of(0),) else None
+    sizes = node.ints(3) if node.has(3) and scales is None else None
+    roi = node.value(1).reshape(-1).tolist() if coordinates == "crop" else None
+    policy = node.attr("keep_aspect_ratio_policy", "stretch")
+    if sizes is not None and policy != "stretch":
+        have = [x.shape[a].constant for a in (axes if axes is not None else range(x.rank))]
+        if None in have or 0 in have or any(isinstance(n, Expr) for n in sizes):
+            raise node.fault("it keeps the ratio of sizes that are not known")
+        scale = (min if policy == "not_larger" else max)(want / n for want, n in zip(sizes, have))
+        sizes, scales = [int(scale * n + 0.5) for n in have], [scale] * len(have)
+    attrs = {"rounding": node.attr("nearest_mode", "round_prefer_floor"), "cubic_coeff": node.attr("cubic_coeff_a", -0.75)}
+    flags = {key: bool(node.attr(key, 0)) for key in ("exclude_outside", "antialias")}
+    return _resized(node, x, sizes, scales, axes, coordinates=coordinates, roi=roi, extrapolation=node.attr("extrapolation_value", 0.0), **attrs, **flags)
+
+
+@onnx_op("Upsample")
+def upsample(node: Node) -> Any:
+    """By scales: each element repeated, or lines drawn between elements."""
+    x = plain(node, 0)
+    scales = list(node.attr("scales")) if "scales" in node.attrs else node.value(1).reshape(-1).tolist()
+    return _resized(node, x, None, scales, None, coordinates="asymmetric", rounding="floor")
+
+
+def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: Any) -> Term:
+    """The op along the axes whose size changes: the others may be of any size."""
+    mode = node.attr("mode", "nearest")
+    mode = {"bilinear": "linear"}.get(mode, mode)
+    all_axes = [a % x.rank for a in (axes if axes is not None else range(x.rank))]
+    roi = attrs.pop("roi", None)
+    count = len(all_axes)
+    if len(sizes or scales) != count:
+        raise node.fault(f"{len(sizes or scales)} sizes or scales are given for {count} axes")
+    kept = [i for i, a in enumerate(all_axes) if not (Expr.of(sizes[i]) == x.shape[a] and (scales is None or scales[i] == 1) if sizes else scales[i] == 1) or roi and (roi[i], roi[i + count]) != (0, 1)]
+    if not kept:
+        return x
+    parts = {"sizes": [sizes[i] for i in kept] if sizes else None, "scales": [scales[i] for i in kept] if scales else None}
+    if parts["sizes"] and any(isinstance(n, Expr) for n in parts["sizes"]):
+        raise node.fault("its sizes are symbols")
+    region = [roi[i] for i in kept] + [roi[i + count] for i in kept] if roi else None
+    return node.op("Resize", x, axes=[all_axes[i] for i in kept], mode=mode, roi=region, **parts, **attrs)

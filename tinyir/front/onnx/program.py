@@ -1,0 +1,179 @@
+"""The front-end JSON program that an ONNX model becomes, one op after the other.
+
+Each op is written down and, beside it, lowered by the builder, which says what type it gives: so that sizes are known exactly, symbols
+and all, and what cannot be lowered is found with the node that wants it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from ...ir.expr import Expr
+from ...ir.model import Origin
+from ...ir.model import Tensor as Input
+from ...ir.types import DTYPES, DType, TensorType, show_number
+from ...kit.diag import Refused
+from ..builder import Builder, Literal, Place, Ref
+from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
+from .constants import Weights, array_of
+from .terms import Term, known
+
+Value = Term | float | int | bool
+
+
+class Program:
+    """Tensors and ops in the making. Tensors that carry ONNX names keep them when they are inputs, outputs or weights; others are made bare."""
+
+    def __init__(self, taken: set[str], weights: Weights, reserved: set[str]):
+        self.builder = Builder()
+        self.reserved = set(reserved)  # names of weights, each for its own tensor
+        self.weights = weights
+        self.tensors: dict[str, dict[str, Any]] = {}
+        self.ops: list[dict[str, Any]] = []
+        self.made: dict[str, Term] = {}  # what each op of this program gives, by name
+        self.taken = set(taken)
+
+    def fresh(self, name: str) -> str:
+        """`name`, or the first free `name_2`, `name_3`, ...; taken from now on."""
+        free, count = name, 1
+        while free in self.taken or free in self.reserved:
+            count += 1
+            free = f"{name}_{count}"
+        self.taken.add(free)
+        return free
+
+    def own(self, name: str) -> str:
+        """A weight's name for the weight itself."""
+        self.reserved.discard(name)
+        return self.fresh(name)
+
+    def input(self, name: str, dtype: DType, shape: Sequence[Expr], form: str = "", **attrs: Any) -> Term:
+        """A tensor that comes from outside, or from a file that `attrs` names."""
+        self.tensors[name] = {"dtype": dtype.name, "shape": [_size(d) for d in shape], **attrs}
+        ref = self.builder.input(Input(name, TensorType(dtype, tuple(shape))))
+        return Term(dtype, tuple(shape), name=name, ref=ref, form=form)
+
+    def put(self, term: Term, name: str = "") -> Term:
+        """The term as a tensor of the program: a value that is known becomes a constant of it."""
+        if term.ref is None and term.tensor is not None:
+            place = self.weights.place(term.tensor)
+            if place:
+                name = self.own(term.tensor.name)
+                made = self.input(name, term.dtype, term.shape, **place)
+                term.name, term.ref = made.name, made.ref
+            else:
+                term.known = array_of(term.tensor)
+        if term.ref is None:
+            name = name or term.label or "constant"
+            value = term.known
+            first = value.flat[0] if value.size else 0
+            if value.dtype == object and any(v != first for v in value.flat):
+                parts = [self.put(known([v], term.dtype), f"{name}.{i}") for i, v in enumerate(value.reshape(-1).tolist())]
+                (joined,) = self.op("Concat", parts, f"{name}.sizes", axis=0)
+                if term.rank != 1:
+                    (joined,) = self.op("Reshape", [joined], f"{name}.shaped", shape=list(term.shape))
+                term.name, term.ref = joined.name, joined.ref
+                return term
+            term.name = self.own(name) if name == term.label else self.fresh(name)
+            literal, plain = _literal(value, first, term.dtype)
+            self.tensors[term.name] = {"dtype": term.dtype.name, "shape": [_size(d) for d in term.shape], "value": plain}
+            self.builder.open(Origin(term.name, "Constant"))
+            made = self.builder.const(literal, term.dtype, term.shape)
+            (term.ref,) = self.builder.close([made], [term.name], [None], [Place()])
+        return term
+
+    def op(self, op: str, operands: Sequence[Value], base: str, /, outputs: int = 1, fn: str = "", dtypes: Sequence[DType | None] = (), **attrs: Any) -> list[Term]:
+        """One op under a name made from `base`. `dtypes` are what its outputs shall be, where that differs from what the op gives. Raises Refused."""
+        row = ELEMENTWISE[fn] if fn else FRONT_OPS[op]
+        defaults = {a.name: _plain(a.default) for a in row.attrs if a.default is not None}
+        plain = {k: _plain(v) for k, v in attrs.items() if v is not None}
+        plain = {k: v for k, v in plain.items() if k not in defaults or v != defaults[k]}
+        checked, faults = check_attrs(row, plain, base)
+        if faults:
+            raise Refused(faults)
+        terms = [self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o for o in operands]
+        names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
+        self.builder.open(Origin(base, op))
+        try:
+            given = row.lower(self.builder, tuple(t.ref if isinstance(t, Term) else Literal(t) for t in terms), checked)
+            given = given if isinstance(given, tuple) else (given,)
+            wanted = list(dtypes) + [None] * (outputs - len(dtypes))
+            types = [ref.type for ref in given[:outputs]]
+            refs = self.builder.close(given[:outputs], names, wanted, [Place()] * outputs)
+        except Refused:
+            self.builder.drop()
+            self.taken -= set(names)
+            raise
+        entry: dict[str, Any] = {"op": op, "name": "", "inputs": [t.name if isinstance(t, Term) else _plain(t) for t in terms], "outputs": names}
+        if fn:
+            entry["fn"] = fn
+        self.ops.append({**entry, **({"attrs": plain} if plain else {})})
+        results = []
+        for name, ref, own, want in zip(names, refs, types, wanted):
+            if want is not None and want != own.dtype:
+                self.declare(name, ref)
+            results.append(Term(ref.dtype, ref.shape, name=name, ref=ref))
+            self.made[name] = results[-1]
+        return results
+
+    def declare(self, name: str, ref: Ref) -> None:
+        """State the type of a tensor that an op gives."""
+        self.tensors[name] = {"dtype": ref.dtype.name, "shape": [_size(d) for d in ref.shape]}
+
+    def rename(self, term: Term, name: str) -> None:
+        """Give what an op made another name, which must be free."""
+        old, term.name = term.name, name
+        self.made[name] = self.made.pop(old)
+        for entry in reversed(self.ops):
+            for key in ("inputs", "outputs"):
+                entry[key] = [name if n == old else n for n in entry[key]]
+            if name in entry["outputs"]:
+                break
+        if old in self.tensors:
+            self.tensors[name] = self.tensors.pop(old)
+
+
+def _size(size: Expr) -> int | str:
+    return size.constant if size.constant is not None else str(size)
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON has it."""
+    if isinstance(value, Expr):
+        return _size(value)
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return _number(value) if isinstance(value, float) else value
+
+
+def _number(value: float, dtype: DType | None = None) -> float | str:
+    text = show_number(value, dtype or DTYPES["fp32"])
+    return text if text in ("inf", "-inf", "nan") else float(text)
+
+
+def _literal(value: np.ndarray, first: Any, dtype: DType) -> tuple[Any, Any]:
+    """A known value for the builder and for JSON: one number where all elements are the same."""
+    if value.dtype == object:
+        return first, _size(first)
+    if value.size and value.tobytes() == value.dtype.type(first).tobytes() * value.size:
+        return first.item() if dtype.kind != "f" else float(first), _scalar(first, dtype)
+
+    def nested(array: np.ndarray, read: Any, many: type) -> Any:
+        return many(nested(a, read, many) for a in array) if array.ndim else read(array[()])
+
+    return nested(value, float if dtype.is_float else lambda v: v.item(), tuple), nested(value, lambda v: _scalar(v, dtype), list)
+
+
+def _scalar(value: Any, dtype: DType) -> Any:
+    if not dtype.is_float:
+        return value.item()
+    return _number(float(value), dtype)
+
+
+__all__ = ["Program", "Value"]
