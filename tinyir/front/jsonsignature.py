@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable
 
+from ..ir.expr import Expr
 from ..ir.model import CHOICES, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
 from ..ir.rules import literal_shape
 from ..ir.types import DTYPES, TensorType
@@ -154,9 +155,13 @@ class SignatureReader:
         return filed
 
     def constant(self, name: str, member: Member, node: Node) -> Ref | None:
-        """The CONST of one tensor that holds its value (E1009, E1002)."""
+        """The CONST of one tensor that holds its value, which may be a size, such as "2*N" (E0111, E1009, E1002)."""
         wanted = self.declared[name]
         literal = _literal(node.plain)
+        if literal is None and isinstance(node.value, str) and wanted.dtype.is_integer:
+            literal = self.size(node, name)
+            if literal is None:
+                return None
         shape = literal_shape(literal) if literal is not None else ()
         sizes = tuple(d.constant for d in wanted.shape)
         if literal is None or isinstance(literal, tuple) and shape != sizes:
@@ -171,6 +176,17 @@ class SignatureReader:
             self.faults += [Diag(d.code, name, d.facts, self.places.of(node)) for d in fault.diags]
             return None
         return self.builder.close([made], [name], [None], [self.places_of[name]])[0]
+
+    def size(self, node: Node, name: str) -> Expr | None:
+        """A size made of symbols that the inputs have (E0111)."""
+        try:
+            found = read_dim(node.value)
+        except ValueError:
+            found = None
+        if found is None or not set(found.names()) <= {n for ref in self.builder.inputs for d in ref.shape for n in d.names()}:
+            self.fault("E0111", node, name, tensor=name, given=_quoted(node.value))
+            return None
+        return found
 
     # --- symbols
 
@@ -197,10 +213,10 @@ class SignatureReader:
                 self.fault("E0103", member.node, symbol, key=symbol, expected="[least, greatest]")
         return tuple(found)
 
-    def shape_sets(self, node: Node | None, symbols: tuple[str, ...]) -> tuple[Shapes, ...]:
-        """The shape sets, or the default one (E0110, E1303)."""
+    def shape_sets(self, node: Node | None, symbols: tuple[str, ...], ranges: tuple[Range, ...]) -> tuple[Shapes, ...]:
+        """The shape sets, or the default one, which keeps within the ranges (E0110, E1303)."""
         if node is None:
-            return (Shapes("default", tuple((s, DEFAULT_SIZE) for s in symbols)),) if symbols else ()
+            return default_shapes(symbols, ranges)
         found = []
         for name, member in self.expect(node, dict, "shape_sets").items():
             sizes = self.expect(member.node, dict, f"shape set {name}")
@@ -216,6 +232,13 @@ class SignatureReader:
                     self.fault("E1303", sizes[symbol], name, set=name, symbol=symbol, fault="is not a symbol of the signature")
                 found.append(Shapes(name, tuple(given.items())))
         return tuple(found)
+
+
+def default_shapes(symbols: Iterable[str], ranges: Iterable[Range]) -> tuple[Shapes, ...]:
+    """The shape set of a model that states none: DEFAULT_SIZE for each symbol, or what of its range is nearest. None without symbols."""
+    limits = {r.symbol: r for r in ranges}
+    sizes = tuple((s, min(max(DEFAULT_SIZE, limits[s].low), limits[s].high) if s in limits else DEFAULT_SIZE) for s in symbols)
+    return (Shapes("default", sizes),) if sizes else ()
 
 
 def near(word: str, known: Iterable[str]) -> str:
