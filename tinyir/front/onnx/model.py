@@ -29,13 +29,27 @@ def load(raw: bytes) -> Any:
     try:
         model = onnx.load_model_from_string(raw)
         onnx.checker.check_model(raw if not _has_external(model) else model)
-    except (DecodeError, onnx.checker.ValidationError, UnicodeDecodeError) as fault:
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as fault:
         raise refuse("E0121", reason=" ".join(str(fault).split())[:200] or type(fault).__name__) from None
+    if _is_garbled(model):
+        raise refuse("E0121", reason="a name in it is not UTF-8")
     version = opsets_of(model).get("", OLDEST)
     newest = onnx.defs.onnx_opset_version()
     if version > newest:
         raise refuse("E0122", given=version, oldest=OLDEST, newest=newest)
     return model if version >= OLDEST else _converted(model)
+
+
+def _is_garbled(message: Any) -> bool:
+    """Whether a string somewhere in the message is not UTF-8: protobuf then gives its bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            if any(isinstance(v, bytes) for v in ([value] if isinstance(value, (str, bytes)) else value)):
+                return True
+        elif field.type == field.TYPE_MESSAGE:
+            if any(_is_garbled(v) for v in ([value] if hasattr(value, "ListFields") else value)):
+                return True
+    return False
 
 
 def _has_external(model: Any) -> bool:
@@ -49,7 +63,7 @@ def _converted(model: Any) -> Any:
 
     try:
         return version_converter.convert_version(model, OLDEST)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError):
+    except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
         return model
 
 

@@ -6,6 +6,7 @@ and all, and what cannot be lowered is found with the node that wants it.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
 import numpy as np
@@ -93,6 +94,8 @@ class Program:
         checked, faults = check_attrs(row, plain, base)
         if faults:
             raise Refused(faults)
+        dtype = next((o.dtype for o in operands if isinstance(o, Term)), None)
+        operands = [known(o, dtype) if isinstance(o, float) and not math.isfinite(o) and dtype is not None else o for o in operands]
         terms = [self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o for o in operands]
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         self.builder.open(Origin(base, op))

@@ -84,7 +84,7 @@ class Translator:
             if all(a is not None and a.size <= MAX_KNOWN for i, a in zip(node.inputs, arrays) if i is not None) and not any(isinstance(i, Term) and i.form for i in node.inputs):
                 try:
                     found = FOLDS[op](node, *arrays)
-                except (ValueError, IndexError, TypeError, OverflowError) as fault:
+                except (ValueError, IndexError, TypeError, OverflowError, AttributeError) as fault:
                     raise node.fault(str(fault).split("\n", 1)[0][:120]) from None
                 if found is not None:
                     return found

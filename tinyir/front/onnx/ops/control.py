@@ -65,6 +65,8 @@ def _holds(node: Node, condition: Any) -> bool:
 def scan(node: Node) -> Any:
     """The body along axes of known size."""
     body, count = node.attr("body"), node.attr("num_scan_inputs")
+    if not 0 < count <= len(node.inputs):
+        raise node.fault(f"{count} of its {len(node.inputs)} inputs are scanned")
     if node.opset < 9:
         raise node.fault("opset 8 has it over batches")
     states, fed = list(node.inputs[: len(node.inputs) - count]), [node.input(i) for i in range(len(node.inputs) - count, len(node.inputs))]

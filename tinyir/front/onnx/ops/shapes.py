@@ -85,8 +85,8 @@ def range_op(node: Node) -> Any:
     """start, start + delta, ... before limit. The number of elements must be known; for floats it is counted as the standard counts it."""
     start, limit, delta = (node.scalar(i) for i in range(3))
     dtype = node.input(0).dtype
-    if isinstance(delta, Expr) or delta == 0:
-        raise node.fault("delta is a symbol" if isinstance(delta, Expr) else "delta is 0")
+    if isinstance(delta, Expr) or delta == 0 or any(isinstance(n, float) and not math.isfinite(n) for n in (start, limit, delta)):
+        raise node.fault(f"it goes from {start} to {limit} by {delta}")
     if isinstance(start, Expr) or isinstance(limit, Expr):
         if delta not in (1, -1):
             raise node.fault("its limits are symbols and delta is not 1")
