@@ -57,14 +57,17 @@ def _has_external(model: Any) -> bool:
 
 
 def _converted(model: Any) -> Any:
-    """The model in opset OLDEST. Where onnx knows no way the model stays: the translations read the older forms of the ops they know."""
+    """The model in opset OLDEST. Where onnx knows no way, or one that changes the model's inputs, the model stays: the translations read the
+    older forms of the ops they know."""
     import onnx
     from onnx import version_converter
 
     try:
-        return version_converter.convert_version(model, OLDEST)
+        found = version_converter.convert_version(model, OLDEST)
     except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
         return model
+    own = {i.name: i.type for i in model.graph.input}
+    return found if all(own.get(i.name) == i.type for i in found.graph.input) else model
 
 
 def opsets_of(model: Any) -> dict[str, int]:

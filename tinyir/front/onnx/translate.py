@@ -113,7 +113,7 @@ class Translator:
         self.body(function.node, inner)
         if len(self.faults) > count:
             raise Refused([Diag(d.code, node.name, d.facts) for d in self.faults[count:] if self.faults.remove(d) is None])
-        return tuple(inner.find(name) if node.wants(i) else None for i, name in enumerate(function.output))
+        return tuple(_sound([inner.find(name) if node.wants(i) else None for i, name in enumerate(function.output)]))
 
     def settle(self, node: Node, results: tuple[Any, ...], start: int) -> None:
         """Give the results the names of the node's outputs. One that some other name has already is the same tensor under two names."""
@@ -183,7 +183,14 @@ class Translator:
         if len(self.faults) > count:
             found, self.faults[count:] = self.faults[count:], []
             raise Refused(found)
-        return [inner.find(output.name) for output in graph.output]
+        return _sound([inner.find(output.name) for output in graph.output])
+
+
+def _sound(results: list[Any]) -> list[Any]:
+    """The results of a body. Where one hangs on an earlier fault that has been said, the node around gives nothing either."""
+    if any(r is FAULTY for r in results):
+        raise Refused([])
+    return results
 
 
 __all__ = ["FAULTY", "Expr", "Scope", "Translator", "known"]
