@@ -19,6 +19,7 @@ from ...kit.diag import Refused
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
 from .constants import Weights, array_of
+from .names import bare
 from .terms import Term, known
 
 Value = Term | float | int | bool
@@ -65,7 +66,7 @@ class Program:
                 made = self.input(name, term.dtype, term.shape, **place)
                 term.name, term.ref = made.name, made.ref
             else:
-                term.known = array_of(term.tensor)
+                term.known, term.label = array_of(term.tensor), term.label or bare(term.tensor.name)
         if term.ref is None:
             name = name or term.label or "constant"
             value = term.known
@@ -75,6 +76,7 @@ class Program:
                 (joined,) = self.op("Concat", parts, f"{name}.sizes", axis=0)
                 if term.rank != 1:
                     (joined,) = self.op("Reshape", [joined], f"{name}.shaped", shape=list(term.shape))
+                self.rename(joined, self.own(name) if name == term.label else self.fresh(name))
                 term.name, term.ref = joined.name, joined.ref
                 return term
             term.name = self.own(name) if name == term.label else self.fresh(name)
