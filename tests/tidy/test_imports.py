@@ -24,15 +24,15 @@ PACKAGES = {
     "lark": {"kit"},
     "rich": {"kit"},
     "islpy": {"analysis", "ir", "lower"},
-    "numpy": {"play", "runtime", "sim", "front", "analysis", "cmd"},
+    "numpy": {"ir", "lower", "play", "runtime", "sim", "front", "analysis", "cmd"},
     "onnx": {"front"},
     "pycuda": {"runtime"},
     "cuda": {"runtime"},
-    "ml_dtypes": {"play", "runtime", "front", "sim"},
+    "ml_dtypes": {"ir", "play", "runtime", "front", "sim"},
     "safetensors": {"runtime", "front"},
 }
 LANGUAGES = ("tiny", "index", "poly", "region", "plan", "gpu", "manifest")
-LOWERINGS = ("index", "poly", "region", "plan", "gpu", "cu")
+LOWERINGS = ("tiny", "index", "poly", "region", "plan", "gpu", "cu")
 
 
 def modules() -> list[Path]:

@@ -1,4 +1,4 @@
-"""What the README shows is what the code prints: every block marked with a stage stands in the sample's committed text of that stage."""
+"""What the documents show is what the code prints: a marked block stands, as it is, in the committed text that its mark names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from tinyir.ir.pipeline import FILTERS, STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
+LANGUAGES = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
+SAMPLE_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
+DESIGN_BLOCKS = re.findall(r"^```(\w+) (\w+)\n(.*?)^```", LANGUAGES, re.M | re.S)
 
 
-@pytest.mark.parametrize("stage, block", BLOCKS, ids=[s for s, _ in BLOCKS])
+@pytest.mark.parametrize("stage, block", SAMPLE_BLOCKS, ids=[s for s, _ in SAMPLE_BLOCKS])
 def test_a_block_is_part_of_the_sample(stage: str, block: str) -> None:
     assert stage in STAGES
     assert block in (ROOT / "samples" / "gemm_bias_relu" / f"gemm_bias_relu.{stage}").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("stage, design, block", DESIGN_BLOCKS, ids=[f"{d}.{s}" for s, d, _ in DESIGN_BLOCKS])
+def test_a_block_is_part_of_the_design(stage: str, design: str, block: str) -> None:
+    assert block in (ROOT / "tests" / "golden" / "design" / f"{design}.{stage}").read_text(encoding="utf-8")
+
+
 def test_every_filter_and_stage_is_introduced() -> None:
-    assert {s for s, _ in BLOCKS} == set(STAGES)
+    assert {s for s, _ in SAMPLE_BLOCKS} == set(STAGES)
     assert [name for name, _, _ in FILTERS if f"**{name}**" not in README] == []
+
+
+def test_every_design_is_shown() -> None:
+    assert {f.stem for f in (ROOT / "tests" / "golden" / "design").iterdir()} == {d for _, d, _ in DESIGN_BLOCKS}

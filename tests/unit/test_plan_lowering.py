@@ -74,7 +74,8 @@ def test_every_chosen_plan_can_be_obeyed(name: str, arch: str) -> None:
     module = lower(region.parse((DESIGN / f"{name}.region").read_text(encoding="utf-8")), arch=arch)
     assert plan.check(module) == []
     assert plan.parse(plan.show(module)) == module
-    assert [p.arch for p in module.plans] == [arch]
+    assert {p.arch for p in module.plans} == {arch}
+    assert [bool(p.assume) for p in module.plans] == [True] * (len(module.plans) - 1) + [False]
 
 
 @pytest.mark.parametrize("arch", ["sm80", "sm90"])
@@ -112,10 +113,12 @@ def test_more_work_never_costs_less(sizes: tuple[int, int, int], grown: int, mor
     card = get_device("h100")
     one = candidates(GEMM, ONE)[choice].plan
     small = dict(zip("MNK", sizes))
-    large = {**small, "MNK"[grown]: sizes[grown] + more}
+    if one.consumers:  # rows that begin on lines of the cache are fetched faster than shorter ones that do not
+        small, more = {name: 64 * size for name, size in small.items()}, 64 * more
+    large = {**small, "MNK"[grown]: small["MNK"[grown]] + more}
     cost = [cost_of(one, ONE, KERNEL, work_of(ONE, at), at, card) for at in (small, large)]
     assert cost[0].microseconds <= cost[1].microseconds
-    assert cost[0].microseconds > card.start_us
+    assert cost[0].microseconds > (card.tensor["start_us"] if one.consumers else card.start_us)
 
 
 def test_the_model_follows_the_measurements() -> None:
@@ -151,7 +154,7 @@ def test_families_are_read_off_the_expressions() -> None:
 
 
 def test_a_batch_takes_the_grid_and_a_divided_axis_needs_no_guard() -> None:
-    module = lower(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"))
+    module = lower(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"), arch="sm80")
     (one,) = module.plans
     assert plan.check(module) == []
     assert one.place_of("i0") == "cta.z" and one.place_of("i1.o") == "cta.y" and one.place_of("i2.o") == "cta.x"

@@ -20,6 +20,7 @@ from ..ir.kernels import Contraction, Kernel, Row, bodies_of, extent_of
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
 from .device import Device
+from .tensor import warp_specialized_parts
 from .work import Work
 
 SCHEDULERS = 4  # of an SM, each issuing one warp instruction a clock
@@ -63,7 +64,10 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     regs = resources.registers_of(plan, kernel)
     occupancy = max(1, resources.occupancy_of(plan, smem, regs))
     flops, moved = work.flops, work.bytes
-    if isinstance(kernel, Contraction):
+    start = device.start_us
+    if isinstance(kernel, Contraction) and plan.algo == "warp_specialized" and device.tensor:
+        parts, start = warp_specialized_parts(plan, region, kernel, sizes, device, moved), device.tensor["start_us"]
+    elif isinstance(kernel, Contraction):
         contraction = _synchronous if plan.algo == "synchronous" else _tensor
         parts = contraction(plan, kernel, sizes, device, occupancy, moved)
     elif isinstance(kernel, Row):
@@ -71,8 +75,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     else:
         parts = _map(plan, region, kernel, sizes, device, flops, moved)
     bound = max(parts, key=lambda part: parts[part])
-    time = device.start_us + parts[bound]
-    return Cost(time, bound if parts[bound] > device.start_us else "latency", smem, regs, occupancy, parts, flops, moved)
+    time = start + parts[bound]
+    return Cost(time, bound if parts[bound] > start else "latency", smem, regs, occupancy, parts, flops, moved)
 
 
 def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Mapping
 
@@ -14,8 +14,8 @@ from ..kit.diag import refuse
 @dataclass(frozen=True, slots=True)
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
-    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores. The
-    files say where each figure comes from."""
+    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `tensor` those
+    of warp-specialised ones. The files say where each figure comes from."""
 
     name: str
     title: str
@@ -34,6 +34,7 @@ class Device:
     peak: Mapping[str, float]
     reached: Mapping[str, float]
     simt: Mapping[str, float]
+    tensor: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def dram_bytes_per_us(self) -> float:

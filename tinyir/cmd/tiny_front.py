@@ -1,32 +1,70 @@
-"""tiny-front: a model in any language that a front end reads, as tiny text."""
+"""tiny-front: a model in any language that a front end reads, as tiny text; or mended, or in another of those languages."""
 
 from __future__ import annotations
 
+import argparse
 from typing import Any, Sequence
 
-from ..kit.cli import Session, filter_main
+from ..kit.cli import Session, parser_of, run
+from ..kit.diag import Diag, Refused
 from .source import read_source, shape_option
 from .stage import language_of
 
+SUMMARY = "A model in: JSON, ONNX, Core IR, the graph DSL, or tiny text. What it computes, as tiny text, out."
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Read a model, print tiny text; the exit code."""
-    return filter_main(
-        argv,
-        name="tiny-front",
-        summary="A model, as JSON or ONNX, in; what it computes, as tiny text, out.",
-        reads="the model",
-        read=_read,
-        target=lambda: language_of("tiny"),
-        lower=lambda module, args, notes: module,
-        options=shape_option,
-    )
+    """Read a model, print tiny text, or what an option asks for; the exit code."""
+    parser = parser_of("tiny-front", SUMMARY, "the model")
+    shape_option(parser)
+    _options(parser)
+    args = parser.parse_args(argv)
+    return run("tiny-front", args, _fix if args.fix else _convert)
 
 
-def _read(session: Session) -> Any:
+def _options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--fix", action="store_true", help="print the source instead, with every mend applied that a machine can apply")
+    group.add_argument("--to-coreir", action="store_true", help="print Core IR instead, where the model can be said in it")
+    group.add_argument("--to-dsl", action="store_true", help="print a program of the graph DSL instead, which reads back as the same tiny text")
+
+
+def _convert(session: Session) -> None:
     from .. import front
 
     text = read_source(session, "a model, such as front-end JSON")
-    module = session.timed("parse", lambda: front.read(text, session.file))
-    session.must_hold(language_of("tiny").check(module))
-    return module
+    if session.args.to_coreir and front.language_of(text) == "coreir":
+        from ..front import coreir
+
+        session.write(coreir.show(coreir.canonical(coreir.parse(text))))
+        return
+    tiny = language_of("tiny")
+    try:
+        module = session.timed("parse", lambda: front.read(text, session.file))
+        session.must_hold(session.timed("check", lambda: tiny.check(module)))
+    except Refused as fault:
+        if fault.diags and all(d.edit is not None for d in fault.diags):
+            session.notes.append(Diag("R3003", facts={"count": len(fault.diags)}))
+        raise
+    session.write(session.timed("show", lambda: _printed(session.args, tiny, module)))
+
+
+def _printed(args: argparse.Namespace, tiny: Any, module: Any) -> str:
+    if args.to_coreir:
+        from ..front.to_coreir import coreir_of
+
+        return coreir_of(module)
+    if args.to_dsl:
+        from ..front.to_dsl import dsl_of
+
+        return dsl_of(module)
+    return tiny.show(module)
+
+
+def _fix(session: Session) -> None:
+    from ..front.mend import mended
+
+    text = read_source(session, "a model, such as NodeId JSON")
+    found, done = session.timed("fix", lambda: mended(text, session.file))
+    session.notes += [Diag("R3002", d.at, {"code": d.code}, d.span) for d in done]
+    session.write(found)

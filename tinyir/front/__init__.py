@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Mapping, Sequence
 
 from ..ir import tiny
-from ..kit.diag import refuse
+from ..kit.diag import Refused, refuse
 from ..kit.span import span_of
 
 
@@ -22,14 +23,56 @@ def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]]) -> 
     return to_json(raw, file, shapes)
 
 
+def language_of(text: str) -> str | None:
+    """The language of a model's text, by how it begins: `json` (front-end JSON), `nodeid`, `coreir`, `dsl` or `tiny`; None when it is none of
+    these. A text that begins as JSON and is none counts as `json`."""
+    start = _skipped(text)
+    if text.startswith("{", start):
+        return "nodeid" if _NODEID.search(text, start) and _has_uops(text) else "json"
+    if text.startswith("tinyir ", start):
+        return "tiny"
+    if _COREIR.match(text, start):
+        return "coreir"
+    return "dsl" if _DSL.match(text, start) else None
+
+
+_NODEID = re.compile(r'"uops"[ \t\r\n]*:')
+_COREIR = re.compile(r"%\d+[ \t]*=|outputs[ \t]*:")
+_DSL = re.compile(r"(graph|model|sym|shapes)\b[^=:]")
+_COMMENT = re.compile(r"(\s+|//[^\n]*|#[^\n]*)*")
+
+
+def _has_uops(text: str) -> bool:
+    from .jsontext import parse_json
+
+    try:
+        return parse_json(text).get("uops") is not None
+    except Refused:
+        return False
+
+
+def _skipped(text: str) -> int:
+    """Where a text begins, past blanks and comments."""
+    return _COMMENT.match(text).end()
+
+
 def read(text: str, file: str = "") -> tiny.Module:
     """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the model. Raises Refused (E0014
     when the language is not known, else what its front end says)."""
     text = " " + text[1:] if text.startswith("\ufeff") else text  # a byte order mark: not JSON, and common
-    start = len(text) - len(text.lstrip())
-    if text[start : start + 1] == "{":
-        from . import json
-
-        return json.read(text)
-    first = text[start:].split("\n", 1)[0][:60]
-    raise refuse("E0014", first=first, span=span_of(text, start, start + len(first)))
+    language = language_of(text)
+    if language == "tiny":
+        return tiny.parse(text)
+    if language == "json":
+        from . import json as reader
+    elif language == "nodeid":
+        from . import nodeid as reader
+    elif language == "coreir":
+        from . import coreir as reader
+    elif language == "dsl":
+        from . import graphdsl as reader
+    else:
+        start = _skipped(text)
+        first = text[start:].split("\n", 1)[0][:60]
+        raise refuse("E0014", first=first, span=span_of(text, start, start + len(first)))
+    return reader.read(text)

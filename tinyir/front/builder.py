@@ -192,7 +192,7 @@ class Builder:
         """A splat of one number or size, or the nested tuples of a whole literal."""
         if isinstance(value, Expr):
             value = value if value.constant is None else value.constant
-        return self.emit("CONST", part=part, type=TensorType(dtype, tuple(shape)), value=_rounded(dtype, value))
+        return self.emit("CONST", part=part, type=TensorType(dtype, tuple(shape)), value=rounded(dtype, value))
 
     def cast(self, x: Ref, dtype: DType, part: str = "") -> Ref:
         """`x` as `dtype`; `x` itself when it has it."""
@@ -225,7 +225,7 @@ class Builder:
 
     def valid(self, x: Ref, guard: Sequence[Bound], value: float | int = 0, part: str = "") -> Ref:
         """`x` where every bound on i0, i1, ... holds, `value` elsewhere."""
-        stated = {} if value == 0 else {"value": _rounded(x.dtype, value)}
+        stated = {} if str(value) in ("0", "0.0") else {"value": rounded(x.dtype, value)}
         return self.emit("VALID", x, part=part, guard=tuple(guard), **stated)
 
     def pad(self, x: Ref, pad: Sequence[tuple[Any, Any]], value: float | int = 0, part: str = "") -> Ref:
@@ -233,7 +233,7 @@ class Builder:
         pairs = tuple((Expr.of(low), Expr.of(high)) for low, high in pad)
         if all(low.constant == 0 and high.constant == 0 for low, high in pairs):
             return x
-        stated = {} if value == 0 else {"value": _rounded(x.dtype, value)}
+        stated = {} if str(value) in ("0", "0.0") else {"value": rounded(x.dtype, value)}
         return self.emit("PAD", x, part=part, pad=pairs, **stated)
 
     def shrink(self, x: Ref, low: Sequence[Any], high: Sequence[Any], step: Sequence[int] | None = None, part: str = "") -> Ref:
@@ -358,11 +358,12 @@ def accumulator(*dtypes: DType) -> DType:
     return DTYPES["i32"] if common.kind == "b" or common.is_integer and common.bits < 32 else common
 
 
-def _rounded(dtype: DType, value: Any) -> Any:
+def rounded(dtype: DType, value: Any) -> Any:
+    """A number, or nested lists of numbers, as values of `dtype`; a size stays one. Raises Refused (E1002 a fraction as an integer)."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, (tuple, list)):
-        return tuple(_rounded(dtype, v) for v in value)
+        return tuple(rounded(dtype, v) for v in value)
     if dtype.is_integer and isinstance(value, float) and not value.is_integer():
         raise refuse("E1002", fault=f"{show_number(value)} is no value of {dtype}")
     return round_to(dtype, value)
@@ -384,4 +385,4 @@ def _room_for(value: float | int | bool, dtype: DType) -> DType:
     return min(wide, key=lambda d: (d.bits, d.kind)) if wide else dtype
 
 
-__all__ = ["Builder", "Label", "Literal", "Operand", "Place", "Ref", "accumulator", "broadcast"]
+__all__ = ["Builder", "Label", "Literal", "Operand", "Place", "Ref", "accumulator", "broadcast", "rounded"]

@@ -15,7 +15,6 @@ name, or a number. Attributes stand in `attrs`, or beside it. The ops of a graph
 
 from __future__ import annotations
 
-import heapq
 from typing import Any
 
 from ..ir import tiny
@@ -27,6 +26,7 @@ from ..kit.span import Span
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import SignatureReader, near
 from .jsontext import Node, parse_json
+from .order import in_order
 from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 
 _TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
@@ -64,7 +64,8 @@ class _Reader(SignatureReader):
         self.graph(sections["graph"])
         results = self.results(listed[1])
         symbols = self.symbols(tuple(t for side in (tensors[1], [*tensors[0], *filed]) for t in side))
-        ranges, shape_sets = self.ranges(root.get("symbols")), self.shape_sets(root.get("shape_sets"), symbols)
+        ranges = self.ranges(root.get("symbols"))
+        shape_sets = self.shape_sets(root.get("shape_sets"), symbols, ranges)
         if not self.faults:
             self.check_names(symbols)
         if self.faults:
@@ -89,31 +90,13 @@ class _Reader(SignatureReader):
                 else:
                     maker[name] = index
         waits = [{maker[n.value] for n in _operands(op) if isinstance(n.value, str) and n.value in maker} for op in ops]
-        users: dict[int, list[int]] = {}
-        for index, needed in enumerate(waits):
-            for other in needed:
-                users.setdefault(other, []).append(index)
-        ready = [i for i, needed in enumerate(waits) if not needed]
-        while ready:
-            index = heapq.heappop(ready)
+        ordered, circle = in_order(waits)
+        for index in ordered:
             self.op(ops[index])
-            for user in users.get(index, ()):
-                waits[user].discard(index)
-                if not waits[user]:
-                    heapq.heappush(ready, user)
-        stuck = {i for i, needed in enumerate(waits) if needed}
-        for index in stuck:
+        for index in set(range(len(ops))).difference(ordered):
             self.refs.update((n.value, None) for n in _list(ops[index].get("outputs")) if isinstance(n.value, str))
-        waiting = {i: sum(u in stuck for u in users.get(i, ())) for i in stuck}
-        outer = [i for i, count in waiting.items() if not count]
-        while outer:  # these wait for the circle and are no part of it
-            stuck.discard(index := outer.pop())
-            for other in waits[index]:
-                waiting[other] -= 1
-                if not waiting[other]:
-                    outer.append(other)
-        if stuck:
-            first, *others = (ops[i] for i in sorted(stuck))
+        if circle:
+            first, *others = (ops[i] for i in circle)
             labels = tuple(Label(self.places.of(o), "and this one") for o in others[:3])
             self.fault("E1310", first, _name_of(first), labels, ops=", ".join(map(_name_of, (first, *others[:7]))))
 

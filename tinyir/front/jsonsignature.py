@@ -213,10 +213,10 @@ class SignatureReader:
                 self.fault("E0103", member.node, symbol, key=symbol, expected="[least, greatest]")
         return tuple(found)
 
-    def shape_sets(self, node: Node | None, symbols: tuple[str, ...]) -> tuple[Shapes, ...]:
-        """The shape sets, or the default one (E0110, E1303)."""
+    def shape_sets(self, node: Node | None, symbols: tuple[str, ...], ranges: tuple[Range, ...]) -> tuple[Shapes, ...]:
+        """The shape sets, or the default one, which keeps within the ranges (E0110, E1303)."""
         if node is None:
-            return (Shapes("default", tuple((s, DEFAULT_SIZE) for s in symbols)),) if symbols else ()
+            return default_shapes(symbols, ranges)
         found = []
         for name, member in self.expect(node, dict, "shape_sets").items():
             sizes = self.expect(member.node, dict, f"shape set {name}")
@@ -232,6 +232,13 @@ class SignatureReader:
                     self.fault("E1303", sizes[symbol], name, set=name, symbol=symbol, fault="is not a symbol of the signature")
                 found.append(Shapes(name, tuple(given.items())))
         return tuple(found)
+
+
+def default_shapes(symbols: Iterable[str], ranges: Iterable[Range]) -> tuple[Shapes, ...]:
+    """The shape set of a model that states none: DEFAULT_SIZE for each symbol, or what of its range is nearest. None without symbols."""
+    limits = {r.symbol: r for r in ranges}
+    sizes = tuple((s, min(max(DEFAULT_SIZE, limits[s].low), limits[s].high) if s in limits else DEFAULT_SIZE) for s in symbols)
+    return (Shapes("default", sizes),) if sizes else ()
 
 
 def near(word: str, known: Iterable[str]) -> str:

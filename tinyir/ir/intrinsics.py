@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
+from . import ampere, hopper
+from .types import DTYPES
+
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
@@ -22,7 +25,8 @@ class Intrinsic:
     @property
     def declaration(self) -> str:
         """What a twin defines: `__device__ float float_of_fp16(fp16 x);`."""
-        return self.text[: self.text.index("{")].strip().replace(" __forceinline__", "") + ";"
+        head = self.text[: self.text.index("{")].strip() + ";"
+        return head if head.startswith("template") else head.replace(" __forceinline__", "")  # a template's attributes are those of its first sight
 
 
 def _inline(signature: str, body: str) -> Intrinsic:
@@ -46,12 +50,32 @@ TYPES = (
     Intrinsic("bf16", "struct bf16 { unsigned short bits; };"),
     Intrinsic("fp8e4m3", "struct fp8e4m3 { unsigned char bits; };"),
     Intrinsic("fp8e5m2", "struct fp8e5m2 { unsigned char bits; };"),
+    *(Intrinsic(*row) for row in hopper.TYPES),
 )
 GUARDED = (
     _inline("float float_of_fp16(fp16 x)", "float y; " + _asm("cvt.f32.f16 %0, %1;", '"=f"(y)', '"h"(x.bits)') + " return y;"),
     _inline("fp16 fp16_of_float(float x)", "fp16 y; " + _asm("cvt.rn.f16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
     _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
+    _inline("float max_nan_of(float a, float b)", "float c; " + _asm("max.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
+    _inline("float min_nan_of(float a, float b)", "float c; " + _asm("min.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
+    *(Intrinsic(*row) for row in (*ampere.GUARDED, *hopper.GUARDED)),
 )
+
+
+def _integer(name: str) -> Intrinsic:
+    """`i8_of(x)`: the integer next to a float towards 0; at the end of its range where x is beyond it, 0 for NaN."""
+    dtype = DTYPES[name]
+    word = {("i", True): "int", ("u", True): "uint", ("i", False): "ll", ("u", False): "ull"}[dtype.kind, dtype.bits <= 32]
+    lines = []
+    for source in ("float", "double"):
+        text = f"__{source}2{word}_rz(x)"
+        if dtype.bits < 32:
+            within = f"min({text}, {dtype.highest}u)" if dtype.kind == "u" else f"max({dtype.lowest}, min({text}, {dtype.highest}))"
+            text = f"({dtype.cuda}){within}"
+        lines.append(f"__device__ __forceinline__ {dtype.cuda} {name}_of({source} x) {{ return {text}; }}")
+    return Intrinsic(f"{name}_of", "\n".join(lines))
+
+
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic("float_of_fp8e5m2", """\
@@ -118,9 +142,14 @@ __device__ __forceinline__ long long place_below(long long at, long long extent)
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),
+    *map(_integer, ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")),
     _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
-    _template("T max_nan(T a, T b)", "return a > b || a != a ? a : b;"),
-    _template("T min_nan(T a, T b)", "return a < b || a != a ? a : b;"),
+    Intrinsic("max_nan", """\
+template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }"""),
+    Intrinsic("min_nan", """\
+template <class T> __device__ __forceinline__ T min_nan(T a, T b) { return a < b || a != a ? a : b; }
+__device__ __forceinline__ float min_nan(float a, float b) { return min_nan_of(a, b); }"""),
     Intrinsic("is_negative", """\
 template <class T> __device__ __forceinline__ bool is_negative(T x) { return x < (T)1 && x != (T)0; }  // so that unsigned T draws no warning
 __device__ __forceinline__ bool is_negative(float x) { return x < 0.0f; }
@@ -184,6 +213,7 @@ __device__ __forceinline__ double power(double base, double exponent) { return p
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
+    *(Intrinsic(*row) for row in hopper.PLAIN),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
 

@@ -11,8 +11,9 @@
     //     tensors [A, B, bias, C2]  symbols [M, N, K]
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
-The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; a kernel's
-parameters are its tensors (pointers), its tensor maps, and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
+The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; those of the
+same regions are alternatives, of which the first that is allowed runs. A kernel's parameters are its tensors (pointers), its tensor maps
+(128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
 program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
 every size is at most `intervals.LARGEST_SIZE`.
 """
@@ -38,12 +39,14 @@ GRAMMAR = Grammar("manifest", "cu_text")
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0 none)."""
+    """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0 none). `dims` are those
+    that the engine sees where they are not the tensor's own."""
 
     name: str
     tensor: str
     box: tuple[Expr, ...]
     swizzle: int = 0
+    dims: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,8 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
         if part.data == "buffer":
             buffers.append(region_text.tensor_of(part.children, whole))
         elif part.data == "tensor_map":
-            name, tensor, box, swizzle = part.children
-            maps.append(TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0)))
+            name, tensor, dims, box, swizzle = part.children
+            maps.append(TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), _exprs(dims)))
         else:
             launches.append(_launch_of(part.children))
     return Module(region, tuple(buffers), tuple(maps), tuple(launches), source)
@@ -178,7 +181,7 @@ def _manifest_lines(module: Module) -> Iterable[str]:
     for b in module.buffers:
         yield f"  buffer {show_name(b.name):<11} : {b.type}{show_attrs(b.attrs, MEMORY_ATTRS, b.type.dtype)}"
     for m in module.maps:
-        yield f"  tensor_map {m.name} = {show_name(m.tensor)} box {_list(m.box)}" + (f" swizzle {m.swizzle}" if m.swizzle else "")
+        yield f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''} box {_list(m.box)}" + (f" swizzle {m.swizzle}" if m.swizzle else "")
     for launch in module.launches:
         entry = f" as {launch.entry}" if launch.entry != launch.name else ""
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""

@@ -13,8 +13,8 @@
       estimate   66.1 us  bound compute  smem 8192 B  regs 128  occupancy 2 CTA/SM
 
 What the region had and this text does not have: nothing; a plan only adds. It names regions, axes, tensors and values of the regions
-above it, and decides no meaning. A plan of several regions (joined by deferred buffers) is one kernel. A hand-made plan is checked, then
-obeyed. `algo`, `tile` and `stages` always stand; another field stands when it differs from its default.
+above it, and decides no meaning. A plan of several regions (joined by deferred buffers) is one kernel. Several plans of the same regions
+are alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then obeyed. `algo`, `tile` and `stages` always stand; another field stands when it differs from its default.
 
 Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one number made of
 both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row length], of a map [elements];
@@ -30,8 +30,9 @@ from ..kit.diag import Diag, Refused
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header
 from . import region as region_text
+from .expr import show_guard
 from .model import show_name
-from .read import name_of
+from .read import guard_of, name_of
 from .schedule import (
     Async, Bind, Cache, Cluster, Consumers, Edge, Estimate, Layout, Load, Order, Plan, Regs, SplitK, Store, Vectorize,
 )
@@ -129,6 +130,7 @@ _READ: dict[str, Callable[[list[Any]], Any]] = {
     "cluster": lambda p: Cluster(_counts(p[0]), _names(p[1]) if p[1] is not None else ()),
     "regs": lambda p: Regs(int(p[0]), int(p[1])),
     "bind": _each(lambda *p: Bind(tuple(map(str, p[:-1])), str(p[-1]))),
+    "persistent": _only(int),
     "order": lambda p: Order(str(p[0]), int(p[1] or 0)),
     "split_k": lambda p: SplitK(int(p[0]), str(p[1])),
     "swap_ab": lambda p: p[0] == "true",
@@ -136,6 +138,7 @@ _READ: dict[str, Callable[[list[Any]], Any]] = {
     "load": _each(lambda tensor, by, swizzle: Load(_name(tensor), str(by), int(swizzle or 0))),
     "store": _each(lambda tensor, by: Store(_name(tensor), str(by))),
     "vectorize": _each(lambda axis, width: Vectorize(str(axis), int(width))),
+    "assume": lambda p: guard_of(p[0]),
     "predicate": _only(_names),
     "epilogue": _only(_names),
     "async": lambda p: Async(int(p[0]), str(p[1] or "")),
@@ -206,6 +209,7 @@ _SHOW: dict[str, Callable[[Any], str]] = {
     "cluster": _show_cluster,
     "regs": lambda r: f"producer {r.producer} consumer {r.consumer}",
     "bind": _joined(lambda b: f"{'*'.join(b.axes)} -> {b.place}"),
+    "persistent": str,
     "order": lambda o: f"{o.by} {o.width}" if o.width else o.by,
     "split_k": lambda s: f"{s.parts} {s.by}",
     "swap_ab": lambda swapped: "true" if swapped else "false",
@@ -213,6 +217,7 @@ _SHOW: dict[str, Callable[[Any], str]] = {
     "load": _joined(lambda item: f"{show_name(item.tensor)} {item.by}" + (f" swizzle {item.swizzle}" if item.swizzle else "")),
     "store": _joined(lambda s: f"{show_name(s.tensor)} {s.by}"),
     "vectorize": _joined(lambda v: f"{v.axis} width {v.width}"),
+    "assume": show_guard,
     "predicate": _list,
     "epilogue": _name_list,
     "async": lambda a: f"prefetch {a.prefetch}" + (f" overlap {a.overlap}" if a.overlap else ""),
@@ -227,7 +232,7 @@ def check(module: Module) -> list[Diag]:
     """Invariants of plan text, one function each in `ir.verify_plan`, in this order:
 
     1. the region program holds its own invariants                                                        (E13xx, E14xx)
-    2. every region is planned exactly once, and deferred neighbours together                             (E1504, E1506, E1521)
+    2. every region is planned once or by alternatives, and deferred neighbours together                  (E1504, E1506, E1521)
     3. arch, family, algo and every word of a field are known, and the algo's own fields are there        (E1502, E1503)
     4. the first region is of the plan's family                                                           (E1517)
     5. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
@@ -243,6 +248,7 @@ def check(module: Module) -> list[Diag]:
     15. epilogue lists the values that follow the accumulator, in order                                   (E1515)
     16. an access is at most 16 bytes, a power of two of elements                                         (E1516)
     17. a resident row fits in its tile at every length that the symbols allow                            (E1518)
+    18. what TMA moves lies so that TMA can move it                                                       (E1523)
     """
     from .verify_plan import check_plans
 

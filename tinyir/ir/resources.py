@@ -6,10 +6,16 @@ import math
 
 from .arch import ARCHS, Arch
 from .body import Axis, Read
+from .boxes import vectors_of
 from .kernels import Contraction, Kernel, Row
 from .region import Region
 from .schedule import Plan
 
+WARPGROUP_ROWS = 64  # of a warpgroup's matrix product
+STAGED = 2  # pieces of an output that a warpgroup has on their way out
+SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
+MBARRIER_BYTES = 8
+SHARED_ALIGNMENT = 128
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
 
 
@@ -44,7 +50,23 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
         total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
     outputs = [t for t in region.outputs if plan.store_of(t.name).by == "tma"]
+    if plan.algo == "warp_specialized":
+        consumers = plan.consumers.count if plan.consumers else 1
+        staged = consumers * STAGED * WARPGROUP_ROWS * chunk_of(plan, region)
+        vectors = sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for sides in ((rows // consumers, columns),) for v in vectors_of(region, kernel))
+        return total + sum(staged * t.type.dtype.bytes for t in outputs) + vectors + 2 * plan.stages * MBARRIER_BYTES
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
+
+
+def aligned(size: int) -> int:
+    """Bytes of an array in shared memory with what follows it up to the next one."""
+    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+
+
+def chunk_of(plan: Plan, region: Region) -> int:
+    """Columns of the accumulator that leave together: a row of them is one swizzled row of the widest output that leaves by TMA."""
+    widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by == "tma"), default=2)
+    return SWIZZLE_BYTES // widest
 
 
 def width_of(plan: Plan, kernel: Contraction, side: int) -> int:

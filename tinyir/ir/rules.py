@@ -62,10 +62,10 @@ def broadcast_mismatch(left: TensorType, right: TensorType, at: str, where: str 
     axis = next((i for i, a, b in differing if ONE not in (a, b)), differing[0][0] if differing else None)
     where = where or (f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}" if axis else f"rank {left.rank} against {right.rank}")
     small, big = (left, right) if left.rank < right.rank else (right, left)
-    return refuse("E1001", at, lhs=left, rhs=right, where=where, small=small, fits="[" + ", ".join(map(str, _fitting(small.shape, big.shape))) + "]")
+    return refuse("E1001", at, lhs=left, rhs=right, where=where, small=small, fits="[" + ", ".join(map(str, fitting(small.shape, big.shape))) + "]")
 
 
-def _fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The small shape with 1s put in so that it broadcasts to the big one; where no 1s can do it, the big one's own sizes."""
     shape: list[Expr] = []
     rest = list(small)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..kit.span import Span
+from .expr import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One kernel's plan. Fields stand in the order of the text. `spans` say where each field stands."""
+    """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
+    must hold of the symbols. `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -144,6 +146,7 @@ class Plan:
     cluster: Cluster | None = None
     regs: Regs | None = None
     bind: tuple[Bind, ...] = ()
+    persistent: int = 0
     order: Order | None = None
     split_k: SplitK | None = None
     swap_ab: bool = False
@@ -151,6 +154,7 @@ class Plan:
     load: tuple[Load, ...] = ()
     store: tuple[Store, ...] = ()
     vectorize: tuple[Vectorize, ...] = ()
+    assume: tuple[Bound, ...] = ()
     predicate: tuple[str, ...] = ()
     epilogue: tuple[str, ...] = ()
     asynchrony: Async | None = None

@@ -9,6 +9,7 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
+from .boxes import View, operand_needs, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
@@ -61,7 +62,7 @@ class Case:
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 17 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 18 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -98,7 +99,7 @@ def _check_coverage(module: Any) -> Iterator[Diag]:
             plans.setdefault(name, []).append(plan)
             if program.region(name) is None:
                 yield _fault(plan, "E1506", "plan", name=name, known=known)
-            elif len(plans[name]) > 1:
+            elif not _are_alternatives(plans[name]):
                 yield _fault(plan, "E1504", "plan", region=name, count=len(plans[name]))
     for region in program.regions:
         own = plans.get(region.name, [])
@@ -108,6 +109,11 @@ def _check_coverage(module: Any) -> Iterator[Diag]:
             maker = next((r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)), None)
             if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
                 yield _fault(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
+
+
+def _are_alternatives(plans: list[Any]) -> bool:
+    """Whether plans of one region can stand beside each other: they are of the same regions, and only the last is for all sizes."""
+    return all(p.regions == plans[0].regions for p in plans) and all(p.assume for p in plans[:-1])
 
 
 def _check_words(plan: Any) -> Iterator[Diag]:
@@ -335,6 +341,23 @@ def _check_row(case: Case) -> Iterator[Diag]:
         yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
 
 
+def _check_boxes(case: Case) -> Iterator[Diag]:
+    plan, kernel, region = case.plan, case.kernel, case.regions[0]
+    if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
+        return
+    moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
+    moved += [("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"]
+    views = []
+    for word, name, view in moved:
+        if isinstance(view, View):
+            views.append(view)
+        else:
+            yield _fault(plan, "E1523", word, tensor=name, fault=view)
+    for need in operand_needs(region, kernel, case.model, views):
+        if need not in plan.assume:
+            yield _fault(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
+
+
 def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
@@ -344,6 +367,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes,
 )
 __all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -1,62 +1,23 @@
-"""Arrays against the signature: NumPy dtypes, the sizes that the arrays' shapes give to symbols, the ABI errors.
-
-Tiny and region playback share this. Shapes are in elements. Narrow floats (bf16, fp8) are those of the ml_dtypes package, which is
-imported only when one is met.
-"""
+"""Arrays against the signature: the sizes that the arrays' shapes give to symbols, the ABI errors. Tiny and region playback share this.
+Shapes are in elements."""
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Iterable, Mapping
+from typing import Any, Mapping
 
 import numpy as np
 
+from ..ir.evaluate import FROM_ML_DTYPES, compute_dtype, convert, numpy_dtype, sizes_of
 from ..ir.expr import Expr
 from ..ir.model import Model, Tensor
 from ..ir.types import DType
 from ..kit.diag import Diag, Refused, refuse
 
-_FROM_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-
-
-@functools.cache
-def numpy_dtype(dtype: DType) -> np.dtype:
-    """The NumPy dtype that holds `dtype`. Raises Refused (E1707) when it needs ml_dtypes and that is not installed."""
-    if dtype.numpy not in _FROM_ML_DTYPES:
-        return np.dtype(dtype.numpy)
-    try:
-        import ml_dtypes
-    except ImportError:
-        raise refuse("E1707", dtype.name, dtype=dtype.name, package="ml_dtypes") from None
-    return np.dtype(getattr(ml_dtypes, dtype.numpy))
-
-
-def compute_dtype(dtype: DType) -> np.dtype:
-    """The NumPy dtype that arithmetic on `dtype` is done in: fp32 for floats of 16 and 8 bits, else its own."""
-    return np.dtype(np.float32) if dtype.is_float and dtype.bits < 32 else numpy_dtype(dtype)
-
-
-def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """`array` as `dtype`: floats round to nearest even, integers wrap; a float becomes an integer by dropping its fraction, saturates
-    at the range of the integer, and NaN becomes 0 (as the GPU's conversion does; NumPy leaves these two cases open)."""
-    target = numpy_dtype(dtype)
-    if array.dtype == target:
-        return array
-    with np.errstate(all="ignore"):
-        if array.dtype.kind not in "fV" or not dtype.is_integer:
-            return array.astype(target)
-        wide = array.astype(np.float64)
-        limits = np.iinfo(target)
-        top = float(limits.max)  # 2**63 and 2**64 for 64 bits, which are out of range themselves
-        whole = np.where((wide > limits.min) & (wide < top), np.trunc(wide), 0.0).astype(target)
-        whole = np.where(wide >= top, target.type(limits.max), whole)
-        return np.where(wide <= limits.min, target.type(limits.min), whole)
-
 
 def adopt(array: Any, dtype: DType) -> np.ndarray:
     """`array` as NumPy sees it. A .npz file keeps bf16 and fp8 as raw bytes; these are seen as the dtype of the signature again."""
     found = np.asarray(array)
-    if found.dtype.kind == "V" and dtype.numpy in _FROM_ML_DTYPES and found.dtype.itemsize == dtype.bytes:
+    if found.dtype.kind == "V" and dtype.numpy in FROM_ML_DTYPES and found.dtype.itemsize == dtype.bytes:
         return found.view(numpy_dtype(dtype))
     return found
 
@@ -90,11 +51,6 @@ def bind_symbols(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
     if faults:
         raise Refused(faults)
     return sizes
-
-
-def sizes_of(shape: Iterable[Expr], symbols: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape in integers."""
-    return tuple(d.evaluate(symbols) for d in shape)
 
 
 def _dtype_name(dtype: np.dtype) -> str:
@@ -162,3 +118,6 @@ def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int
     names = dict.fromkeys(n for d in tensor.type.shape for n in d.names() if n in sizes)
     bound = ", ".join(f"{n} = {sizes[n]} from {giver[n]}" for n in names if giver[n] != tensor.name) or "no symbol is set by another tensor"
     return Diag("E1703", tensor.name, {"tensor": tensor.name, "expected": tensor.type, "given": list(shape), "bound": bound}, tensor.span)
+
+
+__all__ = ["adopt", "bind_symbols", "check_arrays", "compute_dtype", "convert", "numpy_dtype", "sizes_of"]

@@ -7,13 +7,13 @@ graph and replayed where cuda-bindings is installed; one kernel has nothing to g
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from dataclasses import dataclass
 from typing import Any, Callable
 
 from ..kit.diag import refuse
 from .cuda import CudaDevice
+from .mapped import LaunchFault, has_bindings
 
 WARM_SECONDS = 0.3  # clocks and caches of code settle
 BUDGET_SECONDS = 1.0
@@ -63,7 +63,7 @@ def measure(device: CudaDevice, launches: int, enqueue: Callable[[], None], flop
     flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     try:
-        with _graph_of(device, enqueue) if launches > 1 and has_graphs() else _Plain(enqueue) as program:
+        with _graph_of(device, enqueue) if launches > 1 and has_bindings() else _Plain(enqueue) as program:
             _warm(device, program.run)
             start, end = driver.Event(), driver.Event()
             estimate = _seconds_of(device, program.run, flush, flush_bytes, [(start, end)])[0]
@@ -71,15 +71,10 @@ def measure(device: CudaDevice, launches: int, enqueue: Callable[[], None], flop
             events = [(driver.Event(), driver.Event()) for _ in range(runs)]
             seconds = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
             return Timing(_quantile(seconds, 0.5), _quantile(seconds, 0.1), _quantile(seconds, 0.9), runs, flops, moved, f"cold L2, {program.way}")
-    except driver.Error as fault:
+    except (driver.Error, LaunchFault) as fault:
         raise refuse("E1730", "bench", kernel="the program", device=device.description, reason=str(fault).split("\n", 1)[0]) from None
     finally:
         flush.free()
-
-
-def has_graphs() -> bool:
-    """Whether cuda-bindings, which captures CUDA graphs, is installed."""
-    return importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
 
 
 class _Plain:

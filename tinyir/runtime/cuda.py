@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from ..kit.diag import Refused, refuse
 from .compile import cubin_of
-from .device import Argument, Buffer
+from .device import Argument, Box, Buffer
+from .mapped import LaunchFault, MappedModule, has_bindings
 
 STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
 SCALARS = {4: "i", 8: "q"}
@@ -56,6 +57,8 @@ class CudaDevice:
         self._memory: list[Any] = []
         self._functions: dict[str, Any] = {}
         self._formats: dict[str, str] = {}
+        self._mapped: MappedModule | None = None
+        self._image = b""
 
     @property
     def arch(self) -> str:
@@ -66,16 +69,21 @@ class CudaDevice:
         """Code for a generation runs on it and, compiled anew, on later ones."""
         return int(arch.removeprefix("sm")) <= 10 * self.capability[0] + self.capability[1]
 
-    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
+    def takes_maps(self) -> bool:
+        """The driver makes them, through cuda-bindings."""
+        return has_bindings()
+
+    def load(self, text: str, kernels: Mapping[str, int]) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not take it)."""
         cubin = cubin_of(text, self.arch)
         try:
             self._module = self._driver.module_from_buffer(cubin.image)
             self._functions = {name: self._module.get_function(name) for name in kernels}
             self._formats.clear()
-            if dynamic_shared > STATIC_SHARED:
-                for function in self._functions.values():
-                    function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared)
+            self._image, self._mapped = cubin.image, None
+            for name, shared in kernels.items():
+                if shared > STATIC_SHARED:
+                    self._functions[name].set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         except self._driver.Error as fault:
             raise self._refusal(", ".join(kernels), fault) from None
 
@@ -106,11 +114,15 @@ class CudaDevice:
         try:
             self.enqueue(kernel, grid, block, shared, arguments)
             self.stream.synchronize()
-        except self._driver.Error as fault:
+        except (self._driver.Error, LaunchFault) as fault:
             raise self._refusal(kernel, fault) from None
 
     def enqueue(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
         """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for."""
+        if any(isinstance(a, Box) for a in arguments):
+            self._mapped = self._mapped or MappedModule(self._image)
+            self._mapped.enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments))
+            return
         function = self._functions[kernel]
         form = "".join("P" if isinstance(a, Buffer) else SCALARS[a.bytes] for a in arguments)
         if self._formats.get(kernel) != form:
@@ -122,6 +134,8 @@ class CudaDevice:
     def release(self) -> None:
         """Free all memory and leave the context."""
         try:
+            if self._mapped is not None:
+                self._mapped.release()
             for memory in self._memory:
                 memory.free()
         except self._driver.Error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Sequence, Union
+from typing import Mapping, Protocol, Sequence, Union
 
 import numpy as np
 
@@ -32,7 +32,19 @@ class Scalar:
     bytes: int
 
 
-Argument = Union[Buffer, Scalar]
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A tensor map as an argument: the buffer as row-major `dims`, moved in boxes of `box` elements, both outermost first; `swizzle` is the
+    span of the pattern in bytes, 0 for none."""
+
+    buffer: Buffer
+    dtype: str
+    dims: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+
+
+Argument = Union[Buffer, Scalar, Box]
 
 
 class Device(Protocol):
@@ -44,8 +56,11 @@ class Device(Protocol):
     def takes(self, arch: str) -> bool:
         """Whether code made for `arch` (sm80, sm90) can run."""
 
-    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int) -> None:
-        """Compile and load an emitted text; `dynamic_shared` is the most bytes that a launch asks for."""
+    def takes_maps(self) -> bool:
+        """Whether kernels can be given tensor maps."""
+
+    def load(self, text: str, kernels: Mapping[str, int]) -> None:
+        """Compile and load an emitted text; for each kernel that will be launched the most dynamic shared memory, in bytes."""
 
     def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
         """Memory, filled with 0xFF: NaN in every float, so that what nobody wrote shows."""

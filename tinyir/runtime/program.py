@@ -1,14 +1,14 @@
 """A program of an emitted text on a device: memory for its tensors and buffers, its launches with sizes put in.
 
-Grids and guards are expressions over the symbols of the signature; they get their values here, once. A launch with an empty grid is not
-made: there is nothing for it to write.
+Grids and guards are expressions over the symbols of the signature; they get their values here, once. Of launches that are alternatives
+the first that sizes and device allow is made. One with an empty grid, or with empty outputs alone, is not: there is nothing to write.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Iterator, Mapping
+from typing import Any, Iterator, Mapping
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..kit.diag import Diag, Refused
 from ..play.arrays import numpy_dtype, sizes_of
 from ..play.region import constant_of
 from .abi import logical, room_for
-from .device import Argument, Buffer, Device, Scalar
+from .device import Argument, Box, Buffer, Device, Scalar
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
@@ -48,13 +48,11 @@ class Program:
         self.module = module
         self.model = module.region.model
         self.sizes = dict(sizes)
-        faults = [d for launch in module.launches for d in faults_of(launch, self.sizes, device)]
-        if faults:
-            raise Refused(faults)
-        entries = tuple(dict.fromkeys(launch.entry for launch in module.launches))
-        device.load(text, entries, max((launch.smem for launch in module.launches), default=0))
+        self.chosen = chosen_of(module, self.sizes, device)
+        shared = {entry: max(launch.smem for launch in self.chosen if launch.entry == entry) for entry in (launch.entry for launch in self.chosen)}
+        device.load(text, shared)
         self.buffers = self._allocate()
-        bound = (self._bind(launch) for launch in module.launches)
+        bound = (self._bind(launch) for launch in self.chosen if not self._is_empty(launch))
         self.launches = tuple(b for b in bound if math.prod(b.grid))
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
@@ -83,16 +81,16 @@ class Program:
 
     def flops(self) -> int:
         """Arithmetic operations of one run, as the launches state them."""
-        return sum(launch.flops.evaluate(self.sizes) for launch in self.module.launches)
+        return sum(launch.flops.evaluate(self.sizes) for launch in self.chosen)
 
     def bytes(self) -> int:
         """Bytes of one run when each launch reads each input and writes each output once."""
-        return sum(launch.bytes.evaluate(self.sizes) for launch in self.module.launches)
+        return sum(launch.bytes.evaluate(self.sizes) for launch in self.chosen)
 
     def _allocate(self) -> dict[str, Buffer]:
         """Memory for the signature's tensors and every buffer that a launch names; a buffer with an alias has its owner's."""
         program = self.module.region.program
-        types = {t.name: t for t in (*program.buffers, *self.module.buffers, *self.model.inputs, *self.model.outputs)}
+        types = self._types()
         named = {name for launch in self.module.launches for name in launch.tensors}
         named |= {m.tensor for m in self.module.maps}
         owner = {name: owner_of(program, name) for name in named}
@@ -111,7 +109,37 @@ class Program:
     def _bind(self, launch: manifest.Launch) -> Bound:
         tensors: list[Argument] = [self.buffers[name] for name in launch.tensors]
         symbols = [Scalar(self.sizes[name], SYMBOL_BYTES) for name in launch.symbols]
-        return Bound(launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, (*tensors, *symbols))
+        maps = [self._box(m) for name in launch.maps for m in self.module.maps if m.name == name]
+        return Bound(launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, (*tensors, *maps, *symbols))
+
+    def _box(self, m: manifest.TensorMap) -> Box:
+        tensor = self._types()[m.tensor]
+        dims, box = sizes_of(m.dims or tensor.type.shape, self.sizes), sizes_of(m.box, {})
+        return Box(self.buffers[m.tensor], tensor.type.dtype.name, dims, box, m.swizzle)
+
+    def _is_empty(self, launch: manifest.Launch) -> bool:
+        written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]
+        return bool(written) and not any(math.prod(sizes_of(t.type.shape, self.sizes)) for t in written)
+
+    def _types(self) -> dict[str, Any]:
+        return {t.name: t for t in (*self.module.region.program.buffers, *self.module.buffers, *self.model.inputs, *self.model.outputs)}
+
+
+def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device) -> tuple[manifest.Launch, ...]:
+    """The launches to make, in order: of those of the same regions the first without a fault. Raises Refused (E1719) with the faults of all
+    where each has one."""
+    chosen: dict[tuple[str, ...], manifest.Launch] = {}
+    faults: dict[tuple[str, ...], list[Diag]] = {}
+    for launch in module.launches:
+        found = list(faults_of(launch, sizes, device)) if launch.regions not in chosen else []
+        if found:
+            faults.setdefault(launch.regions, []).extend(found)
+        else:
+            chosen.setdefault(launch.regions, launch)
+    left = [d for regions, found in faults.items() if regions not in chosen for d in found]
+    if left:
+        raise Refused(left)
+    return tuple(launch for launch in module.launches if chosen[launch.regions] is launch)
 
 
 def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device) -> Iterator[Diag]:
@@ -129,7 +157,7 @@ def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device)
     for axis, size, most in zip("xyz", launch.grid_at(dict(sizes)), MAX_GRID):
         if size > most:
             yield fault(f"its grid has {size} blocks along {axis}, and a device takes {most}")
-    if launch.maps:
-        yield fault("it takes tensor maps, which tiny-run does not make yet")
+    if launch.maps and not device.takes_maps():
+        yield fault(f"it takes tensor maps, which {device.description} cannot make")
     if not device.takes(launch.arch):
         yield fault(f"it was made for {launch.arch}, which {device.description} is not")

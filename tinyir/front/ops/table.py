@@ -24,8 +24,8 @@ MANY = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, or number (an
-    integer, float or bool as given). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
+    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, number (an
+    integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of sizes), strings or guard (as tiny text writes it). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
 
     name: str
     kind: str
@@ -127,7 +127,8 @@ def _range_words(attr: Attr) -> str:
 def _expected(attr: Attr) -> str:
     words = {"int": "an integer", "float": "a number", "flag": "true or false", "dtype": "a dtype, one of " + ", ".join(DTYPES),
              "ints": "a list of integers", "floats": "a list of numbers", "dims": "a list of sizes", "dim": "a size", "string": "a string",
-             "number": "a number", "word": "one of " + ", ".join(attr.words)}
+             "number": "a number", "literal": "a number or nested lists of numbers", "pairs": "a list of pairs of sizes", "strings": "a list of strings",
+             "guard": "a guard, such as \"0 <= i0 < M\"", "word": "one of " + ", ".join(attr.words)}
     return words[attr.kind]
 
 
@@ -191,6 +192,29 @@ def _number(item: Any, attr: Attr) -> Any:
     return item if isinstance(item, (bool, int)) else _float(item, attr)
 
 
+def _literal(item: Any, attr: Attr) -> Any:
+    if isinstance(item, (list, tuple)):
+        return tuple(_literal(i, attr) for i in item)
+    is_number = not isinstance(item, (str, Expr)) or item in ("inf", "-inf", "nan")
+    return _number(item, attr) if is_number else read_dim(item)
+
+
+def _pair(item: Any, attr: Attr) -> tuple[Expr, Expr]:
+    if not isinstance(item, (list, tuple)) or len(item) != 2:
+        raise ValueError
+    return _dim(item[0], attr), _dim(item[1], attr)
+
+
+def _guard(item: Any, attr: Attr) -> Any:
+    from ...ir.read import read_guard
+    from ...kit.diag import Refused
+
+    try:
+        return read_guard(_string(item, attr))
+    except Refused:
+        raise ValueError(item) from None
+
+
 def read_dim(item: int | str | Expr) -> Expr:
     """A size as a model writes it: 3, "N", "2*N + 1". Raises ValueError. Primes (`N'`) are let through, for the message that follows."""
     if isinstance(item, (int, Expr)):
@@ -208,5 +232,6 @@ def read_dim(item: int | str | Expr) -> Expr:
 
 _READERS: dict[str, Callable[[Any, Attr], Any]] = {
     "int": _int, "float": _float, "flag": _flag, "string": _string, "word": _word, "dtype": _dtype, "dim": _dim, "number": _number,
-    "ints": _list_of(_int), "floats": _list_of(_float), "dims": _list_of(_dim),
+    "ints": _list_of(_int), "floats": _list_of(_float), "dims": _list_of(_dim), "literal": _literal,
+    "pairs": _list_of(_pair), "strings": _list_of(_string), "guard": _guard,
 }  # fmt: skip

@@ -168,7 +168,7 @@ def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> R
     first = 1 if lead == 1 else 2
     for a, s in enumerate(stride):
         if s > 1:
-            x = _apart(b, x, first + a, s)
+            x = apart(b, x, first + a, s)
     padded = _padded(b, x, [(r - low, r - high + extra) for r, (low, high), extra in zip(reach, pads, more)], lead)
     mirrored = b.flip(w, range(2, w.rank))
     if w.shape[0] // groups * groups != w.shape[0]:
@@ -197,9 +197,11 @@ def _transposed_pads(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr]
     return found
 
 
-def _apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
+def apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
     """`step - 1` zeros between the elements along `axis`."""
     size = x.shape[axis]
+    if step == 1 or size == ZERO:
+        return x
     split = b.reshape(x, [*x.shape[: axis + 1], ONE, *x.shape[axis + 1 :]])
     padded = b.pad(split, [(0, step - 1) if a == axis + 1 else (0, 0) for a in range(split.rank)])
     joined = b.reshape(padded, [*x.shape[:axis], size * step, *x.shape[axis + 1 :]])

@@ -43,7 +43,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival, of one elected thread of the role."""
+    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival of the warpgroup, or of the
+    thread that a guard has picked; with `cluster` on the barriers of these CTAs."""
 
     barrier: Place
     expect: int = 0
@@ -62,7 +63,8 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class TmaLoad:
-    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a box of the tensor, zeros outside it."""
+    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros outside it, box by
+    box. With `multicast` the CTAs of the cluster fetch equal shares of the boxes, and each box goes to all of them."""
 
     token: str
     to: Place
@@ -95,7 +97,7 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """`barrier cta`, `barrier cluster`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
+    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
 
     scope: str
     threads: int = 0

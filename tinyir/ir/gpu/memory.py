@@ -44,7 +44,8 @@ class Assume:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in bytes, 0 for none."""
+    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in bytes, 0 for none. The
+    rows of a swizzled tile are as long as the span; a wider tile is kept as several of them side by side, each with all rows."""
 
     name: str
     type: TensorType
@@ -92,12 +93,14 @@ class Mbarrier:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor."""
+    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor; `as
+    [B*S, K]` when it sees the tensor's memory with other dims."""
 
     name: str
     tensor: str
     box: tuple[Expr, ...]
     swizzle: int = 0
+    dims: tuple[Expr, ...] = ()
     span: Span | None = place_in_text()
 
 

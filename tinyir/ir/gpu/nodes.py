@@ -105,11 +105,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in it."""
+    """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in it. `each r, c of
+    acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner."""
 
     names: tuple[str, ...]
     of: str
     body: tuple["Statement", ...]
+    at: tuple[Expr, ...] = ()
+    size: tuple[int, ...] = ()
     span: Span | None = place_in_text()
 
 
@@ -129,12 +132,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign."""
+    """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign. `by stmatrix`:
+    inside `each`, the elements of eight columns are written by their warp in one instruction."""
 
     to: Place
     value: Body
     over: Axes = ()
     vector: int = 1
+    by: str = ""
     span: Span | None = place_in_text()
 
 

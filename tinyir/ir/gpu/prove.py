@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..expr import Bound, Expr, Floor
 from ..intervals import Interval, interval_of
+from ..remainder import remainders
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,10 @@ class Facts:
         """e = q*(n mod d) + r is at most q*(d - 1) + r, and for limit at least r."""
         for name, at_most in (("expr", True), ("limit", False)):
             whole = expr if at_most else limit
-            for factor, divisor, left in remainders(whole):
-                if not self._is_natural(factor):
+            for found in remainders(whole):
+                if not self._is_natural(found.factor):
                     continue
-                bound = left + factor * (divisor - 1) if at_most else left
+                bound = found.rest + found.factor * (found.divisor - 1) if at_most else found.rest
                 if self._is_below(bound, limit, depth - 1) if at_most else self._is_below(expr, bound, depth - 1):
                     return True
         return False
@@ -135,32 +136,3 @@ def _naturals(guards: tuple[Bound, ...]) -> tuple[Expr, ...]:
         if g.upper is not None:
             found.append(g.upper - g.expr - 1)
     return tuple(dict.fromkeys(found))
-
-
-def remainders(expr: Expr) -> list[tuple[Expr, Expr, Expr]]:
-    """Every way to read an expression as `q*(n mod d) + rest`: (q, d, rest). n may itself be a quotient, floor(n/c) mod d."""
-    found = []
-    for coefficient, monomial in expr.terms:
-        for atom in monomial:
-            if not isinstance(atom, Floor):
-                continue
-            names = list(monomial)
-            names.remove(atom)
-            outside = Expr(((-coefficient, tuple(names)),))
-            factor = _exact(outside, atom.den)
-            if factor is not None:
-                found.append((factor, atom.den, expr - Expr(((coefficient, monomial),)) - factor * atom.num))
-            for scale, other in expr.terms:
-                for inner in other:
-                    if isinstance(inner, Floor) and inner != atom and inner.num == atom.num:
-                        rest = list(other)
-                        rest.remove(inner)
-                        factor, ratio = Expr(((scale, tuple(rest)),)), _exact(atom.den, inner.den)
-                        if ratio is not None and factor * ratio == outside:
-                            found.append((factor, ratio, expr - Expr(((coefficient, monomial),)) - Expr(((scale, other),))))
-    return [(q, d, r) for q, d, r in found if len(r.terms) < len(expr.terms)]
-
-
-def _exact(product: Expr, den: Expr) -> Expr | None:
-    quotient = product // den
-    return quotient if quotient * den == product else None

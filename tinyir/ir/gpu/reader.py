@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Iterator
 
 from ...kit.diag import Diag, Refused, refuse
@@ -144,7 +145,7 @@ class _Reader:
         return nodes.Mbarrier(str(name), int(count), _int(ring, 1), span=span)
 
     def _tensor_map(self, p: list[Any], span: Span) -> Statement:
-        return nodes.TensorMap(str(p[0]), _name(p[1]), _exprs(p[2]), _int(p[3], 0), span=span)
+        return nodes.TensorMap(str(p[0]), _name(p[1]), _exprs(p[3]), _int(p[4], 0), () if p[2] is None else _exprs(p[2]), span=span)
 
     def _cursor(self, p: list[Any], span: Span) -> Statement:
         return nodes.Cursor(str(p[0]), _int(p[1], 1), int(p[2] or 0), int(p[3] or 0), span=span)
@@ -182,8 +183,9 @@ class _Reader:
         return nodes.Order(tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group), span=span)
 
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
-        *names, of = map(str, p)
-        return nodes.Each(tuple(names), of, self._inner(line), span=span)
+        *names, of, size = p
+        place = self._place(of)
+        return nodes.Each(tuple(map(str, names)), place.name, self._inner(line), place.index, _ints(size, self.names.at), span=span)
 
     # --- elements
 
@@ -191,7 +193,8 @@ class _Reader:
         return self._element(nodes.Assign, p, span)
 
     def _store(self, p: list[Any], span: Span) -> Statement:
-        return self._element(nodes.Store, p, span)
+        *parts, by = p
+        return replace(self._element(nodes.Store, parts, span), by=str(by or ""))
 
     def _element(self, kind: Any, p: list[Any], span: Span) -> Statement:
         place, over, value, vector = p

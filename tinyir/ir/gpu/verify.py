@@ -180,12 +180,14 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "kind of registers", s.kind, ("", *KINDS)
     if isinstance(s, (nodes.Shared, nodes.TensorMap)):
         yield "swizzle", s.swizzle, (0, 32, 64, 128)
+    if isinstance(s, nodes.Store):
+        yield "way to store", s.by, ("", "stmatrix")
     if isinstance(s, nodes.Fence):
         yield "fence", s.what, FENCES
     if isinstance(s, nodes.WaitGroup):
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
-        yield "barrier", s.scope, ("cta", "cluster")
+        yield "barrier", s.scope, ("cta", "cluster", "warpgroup")
     if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):

@@ -60,7 +60,7 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             inside = inside.with_let(name, value)
         yield Visit(s, path, names, arrays, values, facts, inside)
         if isinstance(s, nodes.For):
-            yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, s.high))
+            yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, end_of(s)))
         elif isinstance(s, nodes.If):
             yield from _block(s.body, (*path, s), names, arrays, values, facts.with_guard(s.guard))
             yield from _block(s.otherwise, (*path, s), names, arrays, values, facts)
@@ -89,9 +89,16 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             values |= {s.name}
 
 
+def end_of(loop: nodes.For) -> Expr:
+    """What the loop's name stays below: its last step is whole where the step divides the way."""
+    step = loop.step.constant
+    whole = step is not None and step > 1 and all(c % step == 0 for c, _ in (loop.high - loop.low).terms)
+    return loop.high - loop.step + 1 if whole else loop.high
+
+
 def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
     array = arrays.get(s.of)
-    for name, size in zip(s.names, array.type.shape if isinstance(array, nodes.Reg) else ()):
+    for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()):
         facts = facts.with_range(name, ZERO, size)
     return facts
 

@@ -29,14 +29,32 @@ def lower(module: gpu.Module) -> manifest.Module:
             faults.extend(fault.diags)
     if faults:
         raise Refused(faults)
-    launches = tuple(_launch(module, kernel, code) for kernel, code in zip(module.kernels, emitted))
+    maps, renamed = _maps_of(emitted)
+    launches = tuple(_launch(module, kernel, code, names) for kernel, code, names in zip(module.kernels, emitted, renamed))
     code = "\n".join(e.text for e in emitted)
     functions = show_intrinsics(intrinsics_of(code))
     source = "\n" + (functions + "\n\n" if functions else "") + code
-    return manifest.Module(module.plans.program, (), (), launches, source)
+    return manifest.Module(module.plans.program, (), maps, launches, source)
 
 
-def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted) -> manifest.Launch:
+def _maps_of(emitted: list[Emitted]) -> tuple[tuple[manifest.TensorMap, ...], list[tuple[str, ...]]]:
+    """All tensor maps, and each kernel's names of them: one of another kernel that is another map has a number behind its name."""
+    maps: dict[str, manifest.TensorMap] = {}
+    names = []
+    for code in emitted:
+        own = []
+        for m in code.maps:
+            name, number = m.name, 1
+            while name in maps and maps[name] != manifest.TensorMap(name, m.tensor, m.box, m.swizzle, m.dims):
+                number += 1
+                name = f"{m.name}.{number}"
+            maps[name] = manifest.TensorMap(name, m.tensor, m.box, m.swizzle, m.dims)
+            own.append(name)
+        names.append(tuple(own))
+    return tuple(maps.values()), names
+
+
+def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted, maps: tuple[str, ...]) -> manifest.Launch:
     regions = [module.plans.program.program.region(name) for name in kernel.regions]
     return manifest.Launch(
         kernel.name,
@@ -49,6 +67,7 @@ def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted) -> manifest
         code.symbols,
         sum((flops_of(r) for r in regions), ZERO),
         sum((bytes_of(r) for r in regions), ZERO),
+        maps=maps,
         cluster=kernel.cluster,
         smem=code.dynamic_shared,
         assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),

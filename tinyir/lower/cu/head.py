@@ -6,7 +6,7 @@ from typing import Iterator
 
 from ...ir.arch import ARCHS
 from ...ir.expr import Expr
-from ...ir.gpu.nodes import Kernel
+from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
 from ...ir.model import Model
 from ...ir.plan import Plan
@@ -14,7 +14,14 @@ from ...ir.region import Region, Tensor
 from .value import memory_type
 
 SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
-COUNTED = ("thread.index", "lane", "warp.index")
+COUNTED = ("thread.index", "lane", "warp.index", "warpgroup.thread", "cluster.rank")
+
+
+def plan_of(kernel: Kernel, plans: tuple[Plan, ...]) -> Plan | None:
+    """The plan that a kernel obeys; of alternatives the second makes `gemm.2`, and so on."""
+    own = [p for p in plans if set(kernel.regions) <= set(p.regions)]
+    named = [p for number, p in enumerate(own, 1) if kernel.name == f"{p.name}.{number}"]
+    return next(iter(named or own), None)
 
 
 def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
@@ -25,12 +32,15 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
         yield f"// region {region.name}" + (f": {named}" if named else "")
     if plan is not None:
         shape = [f"tile {list(plan.tile)}"] + [f"{w} {list(getattr(plan, w))}" for w in ("micro", "threads") if getattr(plan, w)]
+        shape += [f"stages {plan.stages}"] if plan.stages > 1 else []
         yield f"// plan {plan.family} {plan.algo}: {', '.join(shape)}"
 
 
 def bounds_of(kernel: Kernel) -> str:
     """`__launch_bounds__`, with the CTAs an SM that the register limit is for."""
     threads = kernel.threads
+    if kernel.cluster or any(isinstance(s, Role) for s in kernel.body):
+        return f"__launch_bounds__({threads}, 1)" + (f" __cluster_dims__({kernel.cluster[0]}, 1, 1)" if kernel.cluster else "")
     if not kernel.regs:
         return f"__launch_bounds__({threads})"
     ctas = max(1, ARCHS[kernel.arch].registers_per_sm // (kernel.regs * (-(-threads // 32) * 32)))
@@ -53,15 +63,18 @@ def ranges_of(kernel: Kernel, model: Model) -> dict[str, Interval]:
         ranges[f"cta.{axis}"] = Interval(0, (INT_MAX if most is None else min(most, INT_MAX)) - 1)
     ranges["thread.index"] = Interval(0, kernel.threads - 1)
     ranges["lane"] = Interval(0, 31)
+    ranges["warpgroup.thread"] = Interval(0, 127)
+    ranges["cluster.rank"] = Interval(0, (kernel.cluster[0] if kernel.cluster else 1) - 1)
     ranges["warp.index"] = Interval(0, (kernel.threads - 1) // 32)
     return ranges
 
 
-def special_of(name: str, block: tuple[int, ...]) -> str:
+def special_of(name: str, block: tuple[int, ...], cluster: tuple[int, ...] = ()) -> str:
     """The C of a thread's place."""
     if name in SPECIAL:
         return f"(int){SPECIAL[name]}"
     x, y, z = (*block, 1, 1)[:3]
     linear = "(int)threadIdx.x" + (f" + {x} * (int)threadIdx.y" if y > 1 else "") + (f" + {x * y} * (int)threadIdx.z" if z > 1 else "")
     closed = f"({linear})" if " " in linear else linear
-    return {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32"}[name]
+    counted = {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32", "warpgroup.thread": f"{closed} % 128"}
+    return counted[name] if name in counted else f"(int)blockIdx.x % {cluster[0] if cluster else 1}"  # cluster.rank

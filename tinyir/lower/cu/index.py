@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable
 
-from ...ir.expr import ZERO, Bound, Expr, Floor
+from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.intervals import INT_MAX, Interval, interval_of
+from ...ir.remainder import remainders
 
 SUM, PRODUCT, UNARY = 1, 2, 3  # how tightly a piece of C binds
 
@@ -110,51 +111,23 @@ class Integers:
         return text, SUM
 
     def _remainders(self, expr: Expr) -> tuple[Expr, list["_Piece"]]:
-        """Takes out what is a remainder, `q*(e - d*floor(e/d))`, as `q * (e % d)` where e is known not to be negative; e may itself be a
-        quotient, whose floor in a floor is one floor: `floor(n/c) - d*floor(n/(c*d))`."""
-        pieces: list[_Piece] = []
-        for coefficient, monomial in expr.terms:
-            for atom in monomial:
-                if not isinstance(atom, Floor) or (low := self.interval(atom.num).low) is None or low < 0:
-                    continue
-                others = list(monomial)
-                others.remove(atom)
-                rest = Expr(((-coefficient, tuple(others)),))
-                found = self._whole_of(expr, atom, rest)
-                if found is None:
-                    continue
-                factor, whole, divisor, dividend = found
-                left = expr - Expr(((coefficient, monomial),)) - factor * whole
-                if len(left.terms) != len(expr.terms) - 1 - len((factor * whole).terms) or len(factor.terms) != 1:
-                    continue
-                inner = f"{dividend} % {self.c(divisor, UNARY)}"
-                scale, names = factor.terms[0]
-                whole_is_long = not self.fits(whole)
-                if scale == 1 and not names:
-                    pieces.append(_Piece("+", inner, PRODUCT, False, whole_is_long))
-                else:
-                    is_wide = not self.fits(factor * divisor)
-                    text, _ = self._product(abs(scale), names)
-                    text = f"(long long){text}" if is_wide and not whole_is_long else text
-                    pieces.append(_Piece("-" if scale < 0 else "+", f"{text} * ({inner})", PRODUCT, is_wide, whole_is_long))
-                remaining, more = self._remainders(left)
-                return remaining, pieces + more
-        return expr, pieces
-
-    def _whole_of(self, expr: Expr, atom: Floor, rest: Expr) -> tuple[Expr, Expr, Expr, str] | None:
-        """For a term `-rest * floor(num/den)`: (q, e, d, C of e) such that the term and `q*e` in `expr` make `q * (e mod d)`."""
-        factor = _quotient(rest, atom.den)
-        if factor is not None:
-            return factor, atom.num, atom.den, self.c(atom.num, PRODUCT)
-        for coefficient, monomial in expr.terms:
-            for other in monomial:
-                if isinstance(other, Floor) and other.num == atom.num and other != atom:
-                    names = list(monomial)
-                    names.remove(other)
-                    factor, ratio = Expr(((coefficient, tuple(names)),)), _quotient(atom.den, other.den)
-                    if ratio is not None and factor * ratio == rest:
-                        return factor, Expr(((1, (other,)),)), ratio, self._atom(other, False)
-        return None
+        """Takes out what is a remainder of a number known not to be negative, as `q * (e % d)`."""
+        for found in remainders(expr):
+            low = self.interval(found.dividend).low
+            if low is None or low < 0 or len(found.factor.terms) != 1 or found.factor.terms[0][0] < 0:
+                continue
+            inner = f"{self.c(found.dividend, PRODUCT)} % {self.c(found.divisor, UNARY)}"
+            is_long = self.is_long(found.dividend)
+            if found.factor == ONE:
+                piece = _Piece("+", inner, PRODUCT, False, is_long)
+            else:
+                is_wide = not self.fits(found.factor * found.divisor)
+                text, _ = self._product(*found.factor.terms[0])
+                text = f"(long long){text}" if is_wide and not is_long else text
+                piece = _Piece("+", f"{text} * ({inner})", PRODUCT, is_wide, is_long)
+            rest, more = self._remainders(found.rest)
+            return rest, [piece, *more]
+        return expr, []
 
     def _product(self, coefficient: int, monomial: tuple) -> tuple[str, int]:
         """A product of positive factor; made in 64 bits when it does not fit an int."""
@@ -182,9 +155,3 @@ class Integers:
             return f"(int){call}" if self.fits(Expr(((1, (atom,)),))) and not self._is_long(atom) else call
         text = f"{self.c(atom.num, PRODUCT)} / {self.c(atom.den, UNARY)}"
         return f"({text})" if in_product else text
-
-
-def _quotient(product: Expr, den: Expr) -> Expr | None:
-    """product / den, when that is one monomial without a rest."""
-    quotient = product // den
-    return quotient if quotient * den == product else None

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, walk
+from ...ir.body import Binary, Body, Literal, Read, Reduce, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.gpu.walk import start_of
-from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval
+from ...ir.gpu.walk import end_of, start_of, statements
+from ...ir.intervals import INT_MAX, Interval
+from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
-from ...ir.plan import Module, Plan
+from ...ir.plan import Module
 from ...ir.region import Region, Tensor
+from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, ranges_of, special_of
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, special_of
+from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
 
+ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """A kernel's text and how it is called: parameters are tensors, then symbols."""
+    """A kernel's text and how it is called: parameters are tensors, then maps, then symbols."""
 
     text: str
     entry: str
     tensors: tuple[str, ...]
+    maps: tuple[nodes.TensorMap, ...]
     symbols: tuple[str, ...]
     dynamic_shared: int
 
@@ -41,14 +47,15 @@ def emit(kernel: Kernel, plans: Module, entry: str) -> Emitted:
     return _Printer(kernel, plans, entry).run()
 
 
-class _Printer:
+class _Printer(Hopper):
     def __init__(self, kernel: Kernel, plans: Module, entry: str):
+        super().__init__()
         self.kernel = kernel
         self.entry = entry
         self.model: Model = plans.program.model
         program = plans.program.program
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
-        self.plan: Plan | None = next((p for p in plans.plans if set(kernel.regions) <= set(p.regions)), None)
+        self.plan = plan_of(kernel, plans.plans)
         self.tensors: dict[str, Tensor] = {t.name: t for r in self.regions for t in (*r.inputs, *r.outputs)}
         self.outputs = {t.name for r in self.regions for t in r.outputs}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
@@ -59,12 +66,13 @@ class _Printer:
         self.lines: list[str] = []
         self.depth = 1
         self.is_explained = False
-        self.integers = Integers(ranges_of(kernel, self.model), spell=self._spell)
+        self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
-        self.sizes = tuple(dict.fromkeys(e for t in self.tensors.values() for e in t.type.shape))
+        self.sizes = _sizes_of(self.regions)
         self.shared_offset = 0
-        self.dynamic = self._shared_bytes() > STATIC_SHARED
+        self.limits: dict[Expr, int] = {}
+        self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
 
     def run(self) -> Emitted:
         for tensor in self.tensors:
@@ -74,15 +82,18 @@ class _Printer:
         self.block(self.kernel.body)
         tensors = tuple(t for t in self.tensors if t in self.used_tensors)
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
-        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors] + [f"int {self.names.of('symbol', s)}" for s in symbols]
-        special = [f"  const int {spelling} = {special_of(name, self.kernel.block)};" for name, spelling in sorted(self.used_special.items(), key=_special_order)]
+        maps = tuple(m for m in self.maps.values() if m.name in self.used_maps)
+        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
+        parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
+        words = set(re.findall(r"\w+", "\n".join(self.lines)))
+        special = [f"  const int {spelling} = {special_of(name, self.kernel.block, self.kernel.cluster)};" for name, spelling in sorted(self.used_special.items(), key=_special_order) if spelling in words]
         head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
-        dynamic = ["  extern __shared__ __align__(128) unsigned char smem[];"] if self.dynamic else []
+        dynamic = [f"  extern __shared__ __align__({1024 if maps else 128}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
-        return Emitted(text, self.entry, tensors, symbols, self.shared_offset if self.dynamic else 0)
+        return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
     def _shared_bytes(self) -> int:
-        return sum(_aligned(s.bytes) for s in _all(self.kernel.body) if isinstance(s, nodes.Shared))
+        return sum(aligned(s.bytes) for s in statements(self.kernel.body) if isinstance(s, nodes.Shared))
 
     # --- names
 
@@ -103,6 +114,10 @@ class _Printer:
     def _element(self, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         """The C of one element: of an array by its indices, of a tensor by its offset."""
         if name in self.arrays:
+            if getattr(self.arrays[name], "kind", ""):
+                return self._held_element(name, index)
+            if getattr(self.arrays[name], "swizzle", 0):
+                return self._swizzled_element(name, index, slot)
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
@@ -114,7 +129,9 @@ class _Printer:
         self.lines.append("  " * self.depth + line if line else "")
 
     def block(self, body: Iterable[Statement]) -> None:
+        before = None
         for statement in body:
+            self.before, before = before, statement
             write = getattr(self, f"_{type(statement).__name__.lower()}", None)
             if write is None:
                 raise refuse("E1620", self.kernel.name, statement.span, what=f"`{type(statement).__name__}` statement")
@@ -131,10 +148,12 @@ class _Printer:
 
     def _assume(self, s: nodes.Assume) -> None:
         self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
+        self.limits |= {b.expr: b.upper.constant - 1 for b in s.guard if b.upper is not None and b.upper.constant is not None}
 
     def _shared(self, s: nodes.Shared) -> None:
         if s.swizzle:
-            raise refuse("E1620", self.kernel.name, s.span, what="swizzled shared tile")
+            self._swizzled(s)
+            return
         self.arrays[s.name] = s
         name, dtype = self.names.of("array", s.name), memory_type(s.type.dtype)
         dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape))
@@ -142,13 +161,14 @@ class _Printer:
             first, rest = dims.index("]") + 1, ""
             rest = dims[first:]
             self.say(f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});" if rest else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});")
-            self.shared_offset += _aligned(s.bytes)
+            self.shared_offset += aligned(s.bytes)
         else:
             self.say(f"__shared__ __align__(16) {dtype} {name}{dims};")
 
     def _reg(self, s: nodes.Reg) -> None:
         if s.kind:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"register matrix of kind {s.kind}")
+            self._matrix(s)
+            return
         self.arrays[s.name] = s
         sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
         name, dtype = self.names.of("array", s.name), arithmetic_type(s.type.dtype)
@@ -168,19 +188,22 @@ class _Printer:
 
     def _let(self, s: nodes.Let) -> None:
         value = self.integers.c(s.value, 0)
-        found = self._range(s.value)
+        found = self._range(s.value, self.sizes.get(s.name, ()))
         if found.fits(INT_MAX) and self.integers.is_long(s.value):
             value = f"(int)({value})"
         self.integers.ranges[s.name] = found
         self.facts = self.facts.with_let(s.name, s.value)
         self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
 
-    def _range(self, value: Expr) -> Interval:
-        """The range of an integer; where arithmetic on ranges gives none of an int, that of an axis which guards prove it to be on."""
+    def _range(self, value: Expr, sizes: tuple[Expr, ...]) -> Interval:
+        """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if guards prove it so."""
         found = self.integers.interval(value)
+        limit = self.limits.get(self.facts.plain(value))
+        if limit is not None and found.low is not None:
+            return Interval(found.low, limit)
         if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
             return found
-        ends = [self.integers.interval(size).high for size in self.sizes if self.facts.is_below(value, size)]
+        ends = [self.integers.interval(size).high for size in sizes if self.facts.is_below(value, size)]
         least = min((e for e in ends if e is not None), default=None)
         return found if least is None else Interval(0, least - 1)
 
@@ -200,16 +223,19 @@ class _Printer:
     def _for(self, s: nodes.For) -> None:
         is_explained = self._explain(s)
         low, high = self.integers.interval(s.low), self.integers.interval(s.high)
+        step = self.integers.interval(s.step).high
         rng = Interval(low.low, None if high.high is None else high.high - 1)
-        kind = "int" if rng.fits(LARGEST_SIZE) else "long long"
+        if high.high is None or step is None or high.high - 1 + step > INT_MAX:  # the last step must not overflow either
+            rng = Interval(low.low, None)
+        kind = "int" if rng.fits(INT_MAX) else "long long"
         name = self.names.of("integer", s.name)
-        step = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
+        advance = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
         self.say(f"#pragma unroll {s.unroll}" if s.unroll else "#pragma unroll")
-        head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {step})"
+        head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {advance})"
         outer = self.integers.ranges
         self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
-        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, s.high)
+        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, end_of(s))
         self._nested(head, s.body)
         self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer
@@ -218,7 +244,7 @@ class _Printer:
         """Says above a loop what of region and plan it is; True when it did, so that the loops inside stay silent."""
         if self.plan is None or self.is_explained:
             return False
-        inside = list(_all(s.body))
+        inside = list(statements(s.body))
         stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, nodes.Store))
         has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
         if stores:
@@ -231,8 +257,9 @@ class _Printer:
     def _if(self, s: nodes.If) -> None:
         guard = self.integers.guard(s.guard)
         facts, self.facts = self.facts, self.facts.with_guard(s.guard)
+        alone, self.is_one_thread = self.is_one_thread, self.is_one_thread or picks_one_thread(s)
         self._nested("" if guard == "true" else f"if ({guard})", s.body)
-        self.facts = facts
+        self.facts, self.is_one_thread = facts, alone
         if s.otherwise:
             self.lines[-1] += " else {"
             self.depth += 1
@@ -242,8 +269,9 @@ class _Printer:
 
     def _barrier(self, s: nodes.Barrier) -> None:
         if s.scope != "cta":
-            raise refuse("E1620", self.kernel.name, s.span, what=f"barrier of scope {s.scope}")
-        self.say("__syncthreads();")
+            self._wide_barrier(s)
+        else:
+            self.say("__syncthreads();")
 
     def _copy(self, s: nodes.Copy) -> None:
         """The threads take the elements in turn, the last axis of `over` the fastest."""
@@ -258,23 +286,21 @@ class _Printer:
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
         index = self._spell("thread.index")
-        e = self.names.of("integer", "element")
-        self.say("#pragma unroll")
-        self.say(f"for (int {e} = {index}; {e} < {total}; {e} += {threads}) {{" if turns > 1 or total % threads else f"{{ const int {e} = {index};")
+        is_loop = turns > 1 or total % threads
+        if is_loop:
+            self.say("#pragma unroll")
+        self.say(f"for (int element = {index}; element < {total}; element += {threads}) {{" if is_loop else f"{{ const int element = {index};")
         self.depth += 1
-        outer = self.integers.ranges
-        inner = Expr.of(1)
-        bindings: dict[str, Expr] = {}
-        ranges = {**outer, "element": Interval(0, total - 1)}
-        for (name, size) in reversed(s.over):
-            whole = Expr.of("element") // inner
-            first = name == s.over[0][0]
-            bindings[name] = whole if first else whole - size * (Expr.of("element") // (inner * size))
-            ranges[name] = Interval(0, size.evaluate({}) - 1)
+        outer, inner = self.integers.ranges, Expr.of(1)
+        self.integers.ranges = {**outer, ELEMENT: Interval(0, total - 1)}
+        parts: list[tuple[str, Expr]] = []
+        for number, (name, size) in reversed(list(enumerate(s.over))):
+            whole = Expr.of(ELEMENT) // inner
+            parts.append((name, whole - size * (Expr.of(ELEMENT) // (inner * size)) if number else whole))
             inner = inner * size
-        self.integers.ranges = ranges
-        for name, _ in s.over:
-            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(bindings[name], 0)};")
+        for name, part in reversed(parts):
+            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(part, 0)};")
+        self.integers.ranges.update((name, Interval(0, size.evaluate({}) - 1)) for name, size in s.over)
         facts = self.facts
         for name, size in s.over:
             self.facts = self.facts.with_range(name, ZERO, size)
@@ -289,7 +315,7 @@ class _Printer:
         self._moved(s)
 
     def _store(self, s: nodes.Store) -> None:
-        self._moved(s)
+        (self._into_piece if s.by == "stmatrix" else self._moved)(s)
 
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
         """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
@@ -369,13 +395,11 @@ def _special_order(item: tuple[str, str]) -> tuple[bool, str]:
     return item[0].startswith("thread"), item[0]
 
 
-def _aligned(size: int) -> int:
-    return -(-size // 128) * 128
-
-
-def _all(body: Iterable[Statement]) -> Iterable[Statement]:
-    for statement in body:
-        yield statement
-        yield from _all(getattr(statement, "body", ()))
-        yield from _all(getattr(statement, "otherwise", ()))
-
+def _sizes_of(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
+    """The sizes of each axis name; axes of folds may share one."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for region in regions:
+        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
+            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
+    return found

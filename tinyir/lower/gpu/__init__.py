@@ -2,17 +2,21 @@
 
     plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...   →   kernel gemm : sm90 grid [...] block [16, 16] ...
 
-The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides.
+The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
+are alternatives the second makes a kernel called gemm.2.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...ir import gpu, plan
-from ...ir.kernels import kernel_of
+from ...ir.kernels import Contraction, kernel_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
 from .row import row_kernel
+from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
 
@@ -20,9 +24,10 @@ TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_stream
 def lower(module: plan.Module) -> gpu.Module:
     """The module with a kernel for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a template cannot hold)."""
     kernels, faults = [], []
-    for one in module.plans:
+    for number, one in enumerate(module.plans):
+        earlier = sum(p.regions == one.regions for p in module.plans[:number])
         try:
-            kernels.append(_kernel(module, one))
+            kernels.append(replace(_kernel(module, one), name=f"{one.name}.{earlier + 1}" if earlier else one.name))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -33,9 +38,11 @@ def lower(module: plan.Module) -> gpu.Module:
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
+    if len(one.regions) == 1 and one.algo == "warp_specialized" and isinstance(kernel, Contraction):
+        return warp_specialized_kernel(one, region, kernel, module.program.model)
     template = TEMPLATES.get(one.algo)
     if template is None or len(one.regions) != 1 or kernel is None:
-        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join(TEMPLATES))
+        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, "warp_specialized")))
     return template(one, region, kernel)
 
 

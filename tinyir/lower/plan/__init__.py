@@ -22,18 +22,20 @@ from .contraction import propose_contraction
 from .flat import propose_flat
 from .row import propose_row
 from .table import table_of
+from .warp_specialized import propose_warp_specialized
 
 DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
 KEPT = 20  # candidates that a tuner may measure
+CROWDED = f"not among the {KEPT} cheapest"
 SMEM_SHARE = 0.8
 
 
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
-    """The module with a plan for every region. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
+    """The module with a plan for every region, or two where the better one assumes something of the sizes. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
     plans, faults = [], []
     for one in module.program.regions:
         try:
-            plans.append(choose_plan(module, one, arch, device))
+            plans.extend(choose_plans(module, one, arch, device))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -41,13 +43,14 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
     return plan.Module(module, tuple(plans))
 
 
-def choose_plan(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> plan.Plan:
-    """The cheapest candidate of one region, its estimate line filled in."""
+def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[plan.Plan, ...]:
+    """The cheapest candidate of one region, and after one that assumes something the cheapest that does not; estimates filled in."""
     found = candidates(module, one, arch, device)
     best = found[0]
     if best.rejected:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
-    return best.plan
+    general = sorted((c for c in found if c.cost is not None and not c.plan.assume and c.rejected in ("", CROWDED)), key=_rank)
+    return (best.plan, *((general[0].plan,) if best.plan.assume and general else ()))
 
 
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[Candidate, ...]:
@@ -64,7 +67,7 @@ def candidates(module: region.Module, one: region.Region, arch: str = "sm90", de
     work = work_of(one, sizes)
     found = [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
     ranked = sorted((c for c in found if not c.rejected), key=_rank)
-    return (*ranked[:KEPT], *(replace(c, rejected=f"not among the {KEPT} cheapest") for c in ranked[KEPT:]), *(c for c in found if c.rejected))
+    return (*ranked[:KEPT], *(replace(c, rejected=CROWDED) for c in ranked[KEPT:]), *(c for c in found if c.rejected))
 
 
 def card_of(arch: str, device: str | None) -> Device:
@@ -87,7 +90,7 @@ def explain(module: region.Module, arch: str = "sm90", device: str | None = None
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
     if isinstance(kernel, Contraction):
-        return propose_contraction(kernel, one, card)
+        return (*propose_warp_specialized(kernel, module.model, one, card), *propose_contraction(kernel, one, card))
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
 
 
@@ -105,6 +108,8 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
     arch = card.arch
     smem, regs = resources.smem_of(proposed, one, kernel), resources.registers_of(proposed, kernel)
     ctas = resources.occupancy_of(proposed, smem, regs)
+    if smem > arch.smem_per_cta:
+        return f"{smem} B of shared memory"
     if smem > arch.static_smem and proposed.algo == "synchronous":
         return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
     if resources.accumulators_of(proposed, kernel) + resources.ADDRESSING // 2 > arch.registers_per_thread:
@@ -120,7 +125,7 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
 
 def _rank(candidate: Candidate) -> tuple:
     p = candidate.plan
-    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro)
+    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro, p.cluster.shape if p.cluster else (), p.order.width if p.order else 0)
 
 
-__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plan", "explain", "lower"]
+__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "lower"]

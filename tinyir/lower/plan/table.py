@@ -8,7 +8,7 @@ from ...analysis.device import Device
 from ...ir.plan import Plan, show_microseconds
 from .candidate import Candidate
 
-COLUMNS = ("", "algo", "tile", "threads", "time us", "TFLOP/s", "GB/s", "bound", "smem B", "regs", "CTA/SM", "verdict")
+COLUMNS = ("", "algo", "tile", "made of", "time us", "TFLOP/s", "GB/s", "bound", "smem B", "regs", "CTA/SM", "verdict")
 
 
 def rows_of(found: Sequence[Candidate]) -> list[tuple[str, ...]]:
@@ -19,7 +19,7 @@ def rows_of(found: Sequence[Candidate]) -> list[tuple[str, ...]]:
         figures = ("", "", "", "", "", "", "") if c.cost is None else (
             show_microseconds(c.cost.estimate().microseconds), f"{c.cost.tflops:.3g}", f"{c.cost.gbs:.4g}", c.cost.bound,
             str(c.cost.smem), str(c.cost.regs), str(c.cost.occupancy))
-        rows.append((str(number), c.plan.algo, "x".join(map(str, c.plan.tile)), _threads(c.plan), *figures, verdict))
+        rows.append((str(number), c.plan.algo, "x".join(map(str, c.plan.tile)), _parts(c.plan), *figures, verdict))
     return rows
 
 
@@ -27,11 +27,14 @@ def table_of(region: str, found: Sequence[Candidate], card: Device) -> str:
     """The candidates of one region under a heading, columns aligned, numbers to the right; ends in a line break."""
     rows = [COLUMNS, *rows_of(found)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    left = {1, 7, 11}
+    left = {1, 3, 7, 11}
     lines = ["  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
     kept = sum(not c.rejected for c in found)
     return f"region {region} on {card.title}: {kept} of {len(found)} candidates kept\n" + "\n".join(lines) + "\n"
 
 
-def _threads(plan: Plan) -> str:
+def _parts(plan: Plan) -> str:
+    if plan.consumers:
+        cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"
+        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}"
     return "x".join(map(str, plan.threads)) + (f" of {'x'.join(map(str, plan.micro))}" if plan.micro else "")

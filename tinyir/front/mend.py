@@ -1,0 +1,47 @@
+"""The mends that diagnostics carry, applied to the source of a model (`tiny-front --fix`)."""
+
+from __future__ import annotations
+
+from ..ir import tiny
+from ..kit.diag import Diag, Edit, Refused
+from . import read
+
+MOST_ROUNDS = 100
+
+
+def mended(text: str, file: str = "") -> tuple[str, list[Diag]]:
+    """The source with every mend applied that a fault of it carries, until it holds; and the faults that were mended. Raises Refused
+    when a fault is left that carries none, with the faults of the text as it was given."""
+    done: list[Diag] = []
+    first: Refused | None = None
+    found = text
+    for _ in range(MOST_ROUNDS):
+        try:
+            faults = [d for d in tiny.check(read(found, file)) if d.is_error]
+            if not faults:
+                return found, done
+            raise Refused(faults)
+        except Refused as fault:
+            first = first or fault
+            if any(d.edit is None for d in fault.diags):
+                raise first from None
+            done += fault.diags
+            found = _applied(found, _apart([d.edit for d in fault.diags]))
+    raise first
+
+
+def _apart(edits: list[Edit]) -> list[Edit]:
+    """Those that do not touch one before them, from the last to the first."""
+    kept: list[Edit] = []
+    end = -1
+    for edit in sorted(edits, key=lambda e: (e.span.start, e.span.end)):
+        if edit.span.start >= end:
+            kept.append(edit)
+            end = max(edit.span.end, edit.span.start + 1)
+    return kept[::-1]
+
+
+def _applied(text: str, edits: list[Edit]) -> str:
+    for edit in edits:
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text

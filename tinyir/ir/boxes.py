@@ -1,0 +1,164 @@
+"""How a tensor of a contraction lies for the copy engine (TMA): its memory as a few dims, each of one role.
+
+    A[i0, k0] of fp16[M, K], left i0, sum k0       →   dims (left M, sum K): innermost along the sum
+    X[i0, i1, k0] of fp16[B, S, K], left i0, i1    →   dims (left B*S, sum K): one dim, since i0 and i1 lie side by side
+    Q[i0, i1, k0] of fp16[H, S, K], batch i0       →   dims (batch H, left S, sum K)
+
+A box of such dims is a tile of the contraction. No op name is asked: only where each axis stands in the read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Mapping
+
+from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Unary, operands_of, walk
+from .expr import ONE, Bound, Expr
+from .kernels import Contraction, extent_of
+from .model import Model
+from .region import Region, Tensor, Yield
+
+STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
+MOST_DIMS = 5
+ROLES = ("left", "right", "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A dim of the view: `role` is left, right, sum or batch; `axes`, outermost first, count its elements."""
+
+    role: str
+    axes: tuple[Axis, ...]
+
+    @property
+    def size(self) -> Expr:
+        """Elements."""
+        return extent_of(self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor as the copy engine sees it: row-major dims, outermost first."""
+
+    tensor: Tensor
+    dims: tuple[Dim, ...]
+
+    @property
+    def inner(self) -> str:
+        """The role whose neighbours are neighbours in memory."""
+        return self.dims[-1].role
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The sizes of the dims."""
+        return tuple(d.size for d in self.dims)
+
+    def needs(self) -> tuple[Bound, ...]:
+        """What must hold of the symbols for the strides to be whole 16 bytes; empty when it always does."""
+        return multiple_of(self.dims[-1].size, STRIDE_BYTES // self.tensor.type.dtype.bytes) if len(self.dims) > 1 else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one: `cast(bias[i1]) : fp32`."""
+
+    side: int  # 0 along left, 1 along right
+    body: Body
+    tensor: str
+
+
+def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
+    """The vectors of an epilogue, each once, in the order of the values."""
+    names = tuple({a.name for a in group} for group in (kernel.left, kernel.right))
+    axes = {a.name for a in region.iters}
+    found: dict[Body, Vector] = {}
+
+    def search(body: Body) -> None:
+        read = body.x if isinstance(body, Unary) and body.op == "cast" else body
+        if isinstance(read, Read):
+            used = {n for e in read.index for n in e.names()} & axes
+            side = next((s for s in (0, 1) if used & names[s] and not used & names[1 - s]), None)
+            if side is not None:
+                found.setdefault(body, Vector(side, body, read.tensor))
+                return
+        for inner in operands_of(body):
+            search(inner)
+
+    for body in [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]:
+        search(body)
+    return tuple(found.values())
+
+
+def misfit(region: Region, kernel: Contraction) -> str:
+    """Why tensor cores cannot compute a contraction as it stands, in words; empty when they can."""
+    product = region.let(kernel.value).expr.body
+    if {id(product.left), id(product.right)} != {id(kernel.lhs), id(kernel.rhs)}:
+        return "a factor that is more than a read"
+    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in ("fp16", "bf16") or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
+    bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
+    for node in (n for body in bodies for n in walk(body)):
+        if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
+            return f"a {type(node).__name__.lower()} after the accumulator"
+    return ""
+
+
+def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
+    """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot."""
+    view = view_of(region, item.output, item.index, kernel)
+    if isinstance(view, str):
+        return view
+    if view.inner != "right" or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
+        return f"{item.output} does not take the tile as it is"
+    return view if view.tensor.type.dtype.name in ("fp16", "bf16", "fp32") else f"{item.output} is {view.tensor.type.dtype}"
+
+
+def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
+    """The guard that `size` is a multiple of `count`; empty when its coefficients say so."""
+    return () if count == 1 or all(c % count == 0 for c, _ in size.terms) else (Bound(count * (size // count), equals=size),)
+
+
+def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contraction) -> View | str:
+    """The view of the tensor `name`, read or written at `index`; or in words why the copy engine cannot move its tiles."""
+    tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
+    if tensor.attr("layout") == "col_major":
+        return f"{name} is col_major"
+    if tensor.type.dtype.bits < 16:
+        return f"{name} is {tensor.type.dtype}"
+    roles = {a.name: (role, group) for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
+    found: list[Dim] = []
+    for e, size in zip(index, tensor.type.shape):
+        if e.constant == 0 and size == ONE:
+            continue
+        role, group = roles.get(e.name or "", ("", ()))
+        axis = next((a for a in group if a.name == e.name), None)
+        if axis is None or axis.size != size:
+            return f"{name}[... {e} ...] is not a whole axis"
+        if found and found[-1].role == role != "batch":
+            found[-1] = Dim(role, (*found[-1].axes, axis))
+        else:
+            found.append(Dim(role, (axis,)))
+    return _fault_of(name, found, kernel) or View(tensor, tuple(found))
+
+
+def _fault_of(name: str, dims: list[Dim], kernel: Contraction) -> str:
+    groups: Mapping[str, tuple[Axis, ...]] = dict(zip(ROLES, kernel.groups))
+    if not dims or dims[-1].role == "batch":
+        return f"{name} is not contiguous along an axis of the tile"
+    for dim in dims:
+        if dim.role != "batch" and tuple(a.name for a in dim.axes) != tuple(a.name for a in groups[dim.role]):
+            return f"{name} does not keep {', '.join(a.name for a in groups[dim.role])} together in this order"
+    return f"{name} has more than {MOST_DIMS} dims" if len(dims) > MOST_DIMS else ""
+
+
+def not_empty(size: Expr, model: Model) -> tuple[Bound, ...]:
+    """The guard that there is an element; empty when the symbols' ranges say so."""
+    lows = {name: model.range_of(name).low for name in size.names()}
+    is_sure = all(c >= 0 and all(isinstance(a, str) for a in m) for c, m in size.terms) and size.evaluate(lows) >= 1
+    return () if is_sure else (Bound(size, lower=ONE),)
+
+
+def operand_needs(region: Region, kernel: Contraction, model: Model, views: Iterable[View]) -> tuple[Bound, ...]:
+    """All that must hold for these views to be moved, and for the sum to have an element: each guard once."""
+    bounds = [b for view in views for b in view.needs()] + list(not_empty(extent_of(kernel.sum), model))
+    return tuple(dict.fromkeys(bounds))

@@ -1,0 +1,179 @@
+"""The device functions of sm_90a that emitted CUDA calls: mbarriers, the copy engine (TMA), wgmma, clusters. Rows of `ir.intrinsics`.
+
+A barrier is the 8 bytes of an mbarrier in shared memory; a phase is the parity that the PTX instruction takes. `a_major` and `b_major` of
+a wgmma are 0 where the operand is contiguous along k, 1 where it is along m or n. Source: PTX ISA 8.0 and later, sections on mbarrier,
+cp.async.bulk.tensor, wgmma, stmatrix and setmaxnreg.
+"""
+
+from __future__ import annotations
+
+Rows = tuple[tuple[str, str], ...]
+
+WGMMA_COLUMNS = (64, 128, 192, 256)
+WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
+MOST_DIMS = 5
+_INLINE = "__device__ __forceinline__ "
+
+
+def _one(signature: str, body: str) -> tuple[str, str]:
+    """A function in one line; its name is the word before the first bracket."""
+    return signature[: signature.index("(")].split()[-1], f"{_INLINE}{signature} {{ {body} }}"
+
+
+def _asm(ptx: str, *operands: str, is_memory: bool = True) -> str:
+    memory = ' : "memory"' if is_memory else ""
+    return f'asm volatile("{ptx}" :: {", ".join(operands)}{memory});' if operands else f'asm volatile("{ptx}" :::{memory[2:] or " "});'
+
+
+def _tma(rank: int) -> Rows:
+    names = "xyzuv"[:rank]
+    places = ", ".join(f"int {n}" for n in names)
+    values = [f'"r"({n})' for n in names]
+
+    def at(first: int) -> str:
+        return "{" + ", ".join(f"%{first + i}" for i in range(rank)) + "}"
+
+    load = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    target = ('"r"(shared_address(to))', '"l"(map)', '"r"(shared_address(barrier))')
+    to = "void *to, const tensor_map *map, unsigned long long *barrier"
+    return (
+        _one(f"void tma_load_{rank}d({to}, {places})", _asm(f"{load} [%0], [%1, {at(3)}], [%2];", *target, *values)),
+        _one(
+            f"void tma_multicast_{rank}d({to}, {places}, unsigned short ctas)",
+            _asm(f"{load}.multicast::cluster [%0], [%1, {at(4)}], [%2], %3;", *target, '"h"(ctas)', *values),
+        ),
+        _one(
+            f"void tma_store_{rank}d(const tensor_map *map, {places}, const void *from)",
+            _asm(f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%0, {at(2)}], [%1];", '"l"(map)', '"r"(shared_address(from))', *values),
+        ),
+    )
+
+
+def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
+    count = columns // 2
+    shape = f"m64n{columns}k16"
+    name = f"wgmma_{shape}_{dtype}"
+    registers = [f"%{i}" for i in range(count)]
+    results = [f'"+f"(d[{i}])' for i in range(count)]
+    lines = [
+        "template <int a_major, int b_major>",
+        f"{_INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
+        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{WGMMA_TYPES[dtype]}.{WGMMA_TYPES[dtype]} {{"',
+        *(f'    "{", ".join(registers[i : i + 16])}{"," if i + 16 < count else ""} "' for i in range(0, count, 16)),
+        f'    "}}, %{count}, %{count + 1}, p, 1, 1, %{count + 3}, %{count + 4}; }}"',
+        *(f'    {":" if i == 0 else " "} {", ".join(results[i : i + 8])}{"," if i + 8 < count else ""}' for i in range(0, count, 8)),
+        '    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));',
+        "}",
+    ]
+    return name, "\n".join(lines)
+
+
+def _wgmma_of_registers(columns: int, dtype: str) -> tuple[str, str]:
+    """A from registers, 16 columns of an accumulator packed in the order in which they lie: a[i] holds elements 2i and 2i + 1."""
+    count = columns // 2
+    shape, kind = f"m64n{columns}k16", WGMMA_TYPES[dtype]
+    name = f"wgmma_{shape}_{dtype}_of_registers"
+    held = ", ".join(f"%{i}" for i in range(count))
+    results = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+    lines = [
+        "template <int b_major>",
+        f"{_INLINE}void {name}(float (&d)[{count}], const unsigned int (&a)[4], unsigned long long b, bool is_added) {{",
+        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 5}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
+        f'    "{held}}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, %{count + 6}; }}"',
+        f'    : {results} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)is_added), "n"(b_major));',
+        "}",
+    ]
+    return name, "\n".join(lines)
+
+
+TYPES: Rows = (("tensor_map", "struct alignas(64) tensor_map { char bytes[128]; };"),)
+GUARDED: Rows = (
+    _one("unsigned int shared_address(const void *p)", "return (unsigned int)__cvta_generic_to_shared(p);"),
+    _one("unsigned int pair_of_fp16(float low, float high)", 'unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;'),
+    _one("unsigned int pair_of_bf16(float low, float high)", 'unsigned int y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;'),
+    _one("void mbarrier_init(unsigned long long *barrier, int count)", _asm("mbarrier.init.shared::cta.b64 [%0], %1;", '"r"(shared_address(barrier))', '"r"(count)')),
+    _one(
+        "void mbarrier_expect(unsigned long long *barrier, int bytes)",
+        _asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;", '"r"(shared_address(barrier))', '"r"(bytes)'),
+    ),
+    _one("void mbarrier_arrive(unsigned long long *barrier)", _asm("mbarrier.arrive.shared::cta.b64 _, [%0];", '"r"(shared_address(barrier))')),
+    # Without .release.cluster, which waits for all of this thread's writes to memory: nothing but reads of the slot must come before.
+    _one(
+        "void mbarrier_arrive_at(unsigned long long *barrier, int cta)",
+        _asm("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there]; }", '"r"(shared_address(barrier))', '"r"(cta)'),
+    ),
+    _one(
+        "void mbarrier_wait(unsigned long long *barrier, unsigned int phase)",
+        _asm(
+            "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }",
+            '"r"(shared_address(barrier))', '"r"(phase)',
+        ),
+    ),
+    _one("void fence_mbarrier_init()", _asm("fence.mbarrier_init.release.cluster;")),
+    _one("void fence_async_proxy()", _asm("fence.proxy.async.shared::cta;")),
+    _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")),
+    _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release.aligned;")),
+    _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire.aligned;")),
+    _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
+    _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
+    _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
+    _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
+    *(row for rank in range(1, MOST_DIMS + 1) for row in _tma(rank)),
+    _one("void prefetch_map(const tensor_map *map)", _asm("prefetch.tensormap [%0];", '"l"(map)')),
+    _one("void tma_store_commit()", _asm("cp.async.bulk.commit_group;")),
+    (
+        "tma_store_wait_written",
+        f'template <int pending> {_INLINE}void tma_store_wait_written() {{ asm volatile("cp.async.bulk.wait_group %0;" :: "n"(pending) : "memory"); }}',
+    ),
+    ("tma_store_wait", f'template <int pending> {_INLINE}void tma_store_wait() {{ asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory"); }}'),
+    _one("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),
+    _one("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
+    ("wgmma_wait", f'template <int pending> {_INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }}'),
+    *(form(columns, dtype) for form in (_wgmma, _wgmma_of_registers) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
+    ("take_registers", f'template <int count> {_INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }}'),
+    ("give_registers", f'template <int count> {_INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }}'),
+    _one(
+        "void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d)",
+        _asm("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};", '"r"(shared_address(to))', '"r"(a)', '"r"(b)', '"r"(c)', '"r"(d)'),
+    ),
+)
+
+
+def _piece(dtype: str) -> tuple[str, str]:
+    return f"store_piece_{dtype}", f"""\
+// A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
+template <int span>
+{_INLINE}void store_piece_{dtype}({dtype} *tile, int row, int column, const float (&x)[8]) {{
+  const int lane = (int)threadIdx.x % 32;
+  const int place = swizzled<span>((row + lane % 16) * span + 2 * (column + 8 * (lane / 16)));
+  stmatrix_x4((unsigned char *)tile + place, pair_of_{dtype}(x[0], x[1]), pair_of_{dtype}(x[2], x[3]), pair_of_{dtype}(x[4], x[5]), pair_of_{dtype}(x[6], x[7]));
+}}"""
+
+
+PLAIN: Rows = (
+    ("swizzled", f"""\
+// A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
+template <int span> {_INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 & (span - 16)); }}"""),
+    ("swizzled_at", f"""\
+// An element of such a tile.
+template <int span, class T> {_INLINE}T &swizzled_at(T *tile, int row, int column) {{
+  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
+}}"""),
+    _piece("fp16"),
+    _piece("bf16"),
+    ("matrix_descriptor", f"""\
+// What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
+{_INLINE}unsigned long long matrix_descriptor(const void *start, int leading, int stride) {{
+  const unsigned long long address = shared_address(start) & 0x3ffff;
+  return address >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}}"""),
+    ("grouped_tile", f"""\
+// Tile number `tile` of rows x columns when `width` rows of tiles are taken together, column by column: neighbours in time share L2.
+struct tile_place {{ int row, column; }};
+{_INLINE}tile_place grouped_tile(int tile, int rows, int columns, int width) {{
+  const int group = tile / (width * columns), first = group * width, inside = tile - first * columns;
+  const int here = rows - first < width ? rows - first : width;
+  tile_place place = {{first + inside % here, inside / here}};
+  return place;
+}}"""),
+)

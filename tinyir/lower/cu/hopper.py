@@ -1,0 +1,245 @@
+"""The statements of sm90 as CUDA: barriers in shared memory, the copy engine, roles, and the matrix products of warpgroups.
+
+A tile in shared memory is a pointer; where a tile, a box or a matrix starts is counted here in elements. The rows of a swizzled tile are
+as long as the swizzle's span; a wider tile is several of those side by side (`ir.gpu.nodes.Shared`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from ...ir.arch import ARCHS
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place
+from ...ir.gpu.verify import exprs_in
+from ...ir.gpu.walk import statements
+from ...ir.intervals import Interval
+from ...kit.diag import refuse
+from .matrix import CORE_ROWS, Matrices
+from .value import memory_type
+
+WARPGROUP = 128
+
+
+class Hopper(Matrices):
+    """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps: dict[str, nodes.TensorMap] = {}
+        self.used_maps: set[str] = set()
+        self.cursors: dict[str, nodes.Cursor] = {}
+        self.before: Any = None  # the statement before the one at hand, in its block
+        self.is_one_thread = False  # a guard has picked one thread of a warpgroup
+        self.first_warpgroup = 0  # of the role
+
+    # --- declarations
+
+    def _tensormap(self: Any, s: nodes.TensorMap) -> None:
+        self.maps[s.name] = s
+        self.say(f"if ({self._spell('thread.index')} == 0) prefetch_map(&{self._map(s.name)});")
+
+    def _mbarrier(self: Any, s: nodes.Mbarrier) -> None:
+        name = self.names.of("array", s.name)
+        self.say(f"unsigned long long *const {name} = (unsigned long long *)(smem + {self.shared_offset});")
+        self.shared_offset += 8 * s.ring
+        loop = f"for (int i = 0; i < {s.ring}; ++i) mbarrier_init(&{name}[i], {s.count});" if s.ring > 1 else f"mbarrier_init({name}, {s.count});"
+        self.say(f"if ({self._spell('thread.index')} == 0) {loop}" if s.ring == 1 else f"if ({self._spell('thread.index')} == 0)")
+        if s.ring > 1:
+            self.say(f"  {loop}")
+
+    def _swizzled(self: Any, s: nodes.Shared) -> None:
+        """A tile of the copy engine, as a pointer."""
+        self.arrays[s.name] = s
+        self.shared_offset = -(-self.shared_offset // (CORE_ROWS * s.swizzle)) * CORE_ROWS * s.swizzle
+        dtype = memory_type(s.type.dtype)
+        shape = ", ".join(map(str, s.type.shape))
+        place = f"(smem + {self.shared_offset})" if self.shared_offset else "smem"
+        self.say(f"{dtype} *const {self.names.of('array', s.name)} = ({dtype} *){place};  // {s.ring} x [{shape}], swizzled by {s.swizzle} B")
+        self.shared_offset += s.bytes
+
+    # --- where things are
+
+    def _start(self: Any, place: Place, offset: int = 0, extra: str = "") -> str:
+        """C of the address of a tile, or of the element `offset` of it."""
+        tile = self.arrays[place.name]
+        elements = tile.bytes // tile.type.dtype.bytes // tile.ring
+        name = self.names.of("array", place.name)
+        at = (Expr.of(0) if place.slot is None else elements * place.slot) + offset
+        text = name if at == ZERO else f"{name} + {self.integers.c(at)}"
+        return f"{text} + {extra}" if extra else text
+
+    def _barrier_at(self: Any, place: Place) -> str:
+        name = self.names.of("array", place.name)
+        return name if place.slot is None else f"&{name}[{self.integers.c(place.slot, 0)}]"
+
+    # --- cursors and control
+
+    def _cursor(self: Any, s: nodes.Cursor) -> None:
+        self.cursors[s.name] = s
+        for field, most in (("slot", s.ring - 1), ("previous", s.ring - 1), ("phase", 1)):
+            self.integers.ranges[f"{s.name}.{field}"] = Interval(0, most)
+        slot, phase, previous = (self.names.of("integer", f"{s.name}.{f}") for f in ("slot", "phase", "previous"))
+        used = self._fields_used(s.name)
+        self.say(f"int {slot} = {s.at};")
+        if "phase" in used:
+            self.say(f"unsigned int {phase} = {s.phase};")
+        if "previous" in used:
+            self.say(f"int {previous} = {(s.at - 1) % s.ring};")
+
+    def _fields_used(self: Any, cursor: str) -> set[str]:
+        inside = list(statements(self.kernel.body))
+        names = {n for s in inside for e in exprs_in(s) for n in e.names()}
+        drained = {"phase"} if any(isinstance(s, nodes.Drain) and s.cursor == cursor for s in inside) else set()
+        return drained | {n.removeprefix(f"{cursor}.") for n in names if n.startswith(f"{cursor}.")}
+
+    def _advance(self: Any, s: nodes.Advance) -> None:
+        cursor = self.cursors[s.cursor]
+        slot, phase, previous = (self.names.of("integer", f"{s.cursor}.{f}") for f in ("slot", "phase", "previous"))
+        used = self._fields_used(s.cursor)
+        if "previous" in used:
+            self.say(f"{previous} = {slot};")
+        flip = f" {phase} ^= 1;" if "phase" in used else ""
+        self.say(f"if (++{slot} == {cursor.ring}) {{ {slot} = 0;{flip} }}")
+
+    def _role(self: Any, s: nodes.Role) -> None:
+        if s.unit != "warpgroups":
+            raise refuse("E1620", self.kernel.name, s.span, what="role of single warps")
+        index = self._spell("thread.index")
+        last = "" if s.last * WARPGROUP == self.kernel.threads else f"{index} < {s.last * WARPGROUP}"
+        first = f"{index} >= {s.first * WARPGROUP}" if s.first else ""
+        condition = " && ".join(c for c in (first, last) if c) or "true"
+        before = self.before if isinstance(self.before, nodes.Role) else None
+        if before:
+            self.lines.pop()
+        is_rest = before is not None and before.first == 0 and before.last == s.first and not last
+        self.say(f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}")
+        self.depth += 1
+        known = dict(self.integers.ranges)
+        if s.regs:
+            arch = ARCHS[self.kernel.arch]
+            entry = min(arch.registers_per_thread, arch.registers_per_sm // self.kernel.threads // 8 * 8)
+            self.say(f"{'take' if s.regs > entry else 'give'}_registers<{s.regs}>();")
+        count = s.last - s.first
+        self.integers.ranges["warpgroup.index"] = Interval(0, count - 1)
+        if self._uses(s.body, "warpgroup.index"):
+            value = f"{index} / {WARPGROUP}" + (f" - {s.first}" if s.first else "")
+            self.say(f"const int {self.names.of('integer', 'warpgroup.index')} = {value};")
+        self.first_warpgroup = s.first
+        self.block(s.body)
+        self.integers.ranges = known
+        self.depth -= 1
+        self.say("}")
+
+    def _uses(self: Any, body: Iterable[Any], name: str) -> bool:
+        is_barrier = name == "warpgroup.index" and any(isinstance(s, nodes.Barrier) and s.scope == "warpgroup" for s in statements(body))
+        return is_barrier or any(name in e.names() for s in statements(body) for e in exprs_in(s))
+
+    def _order(self: Any, s: nodes.Order) -> None:
+        row, column = (self.names.of("integer", n) for n in s.names)
+        place = self.names.of("integer", f"{s.names[0]}.{s.names[1]}")
+        rows, columns = (self.integers.c(e, 0) for e in s.extents)
+        self.say(f"const tile_place {place} = grouped_tile({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});")
+        self.say(f"const int {row} = {place}.row, {column} = {place}.column;")
+        for name, extent in zip(s.names, s.extents):
+            high = self.integers.interval(extent).high
+            self.integers.ranges[name] = Interval(0, None if high is None else high - 1)
+
+    # --- barriers
+
+    def _wait(self: Any, s: nodes.Wait) -> None:
+        self.say(f"mbarrier_wait({self._barrier_at(s.barrier)}, {self.integers.c(s.phase, 0)});")
+
+    def _arrive(self: Any, s: nodes.Arrive) -> None:
+        barrier = self._barrier_at(s.barrier)
+        thread = self._spell("warpgroup.thread")
+        if s.expect:
+            calls = [f"mbarrier_expect({barrier}, {s.expect});"]
+        elif self.is_one_thread or s.cluster != tuple(range(len(s.cluster))):
+            calls = [f"mbarrier_arrive_at({barrier}, {cta});" for cta in s.cluster] or [f"mbarrier_arrive({barrier});"]
+        elif s.cluster:
+            self.say(f"if ({thread} < {len(s.cluster)}) mbarrier_arrive_at({barrier}, {thread});")
+            return
+        else:
+            calls = [f"mbarrier_arrive({barrier});"]
+        for call in calls:
+            self.say(call if self.is_one_thread else f"if ({thread} == 0) {call}")
+
+    def _drain(self: Any, s: nodes.Drain) -> None:
+        cursor = self.cursors[s.cursor]
+        slot, phase = (self.names.of("integer", f"{s.cursor}.{f}") for f in ("slot", "phase"))
+        self.say(f"for (int i = 0; i < {cursor.ring}; ++i) {{")
+        self.depth += 1
+        self.say(f"mbarrier_wait({self._barrier_at(Place(s.barrier, slot=Expr.of(f'{s.cursor}.slot')))}, {phase});")
+        self.say(f"if (++{slot} == {cursor.ring}) {{ {slot} = 0; {phase} ^= 1; }}")
+        self.depth -= 1
+        self.say("}")
+
+    def _fence(self: Any, s: nodes.Fence) -> None:
+        self.say({"wgmma": "wgmma_fence();", "async_proxy": "fence_async_proxy();", "mbarrier_init": "fence_mbarrier_init();"}[s.what])
+
+    def _waitgroup(self: Any, s: nodes.WaitGroup) -> None:
+        if s.engine == "cp_async":
+            raise refuse("E1620", self.kernel.name, s.span, what="wait for cp_async")
+        self.say(f"{s.engine}_wait<{s.pending}>();")
+
+    def _wide_barrier(self: Any, s: nodes.Barrier) -> None:
+        """A barrier of the cluster, of a warpgroup (numbered from 1 by its place in the CTA), or a named one."""
+        if s.scope == "cluster":
+            self.say("cluster_barrier();")
+        elif s.scope == "warpgroup":
+            self.say(f"warpgroup_barrier({1 + self.first_warpgroup} + {self.names.of('integer', 'warpgroup.index')});")
+        else:
+            self.say(f"named_barrier({s.scope}, {s.threads});")
+
+    # --- the copy engine
+
+    def _tmaload(self: Any, s: nodes.TmaLoad) -> None:
+        """A tile is fetched box by box: rows of a swizzled row's width, all rows of one column of boxes before the next."""
+        tile, mapped = self.arrays[s.to.name], self.maps[s.source.name]
+        sides = [axis for axis, e in enumerate(mapped.box) if e.constant != 1]
+        rows, columns = (e.evaluate({}) for e in tile.type.shape)
+        if len(sides) != 2 or s.to.index:
+            raise refuse("E1620", self.kernel.name, s.span, what="tma_load of a part of a tile, or of a tile that has not two axes")
+        down, across = (mapped.box[a].evaluate({}) for a in sides)
+        stacked, copies = rows // down, rows // down * (columns // across)
+        share, rest = divmod(copies, max(1, len(s.multicast)))
+        if rest:
+            raise refuse("E1620", self.kernel.name, s.span, what=f"multicast of {copies} boxes by {len(s.multicast)} CTAs")
+        name = "tma_multicast" if s.multicast else "tma_load"
+        mask = f", {sum(1 << cta for cta in s.multicast)}" if s.multicast else ""
+        rank = Expr.of("cluster.rank") if s.multicast else ZERO
+        box = share * rank
+        if share > 1:
+            self.say("#pragma unroll")
+            self.say(f"for (int box = 0; box < {share}; ++box)")
+            self.integers.ranges["box"] = Interval(0, share - 1)
+            self.integers.spellings["box"] = "box"
+            box = box + "box"
+        at = list(s.source.index)
+        at[sides[1]] = at[sides[1]] + across * (box // stacked)
+        at[sides[0]] = at[sides[0]] + down * (box - stacked * (box // stacked))
+        places = ", ".join(self.integers.c(e, 0) for e in reversed(at))
+        start = self._start(s.to, down * across * box)
+        indent = "  " if share > 1 else ""
+        self.say(f"{indent}{name}_{len(at)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, {places}{mask});")
+
+    def _tmastore(self: Any, s: nodes.TmaStore) -> None:
+        if s.source.index:
+            raise refuse("E1620", self.kernel.name, s.span, what="tma_store of a part of a tile")
+        places = ", ".join(self.integers.c(e, 0) for e in reversed(s.to.index))
+        self.say(f"tma_store_{len(s.to.index)}d(&{self._map(s.to.name)}, {places}, {self._start(s.source)});")
+        self.say("tma_store_commit();")
+
+    def _map(self: Any, name: str) -> str:
+        self.used_maps.add(name)
+        return self.names.of("map", name)
+
+
+def picks_one_thread(s: nodes.If) -> bool:
+    """Whether a guard leaves one thread of each warpgroup, or of the CTA."""
+    return any(b.equals is not None and b.equals.constant is not None and b.expr.name in ("warpgroup.thread", "thread.index") for b in s.guard)
+
+
+__all__ = ["Hopper", "picks_one_thread"]

@@ -1,0 +1,239 @@
+"""How an accumulator of wgmma leaves: the region's values on it, piece by piece, and each output by the copy engine or from registers.
+
+    for j in 0..4 unroll                            pieces of 64 rows and as many columns as a swizzled row of the output holds
+      wait until the piece before the last has left shared memory; barrier
+      each r, n of acc[0, 64*j] size [64, 64]
+        %bias_add, %relu ...                        reads of tensors are guarded where a tile may hang over the end
+        store c[...][r, n] = cast(%relu) : fp16 by stmatrix
+      fence; barrier; one thread: tma_store
+
+What a value reads along one side of the tile alone (a bias, a scale of the rows) is brought into shared memory while the first products run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Container
+
+from ...ir.body import Body, BroadcastInDim, Read, Ref, Transpose, rebuild, substitute
+from ...ir.boxes import Vector, View, store_view, vectors_of
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place, Statement
+from ...ir.kernels import Contraction, axes_of, extent_of
+from ...ir.plan import Plan
+from ...ir.region import Region, Yield
+from ...ir.resources import STAGED, WARPGROUP_ROWS, chunk_of
+from ...ir.types import DType, TensorType
+from ...kit.diag import refuse
+from .fresh import Fresh
+from .point import Values, below, divides, guarded, needed, split
+
+WARPGROUP = 128  # threads
+FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `early` in a tile's first step, `pieces` at its end, `after` the
+    walk."""
+
+    dtype: DType
+    maps: tuple[Statement, ...]
+    tiles: tuple[Statement, ...]
+    before: tuple[Statement, ...]
+    early: tuple[Statement, ...]
+    pieces: tuple[Statement, ...]
+    after: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An output that leaves by the copy engine: its view, the tile in shared memory and the token of its store."""
+
+    item: Yield
+    view: View
+    tile: str
+    token: str
+    span: int  # bytes of a row of the tile
+
+    @property
+    def dtype(self) -> DType:
+        """Of the output."""
+        return self.view.tensor.type.dtype
+
+
+def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
+    """The epilogue of a plan. Raises Refused (E1611) for an output that the copy engine cannot write."""
+    chunk = chunk_of(plan, region)
+    leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by == "tma")
+    rows = plan.tile[0] // plan.consumers.count
+    waits = tuple(item.token for item in leaving)
+    piece = _piece_of(plan, fresh, chunk)
+    staged = tuple(_staged(plan, kernel, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel)))
+    elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk, staged)
+    body: tuple[Statement, ...] = (elements,)
+    if leaving:
+        wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(leaving), waits)
+        stores = tuple(_tma_store(item, piece, kernel, fresh) for item in leaving)
+        before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
+        body = (*before, elements, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, stores), nodes.Advance(fresh("o")))
+    body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // chunk), body, unroll=0),)
+    if staged and not leaving:
+        body = (nodes.Barrier("warpgroup"), *body, nodes.Barrier("warpgroup"))
+    if rows > WARPGROUP_ROWS:
+        body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),)
+    last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if leaving else ()
+    cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
+    maps, tiles = _declared(plan, leaving, chunk)
+    early = tuple(_fetch(plan, kernel, fresh, s) for s in staged)
+    return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, early, body, last)
+
+
+def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
+    view = store_view(region, kernel, item)
+    if isinstance(view, str):
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
+    label = re.sub(r"\W", "_", item.output)
+    return Leaving(item, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * view.tensor.type.dtype.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A vector's place in shared memory: one array a warpgroup, as long as its part of the tile."""
+
+    vector: Vector
+    tile: nodes.Shared
+    length: int
+
+
+def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, number: int) -> Staged:
+    count = plan.consumers.count
+    length = (plan.tile[0] // count, plan.tile[1])[vector.side]
+    label = re.sub(r"\W", "_", vector.tensor) + (f".tile{number}" if number else ".tile")
+    return Staged(vector, nodes.Shared(fresh(label), TensorType(vector.body.dtype, (Expr.of(length),)), count), length)
+
+
+def _warpgroup(plan: Plan) -> Expr | None:
+    return Expr.of("warpgroup.index") if plan.consumers.count > 1 else None
+
+
+def _fetch(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
+    """Each thread brings an element, or several a warpgroup apart."""
+    at = Expr.of("warpgroup.thread") + WARPGROUP * fresh.expr("v")
+    group, extent = kernel.groups[staged.vector.side], extent_of(kernel.groups[staged.vector.side])
+    word = ("row", "col")[staged.vector.side]
+    start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
+    place = fresh.expr(word)
+    point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
+    inside = {place: () if divides(plan.tile[staged.vector.side], extent) else below(place, extent)}
+    body = _shielded(substitute(staged.vector.body, point), (), inside)
+    store = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
+    statements: tuple[Statement, ...] = (nodes.Let(str(place), start + at), store)
+    if staged.length % WARPGROUP:
+        statements = (nodes.If((Bound(at, upper=Expr.of(staged.length)),), statements),)
+    return nodes.For(fresh("v"), ZERO, Expr.of(-(-staged.length // WARPGROUP)), statements, unroll=0)
+
+
+def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+    maps, tiles = [], []
+    shape = Expr.of(WARPGROUP_ROWS), Expr.of(chunk)
+    for item in leaving:
+        sides = iter(shape)
+        box = tuple(ONE if d.role == "batch" else next(sides) for d in item.view.dims)
+        dims = () if item.view.shape == item.view.tensor.type.shape else item.view.shape
+        maps.append(nodes.TensorMap(f"{item.tile}.map", item.view.tensor.name, box, item.span, dims))
+        tiles.append(nodes.Shared(item.tile, TensorType(item.dtype, shape), STAGED * plan.consumers.count, item.span))
+    return tuple(maps), tuple(tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of the accumulator: its corner in it, where that is among the rows and columns of the output, and its slot of those on
+    their way out."""
+
+    corner: tuple[Expr, Expr]
+    origin: dict[str, Expr]
+    slot: Expr
+
+
+def _piece_of(plan: Plan, fresh: Fresh, chunk: int) -> Piece:
+    count = plan.consumers.count
+    down = WARPGROUP_ROWS * fresh.expr("i") if plan.tile[0] // count > WARPGROUP_ROWS else ZERO
+    across = chunk * fresh.expr("j")
+    row = fresh.expr("m0") + down + (fresh.expr("part") if count > 1 else 0)
+    slot = fresh.expr("o", "slot") + (STAGED * Expr.of("warpgroup.index") if count > 1 else 0)
+    return Piece((down, across), {"left": row, "right": fresh.expr("n0") + across}, slot)
+
+
+def _tma_store(item: Leaving, piece: Piece, kernel: Contraction, fresh: Fresh) -> Statement:
+    batch = split(fresh.expr("batch"), kernel.batch)
+    at = tuple(batch[d.axes[0].name] if d.role == "batch" else piece.origin[d.role] for d in item.view.dims)
+    return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), Place(item.tile, slot=piece.slot))
+
+
+def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, chunk: int, staged: tuple["Staged", ...]) -> Statement:
+    """The values and the writes of one piece, at each element that a thread holds."""
+    r, n, row, col = (fresh.expr(word) for word in ("r", "n", "row", "col"))
+    point = {**split(row, kernel.left), **split(col, kernel.right)}
+    if kernel.batch:
+        point |= split(fresh.expr("batch"), kernel.batch)
+    acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
+    inside = {e: () if divides(size, extent_of(g)) else below(e, extent_of(g)) for e, g, size in zip((row, col), kernel.groups, plan.tile)}
+    values = Values(region, point, {kernel.value: acc})
+    held: dict[Body, Body] = {}
+    for s in staged:
+        index = (r + piece.corner[0], n + piece.corner[1])[s.vector.side]
+        held[substitute(s.vector.body, point)] = Read(s.tile.name, (index,), s.vector.body.dtype, _warpgroup(plan))
+    known = frozenset({acc.tensor, *(s.tile.name for s in staged)})
+    statements: list[Statement] = []
+    for name in needed(region, (y.expr for y in region.yields)):
+        if name != kernel.value:
+            let = region.let(name)
+            statements.append(nodes.Value(name, _shielded(_from_shared(values.at(let.expr), held), known, inside)))
+            values.known[name] = Ref(name, let.expr.dtype)
+    by_tma = {item.item.output: item for item in leaving}
+    for item in region.yields:
+        body = _shielded(_from_shared(values.at(item.expr), held), known, inside)
+        if item.output in by_tma:
+            to = Place(by_tma[item.output].tile, (r, n), piece.slot)
+            statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
+        else:
+            statements.append(_from_registers(item, body, point, region, inside))
+    used = {name for s in statements for name in _names_in(s)}
+    lets = [nodes.Let(str(e), start + e0) for e, start, e0 in ((row, piece.origin["left"], r), (col, piece.origin["right"], n)) if str(e) in used]
+    return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), piece.corner, (WARPGROUP_ROWS, chunk))
+
+
+def _names_in(s: Statement) -> set[str]:
+    """The integers that a value or a store uses."""
+    if isinstance(s, nodes.If):
+        return {n for b in s.guard for e in (b.expr, b.upper, b.equals) if e is not None for n in e.names()}.union(*map(_names_in, s.body))
+    place = {n for e in s.to.index for n in e.names()} if isinstance(s, nodes.Store) else set()
+    return place | axes_of(s.value)
+
+
+def _from_registers(item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]]) -> Statement:
+    """A store of the element where it lies inside; an output without some axis is written by that axis's first point alone."""
+    index = tuple(e.substitute(point) for e in item.index)
+    used = {name for e in item.index for name in e.names()}
+    guard = tuple(b for bounds in inside.values() for b in bounds) + tuple(b.substitute(point) for b in item.guard)
+    guard += tuple(Bound(point[a.name], equals=ZERO) for a in region.iters if a.name not in used and a.size != ONE)
+    store = nodes.Store(Place(item.output, index), body)
+    return nodes.If(guard, (store,)) if guard else store
+
+
+def _from_shared(body: Body, held: dict[Body, Body]) -> Body:
+    """The expression with what is in shared memory read from there."""
+    return held[body] if body in held else rebuild(body, lambda inner: _from_shared(inner, held))
+
+
+def _shielded(body: Body, known: Container[str], inside: dict[Expr, tuple[Bound, ...]]) -> Body:
+    """The expression with every read of a tensor, but for the arrays `known`, guarded by the bounds of the coordinates in its index."""
+    if isinstance(body, Read):
+        names = {name for e in body.index for name in e.names()}
+        bounds = tuple(b for e, bounds in inside.items() if str(e) in names for b in bounds)
+        return body if body.tensor in known else guarded(bounds, body)
+    assert not isinstance(body, (BroadcastInDim, Transpose)), "Values.at leaves no movement"
+    return rebuild(body, lambda inner: _shielded(inner, known, inside))

@@ -1,0 +1,240 @@
+"""The warp-specialised template of a contraction on sm90: TMA, mbarriers, wgmma, clusters (seed 001 section 9).
+
+    role producer    one thread keeps a ring of tiles full: wait until a slot is empty, say how many bytes will land, fetch
+    role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the next tile is fetched
+
+CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all of them need is
+fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where batch axes stand, is read off the
+access maps (`ir.boxes`); wgmma takes either, so no operand is ever copied. What hangs over an end is zero when fetched and dropped when
+stored.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...ir.boxes import Dim, View, misfit, view_of
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
+from ...ir.kernels import Contraction, extent_of
+from ...ir.model import Model
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.resources import SWIZZLE_BYTES, WARPGROUP_ROWS
+from ...ir.types import TensorType
+from ...kit.diag import Refused, refuse
+from .epilogue import FIRST_THREAD, Epilogue, epilogue_of
+from .fresh import Fresh
+from .point import split
+
+INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
+BOX_ROWS = 256  # at most, along a dim of a box
+COLUMNS = 256  # at most, of one wgmma
+WARPGROUP = 128  # threads
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One factor: its tile in shared memory and the map by which it is fetched. `shares` CTAs of the cluster fetch it together."""
+
+    tile: str
+    view: View
+    size: int
+    depth: int
+    shares: int
+
+    @property
+    def is_along_sum(self) -> bool:
+        """Whether neighbours along the sum are neighbours in memory."""
+        return self.view.inner == "sum"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The tile's rows and columns; a row is contiguous in memory."""
+        return (self.size, self.depth) if self.is_along_sum else (self.depth, self.size)
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """What one copy brings: a swizzled row's columns, and so few rows that the CTAs of a cluster can share the copies."""
+        rows, columns = self.shape
+        width = SWIZZLE_BYTES // self.view.tensor.type.dtype.bytes
+        return min(rows // (self.shares // math.gcd(self.shares, columns // width)), BOX_ROWS), width
+
+    @property
+    def bytes(self) -> int:
+        """Of one tile."""
+        return self.size * self.depth * self.view.tensor.type.dtype.bytes
+
+    def declared(self, fresh: Fresh, stages: int) -> tuple[Statement, Statement]:
+        """The map and the ring of tiles."""
+        sides = iter(self.box)
+        box = tuple(ONE if d.role == "batch" else Expr.of(next(sides)) for d in self.view.dims)
+        dims = () if self.view.shape == self.view.tensor.type.shape else self.view.shape
+        tile = TensorType(self.view.tensor.type.dtype, tuple(map(Expr.of, self.shape)))
+        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, SWIZZLE_BYTES, dims)
+        return mapped, nodes.Shared(fresh(self.tile), tile, stages, SWIZZLE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a tile's place."""
+
+    assumes: tuple[Statement, ...]
+    before: tuple[Statement, ...]
+    low: Expr
+    high: Expr
+    step: Expr
+    inside: tuple[Statement, ...]
+
+    def over(self, tile: str, body: tuple[Statement, ...]) -> Statement:
+        """The loop with `body` in it."""
+        return nodes.For(tile, self.low, self.high, (*self.inside, *body), step=self.step)
+
+
+def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
+    """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place for."""
+    _check_shape(plan, region, kernel)
+    fresh = Fresh(model, region)
+    operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
+    walk = _walk(plan, kernel, model, fresh)
+    epilogue = epilogue_of(plan, region, kernel, fresh)
+    cluster = _cluster(plan)
+    declared = [o.declared(fresh, plan.stages) for o in operands]
+    body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
+    body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*epilogue.tiles]
+    body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * cluster, plan.stages)]
+    body += [nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if cluster > 1 else "cta"), *walk.before]
+    body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
+    body += [_producer(plan, kernel, walk, operands, fresh), _consumer(plan, walk, operands, epilogue, fresh)]
+    grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), (WARPGROUP * (1 + plan.consumers.count),), tuple(body), (cluster,) if cluster > 1 else ())
+
+
+def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
+    bm, bn, bk = plan.tile
+    count, dtype = plan.consumers.count, kernel.lhs.dtype
+    width = SWIZZLE_BYTES // dtype.bytes
+    fault = misfit(region, kernel)
+    if fault:
+        raise _refusal(plan, "load", fault)
+    if plan.consumers.mode != "cooperative":
+        raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
+    if bm % (WARPGROUP_ROWS * count) or bn % width or bk % width or bn > COLUMNS:
+        raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
+    if any(plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES for r in (kernel.lhs, kernel.rhs)):
+        raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")
+
+
+def _refusal(plan: Plan, word: str, what: str) -> Refused:
+    return refuse("E1611", plan.name, plan.span_of(word), what=what, region=plan.name)
+
+
+def _cluster(plan: Plan) -> int:
+    return math.prod(plan.cluster.shape) if plan.cluster else 1
+
+
+def _across(plan: Plan) -> tuple[int, int]:
+    """CTAs of a cluster along the tile's rows and columns."""
+    return (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+
+
+def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
+    read = (kernel.lhs, kernel.rhs)[side]
+    view = view_of(region, read.tensor, read.index, kernel)
+    if isinstance(view, str):
+        raise _refusal(plan, "load", view)
+    shares = _across(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
+    if shares not in (1, _cluster(plan)):
+        raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
+    return Operand("ab"[side], view, plan.tile[side], plan.tile[2], shares)
+
+
+def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:
+    """How many tiles there are for a cluster, or for a CTA where there is none: along left, along right, of batch."""
+    rows, columns = (extent_of(g).ceildiv(size * c) for g, size, c in zip(kernel.groups, plan.tile, _across(plan)))
+    return rows, columns, extent_of(kernel.batch)
+
+
+def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
+    """The order of the tiles. They are counted in ints: where the signature allows more, the launch must refuse it."""
+    rows, columns, batch = _tiles(plan, kernel)
+    ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
+    counted = (*map(extent_of, kernel.groups), batch, rows * columns * batch)
+    too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
+    tiles_m, tiles_n = fresh.expr("tiles.m"), fresh.expr("tiles.n")
+    assumes = tuple(nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many)
+    before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns), nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch)
+    number, inside = fresh.expr("tile"), []
+    if kernel.batch:
+        inside.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
+        number = number - tiles_m * tiles_n * fresh("batch")
+    width = plan.order.width if plan.order and plan.order.by == "group" else 1
+    inside.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
+    for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
+        inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
+    step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")
+    return Walk(assumes, before, Expr.of("cta.x") // _cluster(plan), fresh.expr("tiles"), step, tuple(inside))
+
+
+def _producer(plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Operand, Operand], fresh: Fresh) -> Statement:
+    slot = fresh.expr("p", "slot")
+    full = Place(fresh("full"), slot=slot)
+    fill: list[Statement] = [nodes.Wait(Place(fresh("empty"), slot=slot), fresh.expr("p", "phase"))]
+    fill.append(nodes.Arrive(full, sum(o.bytes for o in operands)))
+    for o in operands:
+        source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh) for d in o.view.dims))
+        fill.append(nodes.TmaLoad(f"load.{o.tile}", Place(fresh(o.tile), slot=slot), source, full, tuple(range(o.shares)) if o.shares > 1 else ()))
+    fill.append(nodes.Advance(fresh("p")))
+    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), ZERO, fresh.expr("steps"), tuple(fill)),))
+    one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), loop, nodes.Drain(fresh("empty"), fresh("p")))
+    return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0)
+
+
+def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh) -> Expr:
+    """Where a tile starts along one dim of its tensor."""
+    if dim.role == "batch":
+        return split(fresh.expr("batch"), kernel.batch)[dim.axes[0].name]
+    return plan.tile[2] * fresh.expr("k") if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0")
+
+
+def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogue: Epilogue, fresh: Fresh) -> Statement:
+    left, right = operands
+    count = plan.consumers.count
+    rows = plan.tile[0] // count
+    slot, part, k = fresh.expr("s", "slot"), fresh.expr("part") if count > 1 else ZERO, fresh.expr("k")
+    dtype = left.view.tensor.type.dtype
+    product = nodes.Wgmma(
+        "mma",
+        fresh("acc"),
+        Place(fresh("a"), () if count == 1 else (part, ZERO) if left.is_along_sum else (ZERO, part), slot),
+        Place(fresh("b"), slot=slot),
+        f"m{WARPGROUP_ROWS}n{plan.tile[1]}k{INSTRUCTION_BYTES // dtype.bytes}",
+        plan.tile[2] * dtype.bytes // INSTRUCTION_BYTES,
+        not left.is_along_sum,
+        right.is_along_sum,
+        (Bound(k, equals=ZERO),),
+    )
+    cluster = _cluster(plan)
+    empty = nodes.Arrive(Place(fresh("empty"), slot=fresh.expr("s", "previous")), cluster=tuple(range(cluster)) if cluster > 1 else ())
+    step = (
+        nodes.Wait(Place(fresh("full"), slot=slot), fresh.expr("s", "phase"), ("load.a", "load.b")),
+        nodes.Fence("wgmma"),
+        product,
+        *((nodes.If((Bound(k, equals=ZERO),), epilogue.early),) if epilogue.early else ()),
+        nodes.WaitGroup("wgmma", 1, ("mma",)),
+        nodes.If((Bound(k, lower=ONE),), (empty,)),
+        nodes.Advance(fresh("s")),
+    )
+    tile = (nodes.For(fresh("k"), ZERO, fresh.expr("steps"), step), nodes.WaitGroup("wgmma", 0, ("mma",)), empty, *epilogue.pieces)
+    body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before]
+    body.append(nodes.Reg(fresh("acc"), TensorType(epilogue.dtype, (Expr.of(rows), Expr.of(plan.tile[1]))), kind="wgmma"))
+    if count > 1:
+        body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
+    body += [walk.over(fresh("tile"), tile), *epilogue.after]
+    return nodes.Role("consumer", "warpgroups", 1, 1 + count, tuple(body), plan.regs.consumer if plan.regs else 0)
+
+
+__all__ = ["Operand", "warp_specialized_kernel"]
