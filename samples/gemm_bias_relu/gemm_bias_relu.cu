@@ -240,11 +240,11 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
         for (int piece = 0; piece < 4; ++piece) {  // 16 columns
           float C2_out_piece[8];
           #pragma unroll
-          for (int element = 0; element < 8; ++element) {
-            const int n = element % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element / 4);
-            const float bias_add = acc[element + 32 * j + 8 * piece] + bias_tile[64 * j + n];  // bias_add : Elementwise at 18:5
+          for (int element_ = 0; element_ < 8; ++element_) {
+            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+            const float bias_add = acc[element_ + 32 * j + 8 * piece] + bias_tile[64 * j + n];  // bias_add : Elementwise at 18:5
             const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
-            C2_out_piece[element] = relu;
+            C2_out_piece[element_] = relu;
           }
           store_piece_fp16<128>(C2_out + 4096 * o_slot, 16 * (warpgroup_thread / 32), 16 * piece, C2_out_piece);
         }

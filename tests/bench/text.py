@@ -1,8 +1,9 @@
-"""How fast the texts are: parse, check, show and lower rates on a synthetic tiny text, start-up of every filter, the pipe's wall time.
+"""How fast the texts are: rates of each verb on a synthetic tiny text, networks stage by stage, start-up of every filter, the pipe.
 
     python tests/bench/text.py [--ops 20000]
 
-Rates are printed at half the size and at the full size, so that growth shows: linear growth keeps the rate. Medians of three runs.
+Rates are printed at half the size and at the full size, and networks once and twice as deep, so that growth shows: linear growth keeps the
+rate. Medians of three runs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Any, Callable
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.models import RandomModel, bert, resnet50  # noqa: E402
 from tinyir.cmd.tinyc import lower_to  # noqa: E402
+from tinyir.front.json import read  # noqa: E402
 from tinyir.ir import tiny  # noqa: E402
 from tinyir.ir.pipeline import FILTERS, STAGES, language_of  # noqa: E402
 
@@ -75,6 +78,65 @@ def rates(ops: int) -> dict[str, float]:
     return found
 
 
+NETWORKS: dict[str, tuple[Callable[[], RandomModel], Callable[[], RandomModel]]] = {
+    "resnet50": (resnet50, lambda: resnet50(layers=(6, 8, 12, 6))),
+    "bert": (bert, lambda: bert(layers=24)),
+    "chain of 1000": (lambda: chain(1000), lambda: chain(2000)),
+}
+COLUMNS = ("front", "index", "poly", "region")
+
+
+def chain(ops: int) -> RandomModel:
+    """Elementwise ops and movements in a row, on one tensor."""
+    steps = [
+        {"op": "Elementwise", "attrs": {"fn": "relu"}},
+        {"op": "Transpose", "attrs": {"perm": [1, 0]}},
+        {"op": "Elementwise", "attrs": {"fn": "mul"}},
+        {"op": "Flip", "attrs": {"axes": [0]}},
+        {"op": "Pad", "attrs": {"pads": [1, 0, 0, 0]}},
+        {"op": "Transpose", "attrs": {"perm": [1, 0]}},
+        {"op": "Slice", "attrs": {"starts": [1], "ends": [1025], "axes": [1]}},
+    ]
+    graph = []
+    for at in range(ops):
+        step = steps[at % len(steps)]
+        last = f"v{at - 1}" if at else "x"
+        graph.append({**step, "name": f"v{at}", "inputs": [last, last] if step["attrs"].get("fn") == "mul" else [last], "outputs": [f"v{at}"]})
+    # 7 steps come back to the shape that they began with, in rows of 1024
+    end = ops - 1 - ops % len(steps)
+    tensors = {"x": {"dtype": "fp32", "shape": [512, 1024]}, f"v{end}": {"dtype": "fp32", "shape": [512, 1024]}}
+    signature = {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": f"v{end}"}]}
+    return RandomModel("chain", {"signature": signature, "tensors": tensors, "graph": graph[: end + 1]}, {})
+
+
+def by_stage(model: RandomModel) -> tuple[int, dict[str, float]]:
+    """The number of values, and the seconds of each stage, in one process; the fastest of three runs."""
+    best: dict[str, float] = {}
+    for _ in range(3):
+        start = time.perf_counter()
+        module = read(model.text)
+        count = len(module.values)
+        best["front"] = min(best.get("front", 1e9), time.perf_counter() - start)
+        for stage in COLUMNS[1:]:
+            start = time.perf_counter()
+            module = lower_to(stage, module, "sm90")
+            best[stage] = min(best.get(stage, 1e9), time.perf_counter() - start)
+    return count, best
+
+
+def networks() -> None:
+    """The table of networks by stage, and their growth when they are twice as deep."""
+    print(f"\n{'network':<14} {'values':>7}" + "".join(f"{c:>10}" for c in COLUMNS) + f"{'to poly':>10}")
+    total = 0.0
+    for name, (once, twice) in NETWORKS.items():
+        count, found = by_stage(once())
+        deeper, more = by_stage(twice())
+        print(f"{name:<14} {count:>7}" + "".join(f"{found[c] * 1e3:>7.0f} ms" for c in COLUMNS) + f"{sum(found[c] for c in COLUMNS[:3]) * 1e3:>7.0f} ms")
+        print(f"{'  x ops':<14} {deeper / count:>7.2f}" + "".join(f"{more[c] / found[c]:>9.2f}x" for c in COLUMNS) + f"{sum(more[c] for c in COLUMNS[:3]) / sum(found[c] for c in COLUMNS[:3]):>9.2f}x")
+        total += sum(found[c] for c in COLUMNS[:3]) if name in ("resnet50", "bert") else 0
+    print(f"tiny to poly of ResNet-50 and BERT-base together, JSON included: {total:.2f} s")
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -84,6 +146,7 @@ def main() -> None:
     print(f"{'ops a second':<14} {ops // 2:>10} ops {ops:>10} ops   time for twice the ops")
     for verb in whole:
         print(f"{verb:<14} {half[verb]:>14,.0f} {whole[verb]:>14,.0f}   x{2 * half[verb] / whole[verb]:.2f}")
+    networks()
 
     environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}"}
     print(f"\n{'filter':<14} {'on the sample':>14}")

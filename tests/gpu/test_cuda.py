@@ -34,7 +34,7 @@ def device():
 def launch_gemm(device: CudaDevice, m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     draw = np.random.default_rng(m)
     inputs = [draw.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n), (n,))]
-    device.load(GEMM.read_text(encoding="utf-8"), ["gemm"])
+    device.load(GEMM.read_text(encoding="utf-8"), {"gemm": 0})
     buffers = [device.allocate(name, a.size, 2) for name, a in zip("ABb", inputs)] + [device.allocate("C", m * n, 2)]
     for buffer, array in zip(buffers, inputs):
         device.upload(buffer, array)
@@ -62,7 +62,7 @@ def test_memory_is_nan_until_written_and_empty_buffers_are_legal(device: CudaDev
 
 def test_scalars_of_both_widths_reach_the_kernel(device: CudaDevice) -> None:
     text = 'extern "C" __global__ void k(long long* y, int a, long long b, int c) { y[0] = a; y[1] = b; y[2] = c; }'
-    device.load(text, ["k"])
+    device.load(text, {"k": 0})
     y = device.allocate("y", 3, 8)
     device.launch("k", (1,), (1,), 0, [y, Scalar(-3, 4), Scalar(1 << 40, 8), Scalar(7, 4)])
     got = np.zeros(3, np.int64)
@@ -72,7 +72,7 @@ def test_scalars_of_both_widths_reach_the_kernel(device: CudaDevice) -> None:
 
 def test_a_compiler_error_names_the_line(device: CudaDevice) -> None:
     with pytest.raises(Refused) as fault:
-        device.load('extern "C" __global__ void k(float* y) {\n  y[0] = nothing;\n}\n', ["k"])
+        device.load('extern "C" __global__ void k(float* y) {\n  y[0] = nothing;\n}\n', {"k": 0})
     assert fault.value.diags[0].code == "E1716" and fault.value.diags[0].span.line == 2
 
 
@@ -82,7 +82,7 @@ def test_an_illegal_address_is_reported_not_raised_through() -> None:
 from tinyir.kit.diag import Refused
 from tinyir.runtime.cuda import CudaDevice
 device = CudaDevice()
-device.load('extern "C" __global__ void k(float* y) { y[threadIdx.x + (1ll << 40)] = 1; }', ["k"])
+device.load('extern "C" __global__ void k(float* y) { y[threadIdx.x + (1ll << 40)] = 1; }', {"k": 0})
 try:
     device.launch("k", (1,), (32,), 0, [device.allocate("y", 1, 4)])
 except Refused as fault:
@@ -114,7 +114,7 @@ def test_empty_grids_are_not_launched() -> None:
 
 def test_timings_are_ordered_and_a_graph_replays_what_was_queued(device: CudaDevice) -> None:
     text = 'extern "C" __global__ void k(int* y) { atomicAdd(y, 1); }'
-    device.load(text, ["k"])
+    device.load(text, {"k": 0})
     y = device.allocate("y", 1, 4)
     device.upload(y, np.zeros(1, np.int32))
 

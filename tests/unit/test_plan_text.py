@@ -85,11 +85,11 @@ def test_fields_may_stand_in_any_order_and_are_printed_in_one() -> None:
 
 
 def test_a_field_given_twice_is_refused_at_the_second() -> None:
-    text = SAMPLE.read_text(encoding="utf-8").replace("  stages     3\n", "  stages     3\n  stages     4\n")
+    text = SAMPLE.read_text(encoding="utf-8").replace("  stages     4\n", "  stages     4\n  stages     3\n")
     with pytest.raises(Refused) as fault:
         plan.parse(text)
     (diag,) = fault.value.diags
-    assert (diag.code, text[diag.span.start : diag.span.end]) == ("E1501", "stages     4")
+    assert (diag.code, text[diag.span.start : diag.span.end]) == ("E1501", "stages     3")
 
 
 PLANTED = [
@@ -108,8 +108,8 @@ PLANTED = [
     ("B -> smem at k0.o", "B -> smem at k1.o", ["E1505"], None),
     ("[i0, i1, k0]", "[i0, i1]", ["E1514"], "predicate  [i0, i1]"),
     ("[bias_add, relu]", "[relu, bias_add]", ["E1515"], "epilogue   [relu, bias_add]"),
-    ("stages     3", "stages     9", ["E1510", "E1512"], "stages     9"),
-    ("prefetch 3", "prefetch 4", ["E1510"], "async      prefetch 4 overlap epilogue"),
+    ("stages     4", "stages     9", ["E1510", "E1512"], "stages     9"),
+    ("prefetch 4", "prefetch 5", ["E1510"], "async      prefetch 5 overlap epilogue"),
 ]
 
 

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 KERNELS = Path(__file__).parent / "kernels"
 
 
-def run(body: str, n: int = 64, block: tuple[int, ...] = (64,), grid: int = 2, shared: int = 0, seed: int = 0, limit: float = 0.0) -> np.ndarray:
+def run(body: str, n: int = 64, block: tuple[int, ...] = (64,), grid: int = 1, shared: int = 0, seed: int = 0, limit: float = 0.0) -> np.ndarray:
     """B after `k(A, B, N)` with A = 0, 1, 2, ...; the body starts at line 2."""
     device = SimDevice(seed, limit)
     try:
-        device.load(f'extern "C" __global__ void k(const float* A, float* B, int N) {{\n{body}\n}}\n', ["k"], shared)
+        device.load(f'extern "C" __global__ void k(const float* A, float* B, int N) {{\n{body}\n}}\n', {"k": shared})
         a, b = np.arange(n, dtype=np.float32), np.empty(n, np.float32)
         buffers = [device.allocate("A", n, 4), device.allocate("B", n, 4)]
         device.upload(buffers[0], a)
@@ -46,7 +46,7 @@ def gemm(sizes: tuple[int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray
     inputs = [draw.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n), (n,))]
     device = SimDevice(seed)
     try:
-        device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), ["gemm"])
+        device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), {"gemm": 0})
         buffers = [device.allocate(name, a.size, 2) for name, a in zip("ABb", inputs)] + [device.allocate("C", m * n, 2)]
         for buffer, array in zip(buffers, inputs):
             device.upload(buffer, array)
@@ -67,11 +67,64 @@ def test_tiled_gemm_with_tails_is_right_in_any_order_of_threads(sizes: tuple[int
 
 
 def test_a_dropped_barrier_shows() -> None:
-    """Without the barrier the first thread reads what nobody has written, and shared memory is NaN from the start."""
+    """In the threads' order thread 0 reads what nobody has written; where the writer came first, nothing orders the two."""
     kept = run("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; __syncthreads(); B[threadIdx.x] = s[63 - threadIdx.x];")
     assert kept.tolist() == list(range(63, -1, -1))
-    dropped = run("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; B[threadIdx.x] = s[63 - threadIdx.x];")
-    assert np.isnan(dropped[0])
+    assert fault_of("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[63 - threadIdx.x];").code == "E1750"
+    diag = fault_of("__shared__ float s[64];\ns[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[threadIdx.x / 2];")
+    assert diag.code == "E1753" and diag.span.line == 4
+    assert (diag.facts["thread"], diag.facts["other"]) == ("thread (1, 0, 0) of block (0, 0, 0)", "thread (0, 0, 0) of block (0, 0, 0) (line 3)")
+    assert [label.span.line for label in diag.labels] == [3] and diag.facts["place"] == "s + 0 B"
+
+
+def test_a_tile_that_is_refilled_before_all_have_read_it_shows() -> None:
+    loop = "__shared__ float s[64];\nfor (int i = 0; i < 2; ++i) {\ns[threadIdx.x] = A[i]; __syncthreads();\nB[threadIdx.x] = s[63 - threadIdx.x]; %s }"
+    assert run(loop % "__syncthreads();").tolist() == [1.0] * 64
+    assert fault_of(loop % "").code == "E1753"
+
+
+def test_blocks_that_store_to_the_same_element_are_a_race() -> None:
+    diag = fault_of("B[threadIdx.x] = blockIdx.x;", grid=2)
+    assert (diag.code, diag.facts["place"]) == ("E1753", "B[0]")
+    assert run("if (blockIdx.x == 0) B[threadIdx.x] = 0; else atomicAdd(B + 63 - threadIdx.x, 0.0f);", grid=1).tolist() == [0.0] * 64
+
+
+def test_a_read_of_an_output_that_nobody_wrote_is_named() -> None:
+    diag = fault_of("B[threadIdx.x] += 1;")
+    assert (diag.code, diag.facts["place"]) == ("E1750", "B[0]")
+
+
+def test_a_warp_is_ordered_by_syncwarp_alone() -> None:
+    body = "__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; %s B[threadIdx.x] = s[threadIdx.x ^ 1];"
+    assert run(body % "__syncwarp();", seed=3).tolist() == [float(i ^ 1) for i in range(64)]
+    assert fault_of(body % "__shfl_xor_sync(~0u, 1, 1);", seed=3).code == "E1753"
+
+
+def test_beyond_the_dynamic_shared_memory_of_the_launch() -> None:
+    device = SimDevice()
+    try:
+        text = 'extern "C" __global__ void k(int at) { extern __shared__ float s[]; s[at] = 1; }\n'
+        device.load(text, {"k": 1024})
+        device.launch("k", (1,), (1,), 512, [Scalar(127, 4)])
+        with pytest.raises(Refused) as fault:
+            device.launch("k", (1,), (1,), 512, [Scalar(128, 4)])
+        assert [d.code for d in fault.value.diags] == ["E1764"]
+    finally:
+        device.release()
+
+
+def test_the_bare_mode_finds_what_needs_no_trace() -> None:
+    """It is faster; races and unwritten reads are then the result's affair."""
+    device = SimDevice(mode="bare")
+    try:
+        device.load('extern "C" __global__ void k(float* B) { __shared__ float s[64]; if (threadIdx.x == 99) s[0] = 1; B[threadIdx.x] = s[threadIdx.x]; }', {"k": 0})
+        b = device.allocate("B", 64, 4)
+        device.launch("k", (1,), (64,), 0, [b])
+        out = np.zeros(64, np.float32)
+        device.download(b, out)
+        assert np.isnan(out).all()
+    finally:
+        device.release()
 
 
 def test_outputs_are_nan_until_written() -> None:
@@ -228,7 +281,7 @@ extern "C" __global__ void up(const unsigned short* h, float* f) { int i = block
 extern "C" __global__ void down(const float* f, unsigned short* h) { int i = blockIdx.x * 256 + threadIdx.x; h[i] = tinyir_sim::float_to_half(f[i]); }
 """
     try:
-        device.load(text, ["up", "down"])
+        device.load(text, {"up": 0, "down": 0})
         halves = np.arange(65536, dtype=np.uint16)
         exact = halves.view(np.float16).astype(np.float32)
         with np.errstate(all="ignore"):

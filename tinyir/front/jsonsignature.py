@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable
 
+from ..ir.expr import Expr
 from ..ir.model import CHOICES, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
 from ..ir.rules import literal_shape
 from ..ir.types import DTYPES, TensorType
@@ -154,9 +155,13 @@ class SignatureReader:
         return filed
 
     def constant(self, name: str, member: Member, node: Node) -> Ref | None:
-        """The CONST of one tensor that holds its value (E1009, E1002)."""
+        """The CONST of one tensor that holds its value, which may be a size, such as "2*N" (E0111, E1009, E1002)."""
         wanted = self.declared[name]
         literal = _literal(node.plain)
+        if literal is None and isinstance(node.value, str) and wanted.dtype.is_integer:
+            literal = self.size(node, name)
+            if literal is None:
+                return None
         shape = literal_shape(literal) if literal is not None else ()
         sizes = tuple(d.constant for d in wanted.shape)
         if literal is None or isinstance(literal, tuple) and shape != sizes:
@@ -171,6 +176,17 @@ class SignatureReader:
             self.faults += [Diag(d.code, name, d.facts, self.places.of(node)) for d in fault.diags]
             return None
         return self.builder.close([made], [name], [None], [self.places_of[name]])[0]
+
+    def size(self, node: Node, name: str) -> Expr | None:
+        """A size made of symbols that the inputs have (E0111)."""
+        try:
+            found = read_dim(node.value)
+        except ValueError:
+            found = None
+        if found is None or not set(found.names()) <= {n for ref in self.builder.inputs for d in ref.shape for n in d.names()}:
+            self.fault("E0111", node, name, tensor=name, given=_quoted(node.value))
+            return None
+        return found
 
     # --- symbols
 

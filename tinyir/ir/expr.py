@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Iterator, Mapping, Union
 
 
@@ -23,6 +23,13 @@ class Floor:
 
     num: "Expr"
     den: "Expr"
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.num, self.den)))
+
+    def __hash__(self) -> int:
+        return self._hash  # kept, since floors stand in floors and every sum looks them up
 
     def __str__(self) -> str:
         return f"floor({_side(self.num)}/{_side(self.den)})"
@@ -112,6 +119,16 @@ class Expr:
                     return False
         return True
 
+    @property
+    def weight(self) -> int:
+        """How much there is to read: one for each term and each atom, inside floors too."""
+        return _weight(self)
+
+    @property
+    def bits(self) -> int:
+        """The bits of the greatest integer that stands in it."""
+        return _bits(self)
+
     def substitute(self, bindings: Mapping[str, Like]) -> "Expr":
         """The expression with names replaced; canonical again."""
         if not any(name in bindings for name in self.names()):
@@ -148,6 +165,16 @@ def _constant(value: int) -> Expr:
 @functools.lru_cache(maxsize=65536)
 def _name(name: str) -> Expr:
     return Expr(((1, (name,)),))
+
+
+@functools.lru_cache(maxsize=65536)
+def _weight(expr: Expr) -> int:
+    return sum(1 + sum(1 if isinstance(a, str) else a.num.weight + a.den.weight for a in m) for _, m in expr.terms)
+
+
+@functools.lru_cache(maxsize=65536)
+def _bits(expr: Expr) -> int:
+    return max((b for c, m in expr.terms for b in (c.bit_length(), *(max(a.num.bits, a.den.bits) for a in m if isinstance(a, Floor)))), default=0)
 
 
 ZERO, ONE = _constant(0), _constant(1)
@@ -227,7 +254,12 @@ def _atom_key(atom: Atom) -> tuple:
 
 
 def _term_key(term: tuple[int, Monomial]) -> tuple:
-    return (not term[1], tuple(_atom_key(a) for a in term[1]))
+    return _monomial_key(term[1])
+
+
+@functools.lru_cache(maxsize=65536)
+def _monomial_key(monomial: Monomial) -> tuple:
+    return (not monomial, tuple(_atom_key(a) for a in monomial))
 
 
 def _side(expr: Expr) -> str:

@@ -68,6 +68,24 @@ def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
     return name, "\n".join(lines)
 
 
+def _wgmma_of_registers(columns: int, dtype: str) -> tuple[str, str]:
+    """A from registers, 16 columns of an accumulator packed in the order in which they lie: a[i] holds elements 2i and 2i + 1."""
+    count = columns // 2
+    shape, kind = f"m64n{columns}k16", WGMMA_TYPES[dtype]
+    name = f"wgmma_{shape}_{dtype}_of_registers"
+    held = ", ".join(f"%{i}" for i in range(count))
+    results = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+    lines = [
+        "template <int b_major>",
+        f"{_INLINE}void {name}(float (&d)[{count}], const unsigned int (&a)[4], unsigned long long b, bool is_added) {{",
+        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 5}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
+        f'    "{held}}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, %{count + 6}; }}"',
+        f'    : {results} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)is_added), "n"(b_major));',
+        "}",
+    ]
+    return name, "\n".join(lines)
+
+
 TYPES: Rows = (("tensor_map", "struct alignas(64) tensor_map { char bytes[128]; };"),)
 GUARDED: Rows = (
     _one("unsigned int shared_address(const void *p)", "return (unsigned int)__cvta_generic_to_shared(p);"),
@@ -94,16 +112,24 @@ GUARDED: Rows = (
     _one("void fence_mbarrier_init()", _asm("fence.mbarrier_init.release.cluster;")),
     _one("void fence_async_proxy()", _asm("fence.proxy.async.shared::cta;")),
     _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")),
+    _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release.aligned;")),
+    _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire.aligned;")),
+    _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
+    _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
     *(row for rank in range(1, MOST_DIMS + 1) for row in _tma(rank)),
     _one("void prefetch_map(const tensor_map *map)", _asm("prefetch.tensormap [%0];", '"l"(map)')),
     _one("void tma_store_commit()", _asm("cp.async.bulk.commit_group;")),
+    (
+        "tma_store_wait_written",
+        f'template <int pending> {_INLINE}void tma_store_wait_written() {{ asm volatile("cp.async.bulk.wait_group %0;" :: "n"(pending) : "memory"); }}',
+    ),
     ("tma_store_wait", f'template <int pending> {_INLINE}void tma_store_wait() {{ asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory"); }}'),
     _one("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),
     _one("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
     ("wgmma_wait", f'template <int pending> {_INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }}'),
-    *(_wgmma(columns, dtype) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
+    *(form(columns, dtype) for form in (_wgmma, _wgmma_of_registers) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
     ("take_registers", f'template <int count> {_INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     ("give_registers", f'template <int count> {_INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     _one(

@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
-from . import hopper
+from . import ampere, hopper
+from .types import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,24 @@ GUARDED = (
     _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
     _inline("float max_nan_of(float a, float b)", "float c; " + _asm("max.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
     _inline("float min_nan_of(float a, float b)", "float c; " + _asm("min.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
-    *(Intrinsic(*row) for row in hopper.GUARDED),
+    *(Intrinsic(*row) for row in (*ampere.GUARDED, *hopper.GUARDED)),
 )
+
+
+def _integer(name: str) -> Intrinsic:
+    """`i8_of(x)`: the integer next to a float towards 0; at the end of its range where x is beyond it, 0 for NaN."""
+    dtype = DTYPES[name]
+    word = {("i", True): "int", ("u", True): "uint", ("i", False): "ll", ("u", False): "ull"}[dtype.kind, dtype.bits <= 32]
+    lines = []
+    for source in ("float", "double"):
+        text = f"__{source}2{word}_rz(x)"
+        if dtype.bits < 32:
+            within = f"min({text}, {dtype.highest}u)" if dtype.kind == "u" else f"max({dtype.lowest}, min({text}, {dtype.highest}))"
+            text = f"({dtype.cuda}){within}"
+        lines.append(f"__device__ __forceinline__ {dtype.cuda} {name}_of({source} x) {{ return {text}; }}")
+    return Intrinsic(f"{name}_of", "\n".join(lines))
+
+
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic("float_of_fp8e5m2", """\
@@ -125,6 +142,7 @@ __device__ __forceinline__ long long place_below(long long at, long long extent)
   const long long place = at < 0 ? at + extent : at;
   return place >= 0 && place < extent ? place : -1;
 }"""),
+    *map(_integer, ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")),
     _inline("long long floor_div(long long a, long long b)", "return a / b - (a % b != 0 && (a < 0) != (b < 0));"),
     Intrinsic("max_nan", """\
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }

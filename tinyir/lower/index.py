@@ -23,7 +23,8 @@ from ..ir.types import DType, TensorType, round_to
 from ..kit.diag import Diag, Refused
 
 MANY = 16  # pieces of a composed access beyond which a movement is read as a value of its own
-LONG = 64  # terms of an expression beyond which a map that is not affine is no longer carried along
+HEAVY = 128  # weight of a composed access beyond which, likewise: maps that mix ever more must not grow for ever
+WIDE = 62  # bits of an integer in one
 Step = tuple[tuple[Axis, ...], tuple[Access, ...]]
 
 
@@ -64,9 +65,13 @@ class Chains:
         """The step composed with the operand's access; the step itself where the operand is no movement or cannot be read through."""
         if operand in self.exact:
             exact = compose(step, self.exact[operand], scope)
-            if _is_affine(exact, scope):
+            if _is_affine(exact, scope) and _is_light(exact):
                 return exact
-        return compose(step, self.affine[operand], scope) if operand in self.affine else step
+        if operand in self.affine:
+            found = compose(step, self.affine[operand], scope)
+            if _is_light(found):
+                return found
+        return step
 
     def add(self, value: tiny.Value, step: Access, source: Access, is_scop: bool, scope: Scope) -> None:
         """Take in a movement with its composed access."""
@@ -76,13 +81,18 @@ class Chains:
         inner = self.exact.get(operand) or (None if is_scop else self.affine.get(operand) or identity(operand, _axes_of(step)))
         if inner is not None:
             exact = compose(step, inner, scope)
-            if len(exact.pieces) <= MANY and all(len(e.terms) <= LONG for e in exact.exprs()):
+            if len(exact.pieces) <= MANY and _is_light(exact):
                 self.exact[value.name] = exact
 
 
 def _axes_of(step: Access) -> list[str]:
     read = next(p.target for p in step.pieces if isinstance(p.target, Read))
     return [f"i{n}" for n in range(len(read.index))]
+
+
+def _is_light(access: Access) -> bool:
+    """Whether an access is short enough to be carried along."""
+    return sum(e.weight for e in access.exprs()) <= HEAVY and all(e.bits <= WIDE for e in access.exprs())
 
 
 def _is_affine(access: Access, scope: Scope) -> bool:

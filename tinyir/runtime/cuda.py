@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class CudaDevice:
         """The driver makes them, through cuda-bindings."""
         return has_bindings()
 
-    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
+    def load(self, text: str, kernels: Mapping[str, int]) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not take it)."""
         cubin = cubin_of(text, self.arch)
         try:
@@ -81,9 +81,9 @@ class CudaDevice:
             self._functions = {name: self._module.get_function(name) for name in kernels}
             self._formats.clear()
             self._image, self._mapped = cubin.image, None
-            if dynamic_shared > STATIC_SHARED:
-                for function in self._functions.values():
-                    function.set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared)
+            for name, shared in kernels.items():
+                if shared > STATIC_SHARED:
+                    self._functions[name].set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
         except self._driver.Error as fault:
             raise self._refusal(", ".join(kernels), fault) from None
 

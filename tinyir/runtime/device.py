@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Sequence, Union
+from typing import Mapping, Protocol, Sequence, Union
 
 import numpy as np
 
@@ -59,8 +59,8 @@ class Device(Protocol):
     def takes_maps(self) -> bool:
         """Whether kernels can be given tensor maps."""
 
-    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int) -> None:
-        """Compile and load an emitted text; `dynamic_shared` is the most bytes that a launch asks for."""
+    def load(self, text: str, kernels: Mapping[str, int]) -> None:
+        """Compile and load an emitted text; for each kernel that will be launched the most dynamic shared memory, in bytes."""
 
     def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
         """Memory, filled with 0xFF: NaN in every float, so that what nobody wrote shows."""

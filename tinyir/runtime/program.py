@@ -49,8 +49,8 @@ class Program:
         self.model = module.region.model
         self.sizes = dict(sizes)
         self.chosen = chosen_of(module, self.sizes, device)
-        entries = tuple(dict.fromkeys(launch.entry for launch in self.chosen))
-        device.load(text, entries, max((launch.smem for launch in self.chosen if not launch.maps), default=0))
+        shared = {entry: max(launch.smem for launch in self.chosen if launch.entry == entry) for entry in (launch.entry for launch in self.chosen)}
+        device.load(text, shared)
         self.buffers = self._allocate()
         bound = (self._bind(launch) for launch in self.chosen if not self._is_empty(launch))
         self.launches = tuple(b for b in bound if math.prod(b.grid))

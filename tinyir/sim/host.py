@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Iterable
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import span_of_line
@@ -19,14 +20,21 @@ from ..runtime.cache import built, key_of
 
 SHIM = Path(__file__).parent / "shim"
 COMPILERS = ("g++", "clang++", "c++")
-FLAGS = ("-std=c++17", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-fno-exceptions", "-fno-rtti", "-w")
+FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-fno-exceptions", "-fno-rtti", "-w")
+LAUNCHER_FLAGS = ("-O3", "-march=native")
 KERNEL_FLAGS = (
-    "-march=native", "-g1", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-DTINYIR_SIM",
-    "-fsanitize=bounds,alignment", "-fstack-clash-protection",
+    "-O2", "-march=native", "-g1", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-optimize-sibling-calls",
+    "-DTINYIR_SIM", "-fstack-clash-protection",
 )  # fmt: skip
+CHECKS = "-fsanitize=bounds,alignment"
+# "traced" calls back for each access to memory; "bare" is faster and finds less; "asan" is for a process in which libasan is loaded
+MODES = {"traced": ("-fsanitize=thread", CHECKS), "bare": (CHECKS,), "asan": ("-fsanitize=address,undefined", "-fno-sanitize=vptr")}
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
-STORAGE_TYPE = re.compile(r"\bstruct\s+(\w+)\s*\{\s*unsigned (?:short|char) bits;")
+STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(fp16|bf16|tensor_map)\s*\{")
+MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k16_(fp16|bf16))(?:_of_registers)?\b")
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
+LAUNCHER_SOURCES = ("abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp", "trace.hpp", "launcher.cpp")
+KERNEL_SOURCES = ("abi.h", "device.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")
 
 
 @functools.cache
@@ -43,22 +51,27 @@ def find_compiler() -> tuple[str, str]:
 def launcher() -> Path:
     """The shared object of `shim/launcher.cpp`."""
     path, version = find_compiler()
-    key = key_of([version, *FLAGS, *(s.read_bytes() for s in _sources("abi.h", "fiber.hpp", "memory.hpp", "watch.hpp", "launcher.cpp"))])
-    return built("sim", key, ".so", lambda out: _compile([path, *FLAGS, "-o", str(out), str(SHIM / "launcher.cpp"), "-ldl", "-lrt"], ""))
+    flags = (*FLAGS, *LAUNCHER_FLAGS, "-shared")
+    key = key_of([version, _processor(), *flags, *((SHIM / name).read_bytes() for name in LAUNCHER_SOURCES)])
+    return built("sim", key, ".so", lambda out: _compile([path, *flags, "-o", str(out), str(SHIM / "launcher.cpp"), "-ldl", "-lrt"], ""))
 
 
-def kernels_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> Path:
+def kernels_of(text: str, kernels: tuple[str, ...], dynamic_shared: int, mode: str = "traced") -> Path:
     """The shared object of an emitted text, with an entry `tinyir_call_NAME` for each of `kernels`. `dynamic_shared`: bytes that the
-    largest launch asks for. Raises Refused (E1720 no compiler, E1721 the compiler refuses the text)."""
+    largest launch asks for. `mode` is one of MODES. Raises Refused (E1720 no compiler, E1721 the compiler refuses the text)."""
     path, version = find_compiler()
     whole = _unit_of(text, kernels, dynamic_shared)
-    trap = ("-fsanitize-trap=all",) if "clang" in version else ("-fsanitize-undefined-trap-on-error",)
-    flags = (*FLAGS, *KERNEL_FLAGS, *trap)
-    headers = (s.read_bytes() for s in _sources("abi.h", "device.hpp", "numbers.hpp", "warp.hpp", "twins.hpp"))
-    key = key_of([version, _processor(), *flags, *headers, whole])
+    trap = () if mode == "asan" else ("-fsanitize-trap=bounds,alignment",) if "clang" in version else ("-fsanitize-undefined-trap-on-error",)
+    flags = (*FLAGS, *KERNEL_FLAGS, *MODES[mode], *trap)
+    key = key_of([version, _processor(), *flags, *((SHIM / name).read_bytes() for name in KERNEL_SOURCES), whole])
 
     def build(out: Path) -> None:
-        _compile([path, *flags, f"-I{SHIM}", "-x", "c++", "-o", str(out), "-"], whole)
+        part = out.with_suffix(".o")  # in two steps: the linker must not bring the sanitizer's own runtime
+        try:
+            _compile([path, *flags, f"-I{SHIM}", "-x", "c++", "-c", "-o", str(part), "-"], whole)
+            _compile([path, "-shared", "-o", str(out), str(part)], "")
+        finally:
+            part.unlink(missing_ok=True)
 
     return built("sim", key, ".so", build)
 
@@ -68,8 +81,17 @@ def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
     arrays = [f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];" for dtype, name in dynamic]
     types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(text))]
     entries = [f"TINYIR_SIM_KERNEL({name})" for name in kernels]
-    before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *arrays, *entries]
-    return "\n".join([*before, text, *after, ""])
+    first = next((name for _, name in dynamic), None)
+    found = f"*bytes = sizeof({first}); return {first};" if first else "*bytes = 0; return nullptr;"
+    entries.append(f"TINYIR_SIM_EXPORT void* tinyir_dynamic(size_t* bytes) {{ {found} }}")
+    before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *_products_in(text)]
+    return "\n".join([*before, text, *after, *arrays, *entries, ""])
+
+
+def _products_in(text: str) -> list[str]:
+    """A twin for each matrix product of a warpgroup that the text names."""
+    found = dict.fromkeys(m.groups() for m in MATRIX_PRODUCT.finditer(text))
+    return [f"TINYIR_WGMMA({name}, {n}, {int(dtype == 'bf16')})" for name, n, dtype in found]
 
 
 def _compile(command: list[str], source: str) -> None:
@@ -84,18 +106,41 @@ def _compile(command: list[str], source: str) -> None:
     raise Refused([Diag("E1721", facts={"fault": fault}, span=span) for span, fault in places])
 
 
-def find_line(shared_object: Path, offset: int) -> int:
-    """The line of the emitted text that the instruction at `offset` was made from; 0 when binutils' addr2line cannot tell."""
+def find_lines(shared_object: Path, offsets: Iterable[int]) -> dict[int, int]:
+    """For each offset the line of the emitted text that the instruction there was made from; without those that binutils' addr2line
+    cannot tell."""
+    wanted = sorted({offset for offset in offsets if offset})
     tool = shutil.which("addr2line")
+    if not tool or not wanted:
+        return {}
+    command = [tool, "-i", "-a", "-e", str(shared_object), *map(hex, wanted)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    lines: dict[int, int] = {}
+    offset = 0
+    for line in shown.splitlines():
+        found = re.search(r"kernel\.cu:(\d+)", line)
+        if line.startswith("0x"):
+            offset = int(line, 16)
+        elif found:
+            lines[offset] = int(found[1])  # the last of the calls that were inlined into each other: the kernel's own
+    return lines
+
+
+@functools.cache
+def shared_arrays(shared_object: Path) -> tuple[tuple[int, int, str], ...]:
+    """`(offset, bytes, name)` of each shared array, as binutils' readelf tells; empty without it."""
+    tool = shutil.which("readelf")
     if not tool:
-        return 0
-    shown = subprocess.run([tool, "-i", "-e", str(shared_object), hex(offset)], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"kernel\.cu:(\d+)", shown)
-    return int(found[1]) if found else 0
+        return ()
+    shown = subprocess.run([tool, "-sW", str(shared_object)], capture_output=True, text=True, check=False).stdout
+    found = re.findall(r"^ *\d+: ([0-9a-f]+) +(\d+|0x[0-9a-f]+) TLS +\w+ +\w+ +\w+ (\S+)$", shown, re.MULTILINE)
+    return tuple((int(start, 16), int(size, 0), _plain(name)) for start, size, name in dict.fromkeys(found))
 
 
-def _sources(*names: str) -> list[Path]:
-    return [SHIM / name for name in names]
+def _plain(name: str) -> str:
+    """`_ZZ4gemmE1a`, which is `a` of `gemm`, without the mangling."""
+    inner = re.search(r"E(\d+)(\w+)", name) if name.startswith("_ZZ") else None
+    return inner[2][: int(inner[1])] if inner else name
 
 
 @functools.cache

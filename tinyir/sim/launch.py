@@ -8,49 +8,21 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import threading
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..kit.diag import Diag, Label, Refused, refuse
-from ..kit.span import Span, span_of_line
-from ..runtime.device import Argument, Buffer
+from ..kit.diag import Diag, Refused, refuse
+from ..runtime.device import Argument, Box, Buffer
 from . import host
+from . import layout as abi
+from .report import Scene, diag_of, place_in
 
 _ONE_AT_A_TIME = threading.Lock()
-MEMORY, TRAP, DEADLOCK, DIVERGENCE, ARITHMETIC, TIME, COLLECTIVE, STACK, NO_MEMORY = range(1, 10)  # TinyirFaultKind of shim/abi.h
-EXITED, AT_BARRIER, AT_COLLECTIVE = range(1, 4)  # TinyirWaitKind
-MAX_THREADS = 1024
-STACK_BYTES = 128 << 10
-
-
-class _Dim(ctypes.Structure):
-    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
-
-    def __str__(self) -> str:
-        return f"({self.x}, {self.y}, {self.z})"
-
-
-class _Launch(ctypes.Structure):
-    _fields_ = [("grid", _Dim), ("block", _Dim), ("seed", ctypes.c_uint64), ("limit_ns", ctypes.c_uint64)]
-
-
-class _Wait(ctypes.Structure):
-    _fields_ = [*((name, ctypes.c_int32) for name in ("kind", "line")), *((name, ctypes.c_uint32) for name in ("id", "arrived", "wanted"))]
-
-
-class _Fault(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("kind", "is_write", "allocation", "line")),
-        ("block", _Dim),
-        ("thread", _Dim),
-        ("address", ctypes.c_uint64),
-        ("code_offset", ctypes.c_uint64),
-        ("byte_offset", ctypes.c_int64),
-        ("thread_count", ctypes.c_uint32),
-    ]
+CLUSTERED = re.compile(r"__cluster_dims__\(([\d, ]+)\)[^;{}]*?\b(\w+)\s*\(")
 
 
 @functools.cache
@@ -58,38 +30,42 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(host.launcher()), mode=ctypes.RTLD_GLOBAL)
     library.tinyir_allocate.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)]
     library.tinyir_stray.restype = ctypes.c_int64
+    library.tinyir_fill.argtypes = [ctypes.c_int, ctypes.c_void_p]
     return library
 
 
 class SimDevice:
-    """One program's use of the simulator. `seed` 0 runs threads in their order; any other draws an order anew at each round.
-    `limit` bounds one launch, in seconds; 0 is no bound."""
+    """One program's use of the simulator. `seed` 0 runs threads in their order and lets copies land as late as may be; any other draws both
+    anew at each round. `limit` bounds one launch, in seconds; 0 is no bound. `mode`: one of `host.MODES`."""
 
     name = "sim"
 
-    def __init__(self, seed: int = 0, limit: float = 0.0):
+    def __init__(self, seed: int = 0, limit: float = 0.0, mode: str = "traced"):
         self.seed = seed
         self.limit = limit
+        self.mode = mode
         self.description = f"CPU simulation of the CUDA text ({host.find_compiler()[1]})"
         self._buffers: dict[int, Buffer] = {}
         self._inputs: set[int] = set()
         self._text = ""
         self._object: Path | None = None
         self._code: Any = None
+        self._clusters: dict[str, tuple[int, ...]] = {}
 
     def takes(self, arch: str) -> bool:
         """Any code whose PTX wrappers have twins; the host compiler names a missing one."""
         return True
 
     def takes_maps(self) -> bool:
-        """Not yet: the copy engine has no twin."""
-        return False
+        """The twin of the copy engine reads them."""
+        return True
 
-    def load(self, text: str, kernels: Sequence[str], dynamic_shared: int = 0) -> None:
+    def load(self, text: str, kernels: Mapping[str, int]) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()
         self._text = text
-        self._object = host.kernels_of(text, tuple(kernels), dynamic_shared)
+        self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(text)}
+        self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
         self._code = ctypes.CDLL(str(self._object))
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 16) -> Buffer:
@@ -103,9 +79,7 @@ class SimDevice:
 
     def upload(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy a contiguous array in; from then on a store into it is a fault."""
-        if array.nbytes:
-            ctypes.memmove(buffer.address, array.ctypes.data, array.nbytes)
-        _library().tinyir_protect(buffer.number)
+        _library().tinyir_fill(buffer.number, array.ctypes.data)
         self._inputs.add(buffer.number)
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
@@ -114,16 +88,21 @@ class SimDevice:
             ctypes.memmove(array.ctypes.data, buffer.address, array.nbytes)
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
-        """Run one kernel to its end. `shared` is what `load` was told. Raises Refused (E1722 to E1729)."""
-        values = [ctypes.c_uint64((a.address if isinstance(a, Buffer) else a.value) & (1 << 64) - 1) for a in arguments]
-        slots = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
-        launch = _Launch(_Dim(*_three(grid)), _Dim(*_three(block)), self.seed, int(self.limit * 1e9))
-        fault, waits = _Fault(), (_Wait * MAX_THREADS)()
-        call = getattr(self._code, f"tinyir_call_{kernel}")
+        """Run one kernel to its end. `shared` is at most what `load` was told. Raises Refused (E1719, E1722 to E1729, E1750 to E1765)."""
+        cluster = self._clusters.get(kernel, ())
+        sizes = [_three(grid), _three(block), _three(cluster)]
+        if any(g % c for g, c in zip(sizes[0], sizes[2])):
+            raise refuse("E1719", kernel, kernel=kernel, reason=f"its grid {list(sizes[0])} is no multiple of its cluster {list(sizes[2])}")
+        slots = _Slots(arguments)
+        launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
+        fault, waits = abi.Fault(), (abi.Wait * (abi.MAX_THREADS * abi.MAX_BLOCKS))()
+        addresses = (ctypes.cast(getattr(self._code, name), ctypes.c_void_p) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic"))
+        code = abi.Code(*addresses, self.mode == "traced")
         with _ONE_AT_A_TIME:
-            _library().tinyir_launch(call, self._code.tinyir_touch_shared, slots, ctypes.byref(launch), ctypes.byref(fault), waits)
+            _library().tinyir_launch(ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits)
         if fault.kind:
-            raise Refused([self._diag_of(kernel, fault, waits[: fault.thread_count])])
+            scene = Scene(kernel, self._text, self._object, self._buffers, frozenset(self._inputs), _count(block), _count(cluster), self.limit)
+            raise Refused([diag_of(fault, waits[: fault.thread_count], scene)])
         self._check_strays(kernel)
 
     def release(self) -> None:
@@ -137,69 +116,37 @@ class SimDevice:
         for number, buffer in self._buffers.items():
             stray = _library().tinyir_stray(number)
             if stray:
-                facts = {"access": "a store", "buffer": buffer.name, "place": _place(stray, buffer), "thread": "some thread", "kernel": kernel}
+                facts = {"access": "a store", "buffer": buffer.name, "place": place_in(stray, buffer), "thread": "some thread", "kernel": kernel}
                 raise Refused([Diag("E1722", kernel, facts)])
 
-    def _diag_of(self, kernel: str, fault: _Fault, waits: Sequence[_Wait]) -> Diag:
-        line = fault.line or (host.find_line(self._object, fault.code_offset) if fault.code_offset and self._object else 0)
-        where = {"thread": f"thread {fault.thread} of block {fault.block}", "kernel": kernel, "block": str(fault.block)}
-        span = span_of_line(self._text, line)
-        if fault.kind == MEMORY:
-            buffer = self._buffers.get(fault.allocation)
-            access = "a store" if fault.is_write else "a load"
-            place = self._place_of(fault, buffer) if buffer else f"at address {fault.address:#x}"
-            return Diag("E1722", kernel, where | {"access": access, "buffer": buffer.name if buffer else "no buffer", "place": place}, span)
-        if fault.kind in _WAITING:
-            labels = [Label(place, note) for place, note in self._notes_of(waits) if place]
-            lines = "; ".join(note for _, note in self._notes_of(waits))
-            span = span or (labels[0].span if labels else None)
-            return Diag(_WAITING[fault.kind], kernel, where | {"waits": lines}, span, tuple(label for label in labels if label.span != span))
-        if fault.kind == NO_MEMORY:
-            return Diag("E1717", kernel, {"buffer": "the threads' stacks", "size": MAX_THREADS * STACK_BYTES})
-        return Diag(_STOPPED[fault.kind], kernel, where | {"limit": self.limit}, span)
 
-    def _place_of(self, fault: _Fault, buffer: Buffer) -> str:
-        if fault.allocation in self._inputs and 0 <= fault.byte_offset < buffer.bytes:
-            return f"element {fault.byte_offset // buffer.item}, an input"
-        return _place(fault.byte_offset, buffer)
+class _Slots:
+    """The arguments of a kernel in memory, each where its type may stand, and pointers to them."""
 
-    def _notes_of(self, waits: Sequence[_Wait]) -> list[tuple[Span | None, str]]:
-        """Who waits for what, where: one note for each line and barrier."""
-        groups: dict[tuple[int, int, int], list[int]] = {}
-        for thread, wait in enumerate(waits):
-            groups.setdefault((wait.kind, wait.line, wait.id), []).append(thread)
-        notes = []
-        for (kind, line, number), threads in groups.items():
-            last = waits[threads[-1]]
-            come = f"{max(waits[t].arrived for t in threads)} of {last.wanted} came"
-            what = {
-                EXITED: "returned",
-                AT_BARRIER: f"waiting at line {line} for barrier {number} ({come})",
-                AT_COLLECTIVE: f"waiting at line {line} for the lanes {number:#010x} ({come})",
-            }.get(kind, "could go on")
-            notes.append((span_of_line(self._text, line) if kind in (AT_BARRIER, AT_COLLECTIVE) else None, f"{_threads(threads)} {what}"))
-        return notes[:12]
+    def __init__(self, arguments: Sequence[Argument]):
+        self._kept: list[Any] = []
+        places = [self._place(a) for a in arguments]
+        self.pointers = (ctypes.c_void_p * max(len(places), 1))(*places)
 
-
-_WAITING = {DEADLOCK: "E1724", DIVERGENCE: "E1725", COLLECTIVE: "E1728"}
-_STOPPED = {TRAP: "E1723", ARITHMETIC: "E1726", TIME: "E1727", STACK: "E1729"}
+    def _place(self, argument: Argument) -> int:
+        if isinstance(argument, Box):
+            room = (ctypes.c_char * (2 * abi.MAP_ALIGNMENT + ctypes.sizeof(abi.Map) + 64))()
+            place = -(-ctypes.addressof(room) // abi.MAP_ALIGNMENT) * abi.MAP_ALIGNMENT
+            made = abi.map_of(argument)
+            ctypes.memmove(place, ctypes.byref(made), ctypes.sizeof(made))
+        else:
+            value = argument.address if isinstance(argument, Buffer) else argument.value
+            room = ctypes.c_uint64(value & (1 << 64) - 1)
+            place = ctypes.addressof(room)
+        self._kept.append(room)
+        return place
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = (*sizes, 1, 1)[:3]
+    x, y, z = (*sizes, 1, 1, 1)[:3]
     return x, y, z
 
 
-def _place(offset: int, buffer: Buffer) -> str:
-    side = "before its start" if offset < 0 else "past its end"
-    return f"element {offset // buffer.item}, {side} ({buffer.count} elements)"
-
-
-def _threads(threads: list[int]) -> str:
-    """`thread 3`, `threads 0..31`, `threads 0, 2, 4, ... (32)`."""
-    if len(threads) == 1:
-        return f"thread {threads[0]}"
-    if threads[-1] - threads[0] == len(threads) - 1:
-        return f"threads {threads[0]}..{threads[-1]}"
-    shown = ", ".join(map(str, threads[:3]))
-    return f"threads {shown}, ... ({len(threads)})" if len(threads) > 3 else f"threads {shown}"
+def _count(sizes: Sequence[int]) -> int:
+    x, y, z = _three(sizes)
+    return x * y * z

@@ -13,7 +13,7 @@ from . import wire
 from .names import bare
 from .terms import ELEMENTS, MAX_KNOWN, Term, element_of, known
 
-SMALL_FLOATS, SMALL_INTEGERS = 16, 1024  # elements of a tensor that stands in the text itself
+SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a tensor that stands in the text itself
 _INTEGER_FORMS = ("i4", "u4", "i2", "u2")
 
 

@@ -66,7 +66,7 @@ def program_of(model: Any, weights: Weights, shapes: Shapes) -> tuple[str, Progr
     initial = {t.name for t in graph.initializer}
     inputs = [i for i in graph.input if i.name not in initial]
     outputs = [o.name for o in graph.output]
-    program = Program({*initial, *(i.name for i in inputs), *outputs}, weights)
+    program = Program({*(i.name for i in inputs), *outputs}, weights, initial - set(outputs))
     translator = Translator(program, functions, outputs)
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults

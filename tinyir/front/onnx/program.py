@@ -18,7 +18,6 @@ from ...kit.diag import Refused
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
 from .constants import Weights, array_of
-from .names import bare
 from .terms import Term, known
 
 Value = Term | float | int | bool
@@ -27,8 +26,9 @@ Value = Term | float | int | bool
 class Program:
     """Tensors and ops in the making. Tensors that carry ONNX names keep them when they are inputs, outputs or weights; others are made bare."""
 
-    def __init__(self, taken: set[str], weights: Weights):
+    def __init__(self, taken: set[str], weights: Weights, reserved: set[str]):
         self.builder = Builder()
+        self.reserved = set(reserved)  # names of weights, each for its own tensor
         self.weights = weights
         self.tensors: dict[str, dict[str, Any]] = {}
         self.ops: list[dict[str, Any]] = []
@@ -38,11 +38,16 @@ class Program:
     def fresh(self, name: str) -> str:
         """`name`, or the first free `name_2`, `name_3`, ...; taken from now on."""
         free, count = name, 1
-        while free in self.taken:
+        while free in self.taken or free in self.reserved:
             count += 1
             free = f"{name}_{count}"
         self.taken.add(free)
         return free
+
+    def own(self, name: str) -> str:
+        """A weight's name for the weight itself."""
+        self.reserved.discard(name)
+        return self.fresh(name)
 
     def input(self, name: str, dtype: DType, shape: Sequence[Expr], form: str = "", **attrs: Any) -> Term:
         """A tensor that comes from outside, or from a file that `attrs` names."""
@@ -54,25 +59,24 @@ class Program:
         """The term as a tensor of the program: a value that is known becomes a constant of it."""
         if term.ref is None and term.tensor is not None:
             place = self.weights.place(term.tensor)
-            name = name or (term.tensor.name if term.tensor.name not in self.tensors else self.fresh(bare(term.tensor.name)))
             if place:
+                name = self.own(term.tensor.name)
                 made = self.input(name, term.dtype, term.shape, **place)
                 term.name, term.ref = made.name, made.ref
             else:
-                self.taken.discard(name)
                 term.known = array_of(term.tensor)
         if term.ref is None:
-            name = name or term.label
+            name = name or term.label or "constant"
             value = term.known
             first = value.flat[0] if value.size else 0
             if value.dtype == object and any(v != first for v in value.flat):
-                parts = [self.put(known([v], term.dtype)) for v in value.flat]
-                (joined,) = self.op("Concat", parts, name or "sizes", axis=0)
+                parts = [self.put(known([v], term.dtype), f"{name}.{i}") for i, v in enumerate(value.reshape(-1).tolist())]
+                (joined,) = self.op("Concat", parts, f"{name}.sizes", axis=0)
                 if term.rank != 1:
-                    (joined,) = self.op("Reshape", [joined], name or "sizes", shape=list(term.shape))
+                    (joined,) = self.op("Reshape", [joined], f"{name}.shaped", shape=list(term.shape))
                 term.name, term.ref = joined.name, joined.ref
                 return term
-            term.name = self.fresh(name or "constant")
+            term.name = self.own(name) if name == term.label else self.fresh(name)
             literal, plain = _literal(value, first, term.dtype)
             self.tensors[term.name] = {"dtype": term.dtype.name, "shape": [_size(d) for d in term.shape], "value": plain}
             self.builder.open(Origin(term.name, "Constant"))
@@ -89,7 +93,7 @@ class Program:
         checked, faults = check_attrs(row, plain, base)
         if faults:
             raise Refused(faults)
-        terms = [self.put(o, "" if o.label else f"{base}.k") if isinstance(o, Term) else o for o in operands]
+        terms = [self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o for o in operands]
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         self.builder.open(Origin(base, op))
         try:

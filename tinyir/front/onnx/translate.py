@@ -141,9 +141,13 @@ class Translator:
 
     def alias(self, term: Term, name: str) -> Term:
         """The same tensor under the name of an output of the model."""
-        if term.ref is None:
+        if term.ref is None and (term.tensor is None or not self.program.weights.file):
             self.program.taken.discard(name)
-            return self.program.put(term, name)
+            term = self.program.put(term, name)
+            if term.name == name:
+                return term
+        term = self.program.put(term)
+        self.program.taken.add(name)
         (same,) = self.program.op("Elementwise", [term], f"{bare(name)}.same", fn="identity")
         self.program.rename(same, name)
         same.form, same.known = term.form, term.known

@@ -60,7 +60,7 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             inside = inside.with_let(name, value)
         yield Visit(s, path, names, arrays, values, facts, inside)
         if isinstance(s, nodes.For):
-            yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, s.high))
+            yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, end_of(s)))
         elif isinstance(s, nodes.If):
             yield from _block(s.body, (*path, s), names, arrays, values, facts.with_guard(s.guard))
             yield from _block(s.otherwise, (*path, s), names, arrays, values, facts)
@@ -87,6 +87,13 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             arrays = {**arrays, s.name: s}
         elif isinstance(s, nodes.Value):
             values |= {s.name}
+
+
+def end_of(loop: nodes.For) -> Expr:
+    """What the loop's name stays below: its last step is whole where the step divides the way."""
+    step = loop.step.constant
+    whole = step is not None and step > 1 and all(c % step == 0 for c, _ in (loop.high - loop.low).terms)
+    return loop.high - loop.step + 1 if whole else loop.high
 
 
 def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:

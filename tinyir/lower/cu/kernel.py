@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, walk
+from ...ir.body import Binary, Body, Literal, Read, Reduce, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.gpu.walk import start_of
-from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval
+from ...ir.gpu.walk import end_of, start_of
+from ...ir.intervals import INT_MAX, Interval
+from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
 from ...ir.plan import Module, Plan
@@ -24,6 +25,7 @@ from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
 
+ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 
@@ -63,10 +65,10 @@ class _Printer(Hopper):
         self.lines: list[str] = []
         self.depth = 1
         self.is_explained = False
-        self.integers = Integers(ranges_of(kernel, self.model), spell=self._spell)
+        self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
-        self.sizes = tuple(dict.fromkeys(e for t in self.tensors.values() for e in t.type.shape))
+        self.sizes = _sizes_of(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
         self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in _all(kernel.body))
@@ -185,22 +187,22 @@ class _Printer(Hopper):
 
     def _let(self, s: nodes.Let) -> None:
         value = self.integers.c(s.value, 0)
-        found = self._range(s.value)
+        found = self._range(s.value, self.sizes.get(s.name, ()))
         if found.fits(INT_MAX) and self.integers.is_long(s.value):
             value = f"(int)({value})"
         self.integers.ranges[s.name] = found
         self.facts = self.facts.with_let(s.name, s.value)
         self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
 
-    def _range(self, value: Expr) -> Interval:
-        """The range of an integer; where arithmetic on ranges gives none of an int, that of an axis which guards prove it to be on."""
+    def _range(self, value: Expr, sizes: tuple[Expr, ...]) -> Interval:
+        """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if guards prove it so."""
         found = self.integers.interval(value)
         limit = self.limits.get(self.facts.plain(value))
         if limit is not None and found.low is not None:
             return Interval(found.low, limit)
         if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
             return found
-        ends = [self.integers.interval(size).high for size in self.sizes if self.facts.is_below(value, size)]
+        ends = [self.integers.interval(size).high for size in sizes if self.facts.is_below(value, size)]
         least = min((e for e in ends if e is not None), default=None)
         return found if least is None else Interval(0, least - 1)
 
@@ -220,16 +222,19 @@ class _Printer(Hopper):
     def _for(self, s: nodes.For) -> None:
         is_explained = self._explain(s)
         low, high = self.integers.interval(s.low), self.integers.interval(s.high)
+        step = self.integers.interval(s.step).high
         rng = Interval(low.low, None if high.high is None else high.high - 1)
-        kind = "int" if rng.fits(LARGEST_SIZE) else "long long"
+        if high.high is None or step is None or high.high - 1 + step > INT_MAX:  # the last step must not overflow either
+            rng = Interval(low.low, None)
+        kind = "int" if rng.fits(INT_MAX) else "long long"
         name = self.names.of("integer", s.name)
-        step = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
+        advance = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
         self.say(f"#pragma unroll {s.unroll}" if s.unroll else "#pragma unroll")
-        head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {step})"
+        head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {advance})"
         outer = self.integers.ranges
         self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
-        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, s.high)
+        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, end_of(s))
         self._nested(head, s.body)
         self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer
@@ -280,23 +285,21 @@ class _Printer(Hopper):
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
         index = self._spell("thread.index")
-        e = self.names.of("integer", "element")
-        self.say("#pragma unroll")
-        self.say(f"for (int {e} = {index}; {e} < {total}; {e} += {threads}) {{" if turns > 1 or total % threads else f"{{ const int {e} = {index};")
+        is_loop = turns > 1 or total % threads
+        if is_loop:
+            self.say("#pragma unroll")
+        self.say(f"for (int element = {index}; element < {total}; element += {threads}) {{" if is_loop else f"{{ const int element = {index};")
         self.depth += 1
-        outer = self.integers.ranges
-        inner = Expr.of(1)
-        bindings: dict[str, Expr] = {}
-        ranges = {**outer, "element": Interval(0, total - 1)}
-        for (name, size) in reversed(s.over):
-            whole = Expr.of("element") // inner
-            first = name == s.over[0][0]
-            bindings[name] = whole if first else whole - size * (Expr.of("element") // (inner * size))
-            ranges[name] = Interval(0, size.evaluate({}) - 1)
+        outer, inner = self.integers.ranges, Expr.of(1)
+        self.integers.ranges = {**outer, ELEMENT: Interval(0, total - 1)}
+        parts: list[tuple[str, Expr]] = []
+        for number, (name, size) in reversed(list(enumerate(s.over))):
+            whole = Expr.of(ELEMENT) // inner
+            parts.append((name, whole - size * (Expr.of(ELEMENT) // (inner * size)) if number else whole))
             inner = inner * size
-        self.integers.ranges = ranges
-        for name, _ in s.over:
-            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(bindings[name], 0)};")
+        for name, part in reversed(parts):
+            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(part, 0)};")
+        self.integers.ranges.update((name, Interval(0, size.evaluate({}) - 1)) for name, size in s.over)
         facts = self.facts
         for name, size in s.over:
             self.facts = self.facts.with_range(name, ZERO, size)
@@ -389,6 +392,16 @@ class _Printer(Hopper):
 
 def _special_order(item: tuple[str, str]) -> tuple[bool, str]:
     return item[0].startswith("thread"), item[0]
+
+
+def _sizes_of(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
+    """The sizes of each axis name; axes of folds may share one."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for region in regions:
+        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
+            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
+    return found
 
 
 def _aligned(size: int) -> int:

@@ -118,6 +118,8 @@ class Values:
             return f"float_of_{dtype}({_narrowed(text, x.dtype, dtype)})"
         if dtype.kind == "b":
             return f"{_closed(text)} != 0"
+        if x.dtype.is_float and dtype.is_integer:
+            return f"{dtype}_of({text})"
         return text if arithmetic_type(x.dtype) == dtype.cuda else f"({dtype.cuda}){_closed(text)}"
 
     def _literal(self, body: Literal) -> str:

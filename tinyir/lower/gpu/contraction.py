@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 from ...ir import resources
 from ...ir.arch import ARCHS
-from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Ref, walk
+from ...ir.body import Axis, Binary, Body, Read, Reduce, Ref, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Contraction, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.types import DType, TensorType
+from ...ir.types import DType
 from ...kit.diag import refuse
-from .point import Values, below, cast, divides, guarded, named, needed, split, wide
+from .fold import literal, type_of
+from .point import Fresh, Values, below, cast, divides, guarded, named, names_in, needed, split, wide
 
 VECTOR_BYTES = 16  # the widest access of a thread to shared memory
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
@@ -35,207 +36,204 @@ LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One operand: its factor, the axes it has alone, and how the tile and the threads lie along them. `origin` names the tile's first
-    coordinate, `row` the accumulator loop's; `width` neighbours are one access."""
+    """One operand: its factor, the axes it has alone, and how the tile and the threads lie along them. `width` neighbours are one access to
+    the tile. `tile`, `share`, `origin`, `loop` and `number` name its tile, the thread's part of it, the tile's first element, the
+    accumulators' loop, and the number of an element along the side."""
 
-    tile: str
     factor: Body
     read: Read
     axes: tuple[Axis, ...]
     size: int
     micro: int
+    width: int
     place: str
     threads: int
     cta: str
+    tile: str
+    share: str
     origin: str
     loop: str
-    row: str
+    number: str
 
     @property
     def extent(self) -> Expr:
         """Elements along the side."""
         return extent_of(self.axes)
 
+    @property
+    def first(self) -> Expr:
+        """The number of the tile's first element."""
+        return Expr.of(self.origin) if self.cta else ZERO
+
+    @property
+    def guard_is_needed(self) -> bool:
+        """Whether the last tile may stand over the end."""
+        return not divides(self.size, self.extent)
+
 
 def synchronous_kernel(plan: Plan, region: Region, kernel: Contraction) -> Kernel:
     """The kernel of a plan of algo `synchronous`. Raises Refused (E1611) for what the template has no place for."""
-    fold: Reduce = region.let(kernel.value).expr
-    sides = _sides(plan, fold, kernel)
-    depth = plan.tile[2]
-    dtype = wide(fold.body.left.dtype if fold.body.dtype == fold.body.left.dtype else fold.body.dtype)
-    batch = split(_cta(plan, kernel.batch), kernel.batch) if kernel.batch else {}
-    width = [math.gcd(s.micro, max(1, VECTOR_BYTES // dtype.bytes)) for s in sides]
-    contiguous = [_is_contiguous_along(s.read, kernel.sum) for s in sides]
-    pad = [w if along_k else 0 for w, along_k in zip(width, contiguous)]
-
-    body: list[Statement] = [nodes.Shared(s.tile, _type(dtype, depth, s.size + p)) for s, p in zip(sides, pad)]
-    body.append(nodes.Reg("acc", _type(fold.dtype, *(s.micro for s in sides)), init=Literal(_zero(fold.dtype), fold.dtype)))
-    body += [nodes.Reg(f"{s.tile}r", _type(dtype, s.micro)) for s in sides]
-    body += [nodes.Let(s.origin, s.size * Expr.of(s.cta)) for s in sides if s.cta]
-    loop: list[Statement] = [_copy(s, kernel, depth, dtype, batch, w, k) for s, w, k in zip(sides, width, contiguous)]
-    loop.append(nodes.Barrier("cta"))
-    loop.append(nodes.For("kk", ZERO, Expr.of(depth), (*_fragments(sides, width, dtype), _multiply(sides, fold, dtype)), unroll=_turns(sides, depth)))
-    loop.append(nodes.Barrier("cta"))
-    body.append(nodes.For("k", ZERO, extent_of(kernel.sum), tuple(loop), step=Expr.of(depth)))
-    body.append(_epilogue(sides, width, region, kernel, batch))
-    return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel, sides), plan.threads, tuple(body), regs=_registers(plan, region, kernel))
+    return _Template(plan, region, kernel).kernel_text()
 
 
-def _turns(sides: tuple[Side, Side], depth: int) -> int:
-    """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
-    turns = max(1, IN_A_ROW // (sides[0].micro * sides[1].micro))
-    return 0 if turns >= depth else turns
+class _Template:
+    """The template with one plan's numbers and one region's maps in it."""
 
+    def __init__(self, plan: Plan, region: Region, kernel: Contraction):
+        self.plan = plan
+        self.region = region
+        self.kernel = kernel
+        self.fold: Reduce = region.let(kernel.value).expr
+        self.dtype = wide(self.fold.body.dtype)
+        self.depth = plan.tile[2]
+        self.names = Fresh(names_in(region))
+        self.acc, self.k, self.kk = map(self.names.of, ("acc", "k", "kk"))
+        self.batch = split(self._cta_of(kernel.batch), kernel.batch) if kernel.batch else {}
+        self.sides = self._sides()
 
-def _registers(plan: Plan, region: Region, kernel: Contraction) -> int:
-    """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many: the count may err, and a
-    spill costs more than a CTA."""
-    counted = resources.occupancy_of(plan, resources.smem_of(plan, region, kernel), resources.registers_of(plan, kernel))
-    ctas = max(1, counted - (counted > 2))
-    arch, warps = ARCHS[plan.arch], -(-math.prod(plan.threads) // 32)
-    return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * warps * 32)) // 8 * 8
+    def kernel_text(self) -> Kernel:
+        """Tiles and registers, the loop over the sum, the epilogue."""
+        plan, sides, depth = self.plan, self.sides, self.depth
+        body: list[Statement] = []
+        for side in sides:
+            pad = side.width if self._is_along_k(side) else 0
+            body.append(nodes.Shared(side.tile, type_of(self.dtype, depth, side.size + pad)))
+        body.append(nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype)))
+        body += [nodes.Reg(s.share, type_of(self.dtype, s.micro)) for s in sides]
+        body += [nodes.Let(s.origin, s.size * Expr.of(s.cta)) for s in sides if s.cta]
+        multiply = nodes.For(self.kk, ZERO, Expr.of(depth), (*map(self._share, sides), self._multiply()), unroll=self._turns())
+        loop = (*map(self._copy, sides), nodes.Barrier("cta"), multiply, nodes.Barrier("cta"))
+        body.append(nodes.For(self.k, ZERO, extent_of(self.kernel.sum), loop, step=Expr.of(depth)))
+        body.append(self._epilogue())
+        return Kernel(plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers())
 
+    def _turns(self) -> int:
+        """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
+        turns = max(1, IN_A_ROW // math.prod(self.plan.micro))
+        return 0 if turns >= self.depth else turns
 
-def _sides(plan: Plan, fold: Reduce, kernel: Contraction) -> tuple[Side, Side]:
-    """The operands as the plan cuts them. The factors stand in the product in either order."""
-    swapped = not _reads(fold.body.left, kernel.lhs)
-    factors = (fold.body.right, fold.body.left) if swapped else (fold.body.left, fold.body.right)
-    sides = []
-    for number, (names, read, axes) in enumerate((("am", kernel.lhs, kernel.left), ("bn", kernel.rhs, kernel.right))):
-        place = plan.place_of(f"{axes[-1].name}.i") or ""
-        threads = dict(zip(("thread.x", "thread.y", "thread.z"), plan.threads)).get(place, 1)
-        cta = plan.place_of(f"{axes[0].name}.o") or plan.place_of(axes[0].name) or ""
-        size, micro = plan.tile[number], plan.micro[number]
-        if threads * micro != size:
-            raise refuse("E1611", plan.name, plan.span_of("micro"), what=f"a micro tile of {micro} on {threads} threads for a tile of {size}", region=plan.name)
-        sides.append(Side(names[0], factors[number], read, axes, size, micro, place, threads, cta, f"{names[1]}0", "ij"[number], ("row", "col")[number]))
-    return tuple(sides)
+    def _registers(self) -> int:
+        """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many: the count may err,
+        and a spill costs more than a CTA."""
+        plan = self.plan
+        counted = resources.occupancy_of(plan, resources.smem_of(plan, self.region, self.kernel), resources.registers_of(plan, self.kernel))
+        ctas = max(1, counted - (counted > 2))
+        arch, warps = ARCHS[plan.arch], -(-math.prod(plan.threads) // 32)
+        return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * warps * 32)) // 8 * 8
 
+    def _sides(self) -> tuple[Side, Side]:
+        """The operands as the plan cuts them. The factors stand in the product in either order."""
+        plan, kernel, product = self.plan, self.kernel, self.fold.body
+        is_swapped = not any(node is kernel.lhs for node in walk(product.left))
+        factors = (product.right, product.left) if is_swapped else (product.left, product.right)
+        sides = []
+        for at, (read, axes) in enumerate(((kernel.lhs, kernel.left), (kernel.rhs, kernel.right))):
+            place = plan.place_of(f"{axes[-1].name}.i") or ""
+            threads = dict(zip(("thread.x", "thread.y", "thread.z"), plan.threads)).get(place, 1)
+            size, micro = plan.tile[at], plan.micro[at]
+            if threads * micro != size:
+                what = f"a micro tile of {micro} on {threads} threads for a tile of {size}"
+                raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
+            width = math.gcd(micro, max(1, VECTOR_BYTES // self.dtype.bytes))
+            named_so = (self.names.of(bases[at]) for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col")))
+            sides.append(Side(factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so))
+        return tuple(sides)
 
-def _reads(body: Body, read: Read) -> bool:
-    return any(node is read for node in walk(body))
+    def _place_of(self, axes: tuple[Axis, ...]) -> str:
+        return self.plan.place_of(f"{axes[0].name}.o") or self.plan.place_of(axes[0].name) or ""
 
+    def _cta_of(self, axes: tuple[Axis, ...]) -> Expr:
+        return Expr.of(self._place_of(axes)) if self._place_of(axes) else ZERO
 
-def _is_contiguous_along(read: Read, axes: tuple[Axis, ...]) -> bool:
-    """Whether neighbours along the axes are neighbours in memory, more than neighbours along the operand's own axes."""
-    return bool(read.index) and axes[-1].name in set(read.index[-1].names())
+    def _is_along_k(self, side: Side) -> bool:
+        """Whether neighbours along the sum are neighbours in memory."""
+        return bool(side.read.index) and self.kernel.sum[-1].name in set(side.read.index[-1].names())
 
+    def _grid(self) -> tuple[Expr, ...]:
+        counts = {s.cta: s.extent.ceildiv(s.size) for s in self.sides if s.cta}
+        if self.kernel.batch:
+            counts[self._place_of(self.kernel.batch)] = extent_of(self.kernel.batch)
+        used = [counts.get(place, ONE) for place in ("cta.x", "cta.y", "cta.z")]
+        while len(used) > 1 and used[-1] == ONE:
+            used.pop()
+        return tuple(used)
 
-def _type(dtype: DType, *shape: int) -> TensorType:
-    return TensorType(dtype, tuple(map(Expr.of, shape)))
-
-
-def _zero(dtype: DType) -> float | int:
-    return 0.0 if dtype.is_float else 0
-
-
-def _cta(plan: Plan, axes: tuple[Axis, ...]) -> Expr:
-    place = plan.place_of(axes[0].name) or plan.place_of(f"{axes[0].name}.o")
-    return Expr.of(place) if place else ZERO
-
-
-def _grid(plan: Plan, kernel: Contraction, sides: tuple[Side, Side]) -> tuple[Expr, ...]:
-    counts = {s.cta: s.extent.ceildiv(s.size) for s in sides if s.cta}
-    if kernel.batch:
-        counts[str(_cta(plan, kernel.batch))] = extent_of(kernel.batch)
-    used = [counts.get(place, ONE) for place in ("cta.x", "cta.y", "cta.z")]
-    while len(used) > 1 and used[-1] == ONE:
-        used.pop()
-    return tuple(used)
-
-
-def _copy(side: Side, kernel: Contraction, depth: int, dtype: DType, batch: dict[str, Expr], width: int, is_along_k: bool) -> Statement:
-    """Fills one operand's tile. Outside the operand it holds zero, which adds nothing."""
-    if is_along_k:
-        lanes = math.gcd(LANES_OF_K, depth)
-        across = math.gcd(width, side.size)
-        over = (("ro", side.size // across), ("co", depth // lanes), ("ri", across), ("ci", lanes))
-        row, column = across * Expr.of("ro") + "ri", lanes * Expr.of("co") + "ci"
-    else:
-        over = (("c", depth), ("r", side.size))
-        row, column = Expr.of("r"), Expr.of("c")
-    none = {name: ZERO for name, size in over if size == 1}
-    row, column = row.substitute(none), column.substitute(none)
-    first, first_lets = named(side.axes, (side.origin if side.cta else ZERO) + row, side.row)
-    second, second_lets = named(kernel.sum, Expr.of("k") + column, "term")
-    guard = () if divides(side.size, side.extent) else below(first, side.extent)
-    guard += () if divides(depth, extent_of(kernel.sum)) else below(second, extent_of(kernel.sum))
-    values = Values(_NO_REGION, {**batch, **{a.name: Expr.of(a.name) for a in (*side.axes, *kernel.sum)}})
-    body = guarded(guard, cast(values.at(side.factor), dtype), _zero(dtype))
-    axes = tuple((name, Expr.of(size)) for name, size in over if size > 1)
-    return nodes.Copy(Place(side.tile, (column, row)), axes, body, lets=(*first_lets, *second_lets))
-
-
-_NO_REGION = Region("", (), (), (), (), ())
-
-
-def _fragments(sides: tuple[Side, Side], width: list[int], dtype: DType) -> tuple[Statement, ...]:
-    """The thread's share of one k of each tile, in accesses of `width` elements."""
-    statements: list[Statement] = []
-    for side, w in zip(sides, width):
-        group, v = Expr.of("g"), Expr.of("v")
-        source = Read(side.tile, (Expr.of("kk"), w * side.threads * group + (w * Expr.of(side.place) if side.place else 0) + v), dtype)
-        load = nodes.Assign(Place(f"{side.tile}r", (w * group + v,)), source, (("v", Expr.of(w)),), w)
-        if side.micro == w:
-            statements.append(_at(load, {"g": ZERO}))
+    def _copy(self, side: Side) -> Statement:
+        """Fills one operand's tile. Outside the operand it holds zero, which adds nothing."""
+        depth, of = self.depth, self.names.of
+        if self._is_along_k(side):
+            lanes, across = math.gcd(LANES_OF_K, depth), math.gcd(side.width, side.size)
+            over = ((of("ro"), side.size // across), (of("co"), depth // lanes), (of("ri"), across), (of("ci"), lanes))
+            row, column = across * Expr.of(of("ro")) + of("ri"), lanes * Expr.of(of("co")) + of("ci")
         else:
-            statements.append(nodes.For("g", ZERO, Expr.of(side.micro // w), (load,), unroll=0))
-    return tuple(statements)
+            over = ((of("c"), depth), (of("r"), side.size))
+            row, column = Expr.of(of("r")), Expr.of(of("c"))
+        none = {name: ZERO for name, size in over if size == 1}
+        row, column = row.substitute(none), column.substitute(none)
+        first, first_lets = named(side.axes, side.first + row, side.number)
+        second, second_lets = named(self.kernel.sum, Expr.of(self.k) + column, of("term"))
+        guard = below(first, side.extent) if side.guard_is_needed else ()
+        guard += () if divides(depth, extent_of(self.kernel.sum)) else below(second, extent_of(self.kernel.sum))
+        point = {a.name: Expr.of(a.name) for a in (*side.axes, *self.kernel.sum)}
+        factor = cast(Values(self.region, {**self.batch, **point}).at(side.factor), self.dtype)
+        axes = tuple((name, Expr.of(size)) for name, size in over if size > 1)
+        return nodes.Copy(Place(side.tile, (column, row)), axes, guarded(guard, factor), lets=(*first_lets, *second_lets))
 
+    def _share(self, side: Side) -> Statement:
+        """The thread's part of one k of a tile, in accesses of `width` elements."""
+        group, v = self.names.of("g"), self.names.of("v")
+        groups = side.micro // side.width
+        g = Expr.of(group) if groups > 1 else ZERO
+        own = side.width * Expr.of(side.place) if side.place else ZERO
+        source = Read(side.tile, (Expr.of(self.kk), side.width * side.threads * g + own + v), self.dtype)
+        load = nodes.Assign(Place(side.share, (side.width * g + v,)), source, ((v, Expr.of(side.width)),), side.width)
+        return nodes.For(group, ZERO, Expr.of(groups), (load,), unroll=0) if groups > 1 else load
 
-def _at(load: nodes.Assign, bindings: dict[str, Expr]) -> nodes.Assign:
-    index = tuple(e.substitute(bindings) for e in load.to.index)
-    value = Read(load.value.tensor, tuple(e.substitute(bindings) for e in load.value.index), load.value.dtype)
-    return nodes.Assign(Place(load.to.name, index), value, load.over, load.vector)
+    def _multiply(self) -> Statement:
+        rows, columns = self.sides
+        point = tuple(Expr.of(s.loop) for s in self.sides)
+        left, right = (Read(s.share, (e,), self.dtype) for s, e in zip(self.sides, point))
+        product: Body = cast(Binary("mul", left, right, self.dtype), self.fold.body.dtype)
+        sum_so_far = Read(self.acc, point, self.fold.dtype)
+        step = nodes.Assign(Place(self.acc, point), Binary("add", sum_so_far, cast(product, self.fold.dtype), self.fold.dtype))
+        inner = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (step,), unroll=0)
+        return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (inner,), unroll=0)
 
+    def _number_of(self, side: Side) -> Expr:
+        """Where accumulator `loop` of the thread stands along its side: groups of `width`, a whole row of threads apart."""
+        loop = Expr.of(side.loop)
+        own = side.width * Expr.of(side.place) if side.place else ZERO
+        return side.first + own + loop + side.width * (side.threads - 1) * (loop // side.width)
 
-def _multiply(sides: tuple[Side, Side], fold: Reduce, dtype: DType) -> Statement:
-    i, j = (Expr.of(s.loop) for s in sides)
-    left, right = (Read(f"{s.tile}r", (e,), dtype) for s, e in zip(sides, (i, j)))
-    product: Body = cast(Binary("mul", left, right, dtype), fold.body.dtype)
-    acc = Read("acc", (i, j), fold.dtype)
-    step = nodes.Assign(Place("acc", (i, j)), Binary("add", acc, cast(product, fold.dtype), fold.dtype))
-    inner = nodes.For(sides[1].loop, ZERO, Expr.of(sides[1].micro), (step,), unroll=0)
-    return nodes.For(sides[0].loop, ZERO, Expr.of(sides[0].micro), (inner,), unroll=0)
+    def _epilogue(self) -> Statement:
+        """The values after the fold at each accumulator's point, then the writes, where the point lies inside the output."""
+        rows, columns = self.sides
+        point = {**self.batch, **{a.name: Expr.of(a.name) for s in self.sides for a in s.axes}}
+        acc = Read(self.acc, (Expr.of(rows.loop), Expr.of(columns.loop)), self.fold.dtype)
+        values = Values(self.region, point, {self.kernel.value: acc})
+        statements: list[Statement] = []
+        for name in needed(self.region, (y.expr for y in self.region.yields)):
+            if name != self.kernel.value:
+                let = self.region.let(name)
+                statements.append(nodes.Value(name, values.at(let.expr)))
+                values.known[name] = Ref(name, let.expr.dtype)
+        statements += [self._write(item, values) for item in self.region.yields]
+        guard: tuple[Bound, ...] = ()
+        numbers: list[Statement] = []
+        parts: list[Statement] = []
+        for side in self.sides:
+            index, made = named(side.axes, self._number_of(side), side.number)
+            guard += below(index, side.extent) if side.guard_is_needed else ()
+            numbers.append(nodes.Let(*made[0]))
+            parts += [nodes.Let(name, e) for name, e in made[1:]]
+        inner = (nodes.If(guard, (*parts, *statements)),) if guard else (*parts, *statements)
+        across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (numbers[1], *inner), unroll=0)
+        return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (numbers[0], across), unroll=0)
 
-
-def _coordinate(side: Side, width: int) -> Expr:
-    """Where accumulator number `loop` of the thread stands along its side: groups of `width`, a whole row of threads apart."""
-    loop = Expr.of(side.loop)
-    start = (side.origin if side.cta else ZERO) + (width * Expr.of(side.place) if side.place else 0)
-    return start + loop + width * (side.threads - 1) * (loop // width)
-
-
-def _epilogue(sides: tuple[Side, Side], width: list[int], region: Region, kernel: Contraction, batch: dict[str, Expr]) -> Statement:
-    """The values after the fold at each accumulator's point, then the writes, where the point lies inside the output."""
-    point = {**batch, **{a.name: Expr.of(a.name) for s in sides for a in s.axes}}
-    acc = Read("acc", tuple(Expr.of(s.loop) for s in sides), region.let(kernel.value).expr.dtype)
-    values = Values(region, point, {kernel.value: acc})
-    statements: list[Statement] = []
-    for name in needed(region, (y.expr for y in region.yields)):
-        if name != kernel.value:
-            let = region.let(name)
-            statements.append(nodes.Value(name, values.at(let.expr)))
-            values.known[name] = Ref(name, let.expr.dtype)
-    statements += [_write(item, values, region) for item in region.yields]
-    guard: tuple[Bound, ...] = ()
-    numbers: list[Statement] = []
-    parts: list[Statement] = []
-    for side, w in zip(sides, width):
-        index, made = named(side.axes, _coordinate(side, w), side.row)
-        guard += () if divides(side.size, side.extent) else below(index, side.extent)
-        numbers.append(nodes.Let(*made[0]))
-        parts += [nodes.Let(name, e) for name, e in made[1:]]
-    inner = (nodes.If(guard, (*parts, *statements)),) if guard else (*parts, *statements)
-    rows, columns = sides
-    across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (numbers[1], *inner), unroll=0)
-    return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (numbers[0], across), unroll=0)
-
-
-def _write(item: Yield, values: Values, region: Region) -> Statement:
-    """One output's store. An output without some axis is written by that axis's first point alone."""
-    store = nodes.Store(Place(item.output, tuple(e.substitute(values.point) for e in item.index)), values.at(item.expr))
-    used = {name for e in item.index for name in e.names()}
-    guard = tuple(b.substitute(values.point) for b in item.guard)
-    guard += tuple(Bound(values.point[a.name], equals=ZERO) for a in region.iters if a.name not in used and a.size != ONE)
-    return nodes.If(guard, (store,)) if guard else store
+    def _write(self, item: Yield, values: Values) -> Statement:
+        """One output's store. An output without some axis is written by that axis's first point alone."""
+        store = nodes.Store(Place(item.output, tuple(e.substitute(values.point) for e in item.index)), values.at(item.expr))
+        used = {name for e in item.index for name in e.names()}
+        guard = tuple(b.substitute(values.point) for b in item.guard)
+        guard += tuple(Bound(values.point[a.name], equals=ZERO) for a in self.region.iters if a.name not in used and a.size != ONE)
+        return nodes.If(guard, (store,)) if guard else store

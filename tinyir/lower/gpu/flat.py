@@ -24,7 +24,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...kit.diag import refuse
 from .fold import Accumulator, number_in
-from .point import Fresh, Values, below, choice, divides, needed, split
+from .point import Fresh, Values, below, choice, divides, names_in, needed, split
 
 FEW = 8  # turns of a loop that are written out
 
@@ -36,16 +36,17 @@ def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
         raise refuse("E1611", plan.name, plan.span_of("micro"), what=f"{each} elements for each of {threads} threads in a tile of {tile}", region=region.name)
     total = extent_of(kernel.axes)
     one = len(kernel.axes) == 1
-    name = kernel.axes[0].name if one else "e"
+    fresh = Fresh(names_in(region))
+    name, turn = kernel.axes[0].name if one else fresh.of("e"), fresh.of("u")
     start = tile * Expr.of("cta.x") + "thread.x"
     inner = () if one else tuple(nodes.Let(a, e) for a, e in split(Expr.of(name), kernel.axes).items())[::-1]
-    inner += tuple(Statements(region).at_point(region.yields))
+    inner += tuple(Statements(region, fresh).at_point(region.yields))
     guard = () if divides(tile, total) else below(Expr.of(name), total)
     guarded: tuple[Statement, ...] = (nodes.If(guard, inner),) if guard else inner
     if each == 1:
         body: tuple[Statement, ...] = (nodes.Let(name, start), *guarded)
     else:
-        body = (nodes.For("u", ZERO, Expr.of(each), (nodes.Let(name, start + threads * Expr.of("u")), *guarded), unroll=0),)
+        body = (nodes.For(turn, ZERO, Expr.of(each), (nodes.Let(name, start + threads * Expr.of(turn)), *guarded), unroll=0),)
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(tile),), plan.threads, body)
 
 
@@ -54,11 +55,10 @@ class Statements:
     """Writes a region's values and stores as statements, at the point that its axes name."""
 
     region: Region
+    fresh: Fresh
     known: dict[str, Body] = field(default_factory=dict)
-    row: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.fresh = Fresh()
         self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
 
     def at_point(self, yields: tuple[Yield, ...]) -> list[Statement]:
@@ -68,7 +68,7 @@ class Statements:
             expr, before = self.body(item.expr)
             store: Statement = nodes.Store(Place(item.output, item.index), expr)
             used = {n for e in item.index for n in e.names()}
-            guard = item.guard + tuple(Bound(Expr.of(a.name), equals=ZERO) for a in self.region.iters if a.name not in used | self.row and a.size != ONE)
+            guard = item.guard + tuple(Bound(Expr.of(a.name), equals=ZERO) for a in self.region.iters if a.name not in used and a.size != ONE)
             lines += [*before, nodes.If(guard, (store,)) if guard else store]
         return lines
 

@@ -10,7 +10,7 @@ from ...ir.body import (Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduc
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
-from ...ir.kernels import axes_of
+from ...ir.kernels import axes_of, bodies_of
 from ...ir.region import Region
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
@@ -50,11 +50,11 @@ def divides(tile: int, extent: Expr) -> bool:
     return all(c % tile == 0 for c, _ in extent.terms)
 
 
-def guarded(guard: tuple[Bound, ...], body: Body, other: float | int = 0) -> Body:
-    """`body where guard else other`, one Select where the body is one already."""
-    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == other:
+def guarded(guard: tuple[Bound, ...], body: Body) -> Body:
+    """`body where guard else 0`, one Select where the body is one already."""
+    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == 0:
         guard, body = tuple(dict.fromkeys((*guard, *body.guard))), body.then
-    return Select(guard, body, Literal(_as(body.dtype, other), body.dtype), body.dtype) if guard else body
+    return Select(guard, body, Literal(_as(body.dtype, 0), body.dtype), body.dtype) if guard else body
 
 
 def _as(dtype: DType, number: float | int) -> float | int:
@@ -79,15 +79,39 @@ def wide(dtype: DType) -> DType:
 
 
 class Fresh:
-    """Names for registers and places that no region has: `y.acc`, then `y.acc2`."""
+    """Names for what a kernel has and its region has not; a base that the region uses gets a number."""
 
-    def __init__(self) -> None:
-        self._taken: dict[str, int] = {}
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._given: dict[str, str] = {}
 
     def name(self, base: str) -> str:
-        """The next name of this base."""
-        self._taken[base] = self._taken.get(base, 0) + 1
-        return base if self._taken[base] == 1 else f"{base}{self._taken[base]}"
+        """A new name each time: `y.acc`, then `y.acc2`."""
+        name, number = base, 1
+        while name in self._taken:
+            number += 1
+            name = f"{base}{number}"
+        self._taken.add(name)
+        return name
+
+    def of(self, base: str) -> str:
+        """The same name each time for one base."""
+        if base not in self._given:
+            self._given[base] = self.name(base)
+        return self._given[base]
+
+
+def names_in(region: Region) -> set[str]:
+    """Every name of a region that stands without `%` in a kernel's text: tensors, symbols, axes."""
+    tensors = (*region.inputs, *region.outputs)
+    found = {t.name for t in tensors} | {n for t in tensors for e in t.type.shape for n in e.names()}
+    axes = [*region.iters, *(a for body in bodies_of(region) for n in walk(body) for a in axes_made_by(n))]
+    return found | {a.name for a in axes} | {n for a in axes if a.size is not None for n in a.size.names()}
+
+
+def axes_made_by(body: Body) -> tuple[Axis, ...]:
+    """The axes that an expression brings in."""
+    return body.axes if isinstance(body, (Reduce, Scatter)) else (body.axis,) if isinstance(body, Gather) else ()
 
 
 @dataclass

@@ -20,7 +20,7 @@ from ...ir.region import Region, Yield
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 from .fold import Accumulator, is_plain, neutral_of, number_in, type_of
-from .point import Fresh, Values, below, choice, divides, free_axes, needed, split, wide
+from .point import Fresh, Values, below, choice, divides, free_axes, names_in, needed, split, wide
 
 
 def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
@@ -49,7 +49,7 @@ class _Rows:
     def __post_init__(self) -> None:
         self.row = {a.name for a in self.kernel.row if a in self.region.iters}
         self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
-        self.fresh = Fresh()
+        self.fresh = Fresh(names_in(self.region))
         self.is_resident = self.plan.algo == "row_resident"
         self.kept = self._used_twice() if self.is_resident else set()
 
@@ -135,13 +135,18 @@ class _Rows:
         return own if fold.axes[0].size is None else fold.axes
 
     def _over_threads(self, op: str, name: str, dtype: DType) -> Statement:
-        part = self.parts.setdefault(wide(dtype), "part" if not self.parts else f"part{len(self.parts) + 1}")
+        part = self.parts[wide(dtype)] = self.parts.get(wide(dtype)) or self.fresh.name("part")
         return nodes.BlockReduce(op, name, part)
+
+    @property
+    def turn(self) -> Expr:
+        """The number of a thread's element, where registers keep the row."""
+        return Expr.of(self.fresh.of("v"))
 
     def _over_row(self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()) -> list[Statement]:
         """A loop over this thread's elements of the row, with what is done at each."""
         extent = extent_of(axes)
-        column = Expr.of(axes[0].name if len(axes) == 1 else "c")
+        column = Expr.of(axes[0].name if len(axes) == 1 else self.fresh.of("c"))
         inner: list[Statement] = [nodes.Let(n, e) for n, e in split(column, axes).items()][::-1] if len(axes) > 1 else []
         declared: list[Statement] = []
         values = _Point(self, axes, inner, declared)
@@ -158,7 +163,7 @@ class _Rows:
         each = self.plan.tile[1] // threads
         guard = () if divides(self.plan.tile[1], extent) else below(column, extent)
         guarded: tuple[Statement, ...] = (nodes.If(guard, tuple(inner)),) if guard else tuple(inner)
-        loop = nodes.For("v", ZERO, Expr.of(each), (nodes.Let(name, threads * Expr.of("v") + "thread.x"), *guarded), unroll=0)
+        loop = nodes.For(self.fresh.of("v"), ZERO, Expr.of(each), (nodes.Let(name, threads * Expr.of(self.fresh.of("v")) + "thread.x"), *guarded), unroll=0)
         return [*declared, loop]
 
     # --- what registers keep
@@ -222,7 +227,7 @@ class _Point:
         ref = Ref(name, let.expr.dtype)
         register = self.rows.held.get(ref)
         if register is not None:
-            self.known[name] = Read(register, (Expr.of("v"),), let.expr.dtype)
+            self.known[name] = Read(register, (self.rows.turn,), let.expr.dtype)
             return
         body = self._here(let.expr)
         if ref in self.rows.kept:
@@ -234,8 +239,8 @@ class _Point:
     def _keep(self, node: Body, register: str, body: Body) -> Read:
         self.rows.held[node] = register
         self.declared.append(nodes.Reg(register, type_of(node.dtype, self.rows.plan.tile[1] // self.rows.plan.threads[0])))
-        self.inner.append(nodes.Assign(Place(register, (Expr.of("v"),)), body))
-        return Read(register, (Expr.of("v"),), node.dtype)
+        self.inner.append(nodes.Assign(Place(register, (self.rows.turn,)), body))
+        return Read(register, (self.rows.turn,), node.dtype)
 
     def _here(self, body: Body) -> Body:
         def emit(inner: Reduce | Gather, values: Values) -> Body:
@@ -257,5 +262,5 @@ class _Point:
             name = self.rows.fresh.name(f"{body.tensor}.row")
             self._keep(body, name, Values(self.rows.region, self.point, self.known).at(body))
         register = self.rows.held[body]
-        self.known[register] = Read(register, (Expr.of("v"),), body.dtype)
+        self.known[register] = Read(register, (self.rows.turn,), body.dtype)
         return Ref(register, body.dtype)

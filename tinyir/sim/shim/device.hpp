@@ -7,7 +7,7 @@
 #include "numbers.hpp"
 
 #define __global__
-#define __device__
+#define __device__ inline __attribute__((always_inline))
 #define __host__
 #define __constant__
 #define __managed__
@@ -16,7 +16,7 @@
 #define __maxnreg__(n)
 #define __cluster_dims__(...)
 #define __align__(n) __attribute__((aligned(n)))
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ __attribute__((always_inline))
 #ifndef __noinline__
 #define __noinline__ __attribute__((noinline))
 #endif
@@ -91,7 +91,13 @@ template <class T> inline void __stcs(T* p, T v) { *p = v; }
 // --- atomics: threads change places only where they wait, so plain operations are atomic
 template <class T> struct tinyir_same { typedef T type; };
 #define TINYIR_ATOMIC(name, expression)                                                                     \
-  template <class T> inline T name(T* p, typename tinyir_same<T>::type v) { T old = *p; *p = (expression); return old; }
+  template <class T> inline T name(T* p, typename tinyir_same<T>::type v) {                                 \
+    tinyir_atomic(1);                                                                                       \
+    T old = *p;                                                                                             \
+    *p = (expression);                                                                                      \
+    tinyir_atomic(0);                                                                                       \
+    return old;                                                                                             \
+  }
 TINYIR_ATOMIC(atomicAdd, old + v)
 TINYIR_ATOMIC(atomicSub, old - v)
 TINYIR_ATOMIC(atomicExch, v)
@@ -102,8 +108,10 @@ TINYIR_ATOMIC(atomicOr, old | v)
 TINYIR_ATOMIC(atomicXor, old ^ v)
 #undef TINYIR_ATOMIC
 template <class T> inline T atomicCAS(T* p, typename tinyir_same<T>::type expected, typename tinyir_same<T>::type v) {
+  tinyir_atomic(1);
   T old = *p;
   if (old == expected) *p = v;
+  tinyir_atomic(0);
   return old;
 }
 
@@ -230,7 +238,8 @@ inline void call(void (*kernel)(P...), void** arguments, Indices<I...>) {
 template <class... P>
 inline void call(void (*kernel)(P...), void** arguments) { call(kernel, arguments, typename Count<sizeof...(P)>::type{}); }
 
-static thread_local char shared_anchor;  // static: an inline variable would be one for all loaded kernels
+// static: an inline variable would be one for all loaded kernels. Its alignment is that of the whole of shared memory.
+alignas(1024) static thread_local char shared_anchor;
 
 }  // namespace tinyir_sim
 
@@ -238,3 +247,4 @@ static thread_local char shared_anchor;  // static: an inline variable would be 
 #define TINYIR_SIM_KERNEL(name) \
   TINYIR_SIM_EXPORT void tinyir_call_##name(void** arguments) { tinyir_sim::call(name, arguments); }
 TINYIR_SIM_EXPORT void* tinyir_touch_shared() { return &tinyir_sim::shared_anchor; }
+inline size_t __cvta_generic_to_shared(const void* p) { return tinyir_shared_address(p); }

@@ -1,208 +1,205 @@
-// Runs the kernels of an emitted text on the CPU: blocks in turn, their threads as fibers, barriers and warp collectives between them.
-// A fault ends the launch and is returned as facts; nothing here prints.
+// Runs the kernels of an emitted text on the CPU: clusters in turn, the threads of their blocks as fibers. A fault ends the launch and is
+// returned as facts; nothing here prints.
 #include <link.h>
-#include <setjmp.h>
 
-#include "fiber.hpp"
-#include "memory.hpp"
-#include "watch.hpp"
+#include "trace.hpp"
 
 namespace tinyir_sim {
+
+[[noreturn]] void stop_for_work(int kind, const Block& block, unsigned offset, bool is_write) {
+  auto is_in = [&](unsigned from, unsigned bytes) { return offset >= from && offset < from + bytes; };
+  for (const Work& work : machine->work)
+    if (work.kind == Work::kLoad && work.blocks >> block.rank & 1 && is_in(work.to, box_bytes(work.map)))
+      stop_between(kind, offset, is_write, work.fiber, work.code);
+  for (const Fiber& fiber : machine->fibers) {
+    if (fiber.block != block.rank) continue;
+    for (const auto& group : fiber.copies)
+      for (const Copy& copy : group)
+        if (is_in(copy.to, copy.size)) stop_between(kind, offset, is_write, fiber.id, copy.code);
+    for (const auto& group : fiber.stores)
+      for (const TensorStore& store : group)
+        if (!store.is_read && is_in(store.from, box_bytes(store.map))) stop_between(kind, offset, is_write, fiber.id, store.code);
+  }
+  for (const Warpgroup& group : block.warpgroups)
+    for (size_t p = group.done; p < group.products.size(); ++p) {
+      const Wgmma& product = group.products[p];
+      bool is_read = false;
+      auto look = [&](unsigned address, unsigned, unsigned) { is_read = is_read || is_in(address, kPin); };
+      if (!product.has_registers) product.a.for_chunks(look);
+      product.b.for_chunks(look);
+      if (is_read) stop_between(kind, offset, is_write, product.fiber, product.code);
+    }
+  stop_at(kind, offset, is_write);
+}
+
 namespace {
 
-constexpr size_t kStack = size_t(128) << 10;  // bytes a thread; the lowest page is a guard
-constexpr int kMaxThreads = 1024, kWarp = 32, kBarriers = 16;
-
-struct Fiber {
-  Context context;
-  TinyirPlace place;
-  TinyirWait wait;
-  unsigned number;  // within the block, x fastest
-  int result;       // of the barrier it waited at
-  bool is_ready;
-};
-
-struct Barrier {
-  unsigned arrived, wanted;
-  int line, all, any, count;
-};
-
-struct Meeting {  // of the lanes of one mask; kept under its lowest lane
-  TinyirComplete complete;
-  unsigned mask, arrived;
-  void* payloads[kWarp];
-};
-
-struct Block {
-  unsigned threads, live;
-  unsigned live_lanes[kMaxThreads / kWarp];
-  Barrier barriers[kBarriers];
-  Meeting meetings[kMaxThreads];  // warp * 32 + lowest lane of the mask
-};
-
-Fiber fibers[kMaxThreads];
-unsigned order[kMaxThreads];
-Block block;
-Fiber* current;
-Context scheduler;
-char* stacks;
+Machine the_machine;
 void (*kernel)(void**);
 void** kernel_arguments;
-sigjmp_buf way_out;
-
-}  // namespace
-
-[[noreturn]] void stop(int kind, int line) {
-  fault.kind = kind;
-  fault.line = line;
-  fault.thread_count = block.threads;
-  if (current) {
-    fault.thread = current->place.thread;
-    fault.block = current->place.block;
-  }
-  siglongjmp(way_out, 1);
-}
-
-bool is_stack(const void* address) { return address >= stacks && address < stacks + kMaxThreads * kStack; }
-
-namespace {
-
-void set_ready(Fiber& fiber) {
-  fiber.is_ready = true;
-  fiber.wait = TinyirWait{};
-}
-
-void wait_here() {
-  current->is_ready = false;
-  switch_to(current->context, scheduler);
-}
-
-void open(unsigned id) {
-  Barrier& barrier = block.barriers[id];
-  for (unsigned t = 0; t < block.threads; ++t) {
-    Fiber& fiber = fibers[t];
-    if (fiber.wait.kind != TINYIR_AT_BARRIER || fiber.wait.id != id) continue;
-    const int results[] = {barrier.all, barrier.any, barrier.count};
-    fiber.result = results[fiber.result];  // it held the TinyirFold
-    set_ready(fiber);
-  }
-  barrier = Barrier{};
-}
-
-// Counts an arrival; true when it was the last.
-bool arrive(unsigned id, unsigned count, int predicate, int line) {
-  Barrier& barrier = block.barriers[id];
-  if (!barrier.arrived) {
-    barrier.line = line;
-    barrier.wanted = count;
-    barrier.all = 1;
-  }
-  barrier.arrived++;
-  barrier.all &= predicate != 0;
-  barrier.any |= predicate != 0;
-  barrier.count += predicate != 0;
-  current->wait = TinyirWait{TINYIR_AT_BARRIER, line, id, barrier.arrived, count ? count : block.live};
-  if (barrier.wanted != count || (!count && barrier.line != line)) stop(TINYIR_DIVERGENCE, line);
-  return barrier.arrived == (count ? count : block.live);
-}
-
-// The lanes of a mask that have not returned meet; when all have come, the payloads are exchanged and all go on.
-void finish_meeting(unsigned first, Meeting& meeting) {
-  unsigned arrived = meeting.arrived;
-  if (!arrived || arrived != (meeting.mask & block.live_lanes[first / kWarp])) return;
-  meeting.complete(meeting.payloads, arrived);
-  meeting.arrived = 0;
-  for (unsigned lane = 0; lane < kWarp; ++lane)
-    if (arrived >> lane & 1) set_ready(fibers[first + lane]);
-}
 
 [[noreturn]] void run_fiber() {
   kernel(kernel_arguments);
+  Block& block = block_of(*current);
+  check_left();
+  if (current->products && block.warpgroups[current->number / kWarpgroup].done < current->products) leave(TINYIR_LEFT);
   unsigned lane = current->number % kWarp, first = current->number - lane;
-  current->wait = TinyirWait{TINYIR_EXITED, 0, 0, 0, 0};
+  current->wait = TinyirWait{};
+  current->wait.kind = TINYIR_EXITED;
   block.live--;
+  machine->live--;
   block.live_lanes[first / kWarp] &= ~(1u << lane);
-  for (unsigned l = 0; l < kWarp; ++l) finish_meeting(first, block.meetings[first + l]);
+  for (unsigned l = 0; l < kWarp; ++l) finish_meeting(block, first, block.meetings[first + l]);
   for (unsigned id = 0; id < kBarriers; ++id) {
     const Barrier& barrier = block.barriers[id];
-    if (barrier.arrived && !barrier.wanted && barrier.arrived == block.live) open(id);
+    if (barrier.arrived && !barrier.wanted && barrier.arrived == block.live) open(block, id);
   }
+  if (current->has_arrived_at_cluster) machine->cluster_arrived--;
+  if (machine->live) open_cluster();
   wait_here();
   __builtin_unreachable();
 }
 
-uint64_t mix(uint64_t& state) {  // splitmix64
-  uint64_t z = state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-void shuffle(uint64_t& state) {
-  for (unsigned i = block.threads; i > 1; --i) {
-    unsigned j = unsigned(mix(state) % i), kept = order[i - 1];
-    order[i - 1] = order[j];
-    order[j] = kept;
-  }
-}
-
-void run_block(const TinyirLaunch& launch, TinyirDim at, uint64_t& random) {
-  block.threads = block.live = launch.block.x * launch.block.y * launch.block.z;
-  for (unsigned& lanes : block.live_lanes) lanes = 0;
-  for (Barrier& barrier : block.barriers) barrier = Barrier{};
-  for (unsigned t = 0; t < (block.threads + kWarp - 1) / kWarp * kWarp; ++t) block.meetings[t].arrived = 0;
+void prepare_block(const TinyirLaunch& launch, Block& block, unsigned rank, TinyirDim at) {
+  Machine& m = *machine;
+  block = Block();
+  block.rank = rank;
+  block.live = m.threads;
+  block.floor = m.now;
+  block.meetings.assign((m.threads + kWarp - 1) / kWarp * kWarp, Meeting{});
+  block.state.assign(m.shared_bytes, kNever);
+  block.readers.assign(m.shared_bytes / kPin + 1, 0);
+  block.warpgroups.resize(m.threads / kWarpgroup);
+  if (m.is_traced) block.cells.resize(m.shared_bytes / kCell + 1);
+  if (m.count > 1) block.kept.assign(m.shared_bytes, char(kPoison));
   unsigned number = 0;
   for (unsigned z = 0; z < launch.block.z; ++z)
     for (unsigned y = 0; y < launch.block.y; ++y)
       for (unsigned x = 0; x < launch.block.x; ++x, ++number) {
-        Fiber& fiber = fibers[number];
+        Fiber& fiber = m.fibers[rank * m.threads + number];
         fiber.place = TinyirPlace{{x, y, z}, at, launch.block, launch.grid};
-        fiber.number = order[number] = number;
+        fiber.number = number;
+        fiber.block = rank;
+        fiber.id = rank * m.threads + number;
+        fiber.clock = m.now;
+        fiber.registers = kRegisters / m.threads / 8 * 8;
         set_ready(fiber);
         block.live_lanes[number / kWarp] |= 1u << number % kWarp;
-        prepare(fiber.context, stacks + number * kStack, kStack, run_fiber);
+        prepare(fiber.context, stacks[rank] + number * kStack, kStack, run_fiber);
       }
-  while (block.live) {
-    bool has_run = false;
-    if (launch.seed) shuffle(random);
-    for (unsigned i = 0; i < block.threads; ++i) {
-      Fiber& fiber = fibers[order[i]];
-      if (!fiber.is_ready) continue;
-      has_run = true;
-      current = &fiber;
-      switch_to(scheduler, fiber.context);
-    }
-    if (!has_run) stop(TINYIR_DEADLOCK, 0);
+}
+
+void shuffle(std::vector<unsigned>& order) {
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(machine->random) % i]);
+}
+
+// One turn of each fiber of the block that can run; false when there is none. With a seed half of the warps stay behind.
+bool run_ready(unsigned rank, std::vector<unsigned>& order) {
+  Machine& m = *machine;
+  bool has_run = false;
+  uint64_t stay = m.is_seeded ? mix(m.random) : 0;
+  for (unsigned number : order) {
+    Fiber& fiber = m.fibers[rank * m.threads + number];
+    if (!fiber.is_ready) continue;
+    if (!has_run) activate(rank);
+    has_run = true;
+    if (stay >> fiber.number / kWarp & 1) continue;
+    current = &fiber;
+    switch_to(scheduler, fiber.context);
   }
+  current = nullptr;
+  return has_run;
+}
+
+void finish_cluster() {
+  Machine& m = *machine;
+  for (const Work& work : m.work) {
+    current = &m.fibers[work.fiber];
+    current->code = work.code;
+    stop_at(TINYIR_LEFT, work.to, true);
+  }
+  for (Fiber& fiber : m.fibers)
+    for (auto& group : fiber.stores)
+      for (TensorStore& store : group) {
+        current = &fiber;
+        current->code = store.code;
+        write_box(store);
+      }
   current = nullptr;
 }
 
-// The thread-local storage of the kernel's shared object is the shared memory of a block.
-struct SharedMemory {
+// Dynamic shared memory is as long as the launch that asks for most wants it: what this one did not ask for.
+struct Surplus {
+  size_t begin, end;
+};
+
+void run_cluster(const TinyirLaunch& launch, TinyirDim first, Surplus surplus) {
+  Machine& m = *machine;
+  const TinyirDim& size = launch.cluster;
+  m.live = m.count * m.threads;
+  m.fibers.assign(m.live, Fiber{});
+  m.blocks.resize(m.count);
+  m.work.clear();
+  m.active = m.cluster_arrived = 0;
+  m.now = 1;
+  m.cluster_floor = 0;
+  known.clear();
+  memset(m.shared, kPoison, m.shared_bytes);
+  unsigned rank = 0;
+  for (unsigned z = 0; z < size.z; ++z)
+    for (unsigned y = 0; y < size.y; ++y)
+      for (unsigned x = 0; x < size.x; ++x, ++rank) {
+        prepare_block(launch, m.blocks[rank], rank, TinyirDim{first.x + x, first.y + y, first.z + z});
+        memset(m.blocks[rank].state.data() + surplus.begin, kOutside, surplus.end - surplus.begin);
+      }
+  std::vector<unsigned> order(m.threads), ranks(m.count);
+  for (unsigned t = 0; t < m.threads; ++t) order[t] = t;
+  for (unsigned r = 0; r < m.count; ++r) ranks[r] = r;
+  while (m.live) {
+    bool has_run = false;
+    if (m.is_seeded) shuffle(order);
+    if (m.is_seeded) shuffle(ranks);
+    for (unsigned r : ranks) has_run = run_ready(r, order) || has_run;
+    if (has_run && !(m.is_seeded && mix(m.random) % 4 == 0)) continue;
+    if (!let_units_work() && !has_run) stop(TINYIR_DEADLOCK, 0);
+  }
+  finish_cluster();
+}
+
+// The thread-local storage of the kernels' shared object is the shared memory of a block.
+struct Object {
   const void* inside;
   char* data;
   size_t bytes;
 };
 
-int find_shared(dl_phdr_info* object, size_t, void* wanted) {
-  SharedMemory& shared = *static_cast<SharedMemory*>(wanted);
+int find_object(dl_phdr_info* object, size_t, void* wanted) {
+  Object& found = *static_cast<Object*>(wanted);
+  char* data = static_cast<char*>(object->dlpi_tls_data);
+  uint64_t end = 0;
+  bool is_it = false;
   for (int i = 0; i < object->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object->dlpi_phdr[i];
-    char* data = static_cast<char*>(object->dlpi_tls_data);
-    if (segment.p_type != PT_TLS || !data || shared.inside < data || shared.inside >= data + segment.p_memsz) continue;
-    shared.data = data;
-    shared.bytes = segment.p_memsz;
-    return 1;
+    if (segment.p_type == PT_LOAD && segment.p_vaddr + segment.p_memsz > end) end = segment.p_vaddr + segment.p_memsz;
+    if (segment.p_type != PT_TLS || !data || found.inside < data || found.inside >= data + segment.p_memsz) continue;
+    found.data = data;
+    found.bytes = segment.p_memsz;
+    is_it = true;
   }
-  return 0;
+  if (!is_it) return 0;
+  code_begin = object->dlpi_addr;
+  code_end = object->dlpi_addr + end;
+  return 1;
 }
 
-bool has_stacks() {
-  if (stacks) return true;
-  void* mapped = mmap(nullptr, kMaxThreads * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) return false;
-  stacks = static_cast<char*>(mapped);
-  for (int t = 0; t < kMaxThreads; ++t) mprotect(stacks + t * kStack, size_t(sysconf(_SC_PAGESIZE)), PROT_NONE);
+bool has_stacks(unsigned blocks) {
+  for (unsigned b = 0; b < blocks; ++b) {
+    if (stacks[b]) continue;
+    void* mapped = mmap(nullptr, kMaxThreads * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return false;
+    stacks[b] = static_cast<char*>(mapped);
+    for (unsigned t = 0; t < kMaxThreads; ++t) mprotect(stacks[b] + t * kStack, size_t(sysconf(_SC_PAGESIZE)), PROT_NONE);
+  }
   return true;
 }
 
@@ -214,60 +211,105 @@ using namespace tinyir_sim;
 extern "C" {
 
 const TinyirPlace* tinyir_place() { return &current->place; }
-
 unsigned tinyir_lane() { return current->number % kWarp; }
+unsigned tinyir_active_mask() { return 1u << current->number % kWarp; }
 
 int tinyir_barrier(unsigned id, unsigned count, int predicate, int fold, int line) {
+  TINYIR_ENTER();
+  must(id < kBarriers, "named_barrier", "number", "0..15", id);
+  must(count % kWarp == 0, "named_barrier", "threads", "% 32 = 0", count);
   current->result = fold;
-  if (arrive(id, count, predicate, line)) {
-    open(id);
-  } else {
-    wait_here();
-  }
+  if (arrive(id, count, predicate, line)) open(block_of(*current), id);
+  else wait_here();
   return current->result;
 }
 
-void tinyir_barrier_arrive(unsigned id, unsigned count, int line) {
-  bool is_last = arrive(id, count, 1, line);
+void tinyir_barrier_arrive(unsigned id, unsigned count) {
+  TINYIR_ENTER();
+  must(id < kBarriers, "named_barrier_arrive", "number", "0..15", id);
+  must(count && count % kWarp == 0, "named_barrier_arrive", "threads", "% 32 = 0", count);
+  bool is_last = arrive(id, count, 1, 0);
   set_ready(*current);
-  if (is_last) open(id);
+  if (is_last) open(block_of(*current), id);
 }
+
+void tinyir_cluster_arrive() { TINYIR_ENTER(), arrive_at_cluster(); }
+void tinyir_cluster_wait() { TINYIR_ENTER(), wait_for_cluster(); }
+unsigned tinyir_cluster_rank() { return current->block; }
 
 void tinyir_collective(unsigned mask, void* payload, TinyirComplete complete, int line) {
-  unsigned lane = current->number % kWarp, first = current->number - lane;
-  if (!(mask >> lane & 1)) stop(TINYIR_COLLECTIVE, line);
-  Meeting& meeting = block.meetings[first + unsigned(__builtin_ctz(mask))];
-  if (!meeting.arrived) {
-    meeting.complete = complete;
-    meeting.mask = mask;
-  }
-  unsigned wanted = mask & block.live_lanes[first / kWarp];
-  unsigned come = unsigned(__builtin_popcount(meeting.arrived)) + 1;
-  current->wait = TinyirWait{TINYIR_AT_COLLECTIVE, line, mask, come, unsigned(__builtin_popcount(wanted))};
-  if (meeting.mask != mask || meeting.complete != complete) stop(TINYIR_COLLECTIVE, line);
-  meeting.arrived |= 1u << lane;
-  meeting.payloads[lane] = payload;
-  if (meeting.arrived != wanted) return wait_here();
-  finish_meeting(first, meeting);
+  TINYIR_ENTER();
+  meet_lanes(mask, payload, complete, line);
 }
 
-unsigned tinyir_active_mask() {
-  unsigned lane = current->number % kWarp;
-  return 1u << lane;
-}
+void tinyir_warp_fence(unsigned mask) { warp_fence(mask); }
+void tinyir_atomic(int is_begin) { current->is_atomic = is_begin != 0; }
 
 void tinyir_yield(int line) {
   current->wait.line = line;
-  switch_to(current->context, scheduler);
+  step_aside();
 }
 
 void tinyir_stop(int kind, int line) { stop(kind, line); }
 
+unsigned tinyir_shared_address(const void* p) {
+  TINYIR_ENTER();
+  size_t offset = size_t(static_cast<const char*>(p) - machine->shared);
+  must(offset <= machine->shared_bytes, "shared_address", "p", "in shared memory", int64_t(reinterpret_cast<uint64_t>(p)));
+  return unsigned(offset);
+}
+
+unsigned tinyir_cluster_address(unsigned address, unsigned cta) {
+  TINYIR_ENTER();
+  must(cta < machine->count, "mbarrier_arrive_at", "cta", "of the cluster", cta);
+  return (address & 0xffffff) | (cta + 1) << 24;
+}
+
+void tinyir_mbar_init(unsigned barrier, unsigned count) { TINYIR_ENTER(), make_mbarrier(barrier, count); }
+void tinyir_mbar_init_fence() { TINYIR_ENTER(), fence_mbarriers(); }
+void tinyir_mbar_arrive(unsigned barrier) { TINYIR_ENTER(), arrive_at(barrier, 0); }
+void tinyir_mbar_expect(unsigned barrier, unsigned bytes) { TINYIR_ENTER(), arrive_at(barrier, bytes); }
+void tinyir_mbar_wait(unsigned barrier, unsigned parity) { TINYIR_ENTER(), wait_for_phase(barrier, parity); }
+
+void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas) {
+  TINYIR_ENTER();
+  issue_load(to, map, barrier, rank, at, ctas);
+}
+void tinyir_tma_store(const void* map, unsigned from, int rank, const int* at) { TINYIR_ENTER(), issue_store(map, from, rank, at); }
+void tinyir_bulk_commit() { TINYIR_ENTER(), commit_stores(); }
+void tinyir_bulk_wait(unsigned pending, int is_read) { TINYIR_ENTER(), wait_for_stores(pending, is_read != 0); }
+void tinyir_cp_async(unsigned to, const void* from, unsigned size, unsigned bytes) { TINYIR_ENTER(), issue_copy(to, from, size, bytes); }
+void tinyir_cp_async_commit() { TINYIR_ENTER(), commit_copies(); }
+void tinyir_cp_async_wait(unsigned pending) { TINYIR_ENTER(), wait_for_copies(pending); }
+void tinyir_proxy_fence() { TINYIR_ENTER(), fence_proxy(); }
+
+void tinyir_ldmatrix(unsigned* registers, unsigned from, int count, int is_transposed) {
+  TINYIR_ENTER();
+  move_tiles(registers, from, count, is_transposed != 0, false);
+}
+void tinyir_stmatrix(unsigned to, const unsigned* registers, int count, int is_transposed) {
+  TINYIR_ENTER();
+  move_tiles(const_cast<unsigned*>(registers), to, count, is_transposed != 0, true);
+}
+void tinyir_mma(float* d, const unsigned* a, const unsigned* b, int is_bf16) { TINYIR_ENTER(), multiply(d, a, b, is_bf16 != 0); }
+void tinyir_wgmma(int n, int is_bf16, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate) {
+  TINYIR_ENTER();
+  issue_product(unsigned(n), is_bf16 != 0, a_mn != 0, b_mn != 0, d, registers, a, b, accumulate != 0);
+}
+void tinyir_wgmma_fence() { TINYIR_ENTER(), current->is_wgmma_fenced = true; }
+void tinyir_wgmma_commit() { TINYIR_ENTER(), commit_products(); }
+void tinyir_wgmma_wait(unsigned pending) { TINYIR_ENTER(), wait_for_products(pending); }
+void tinyir_setmaxnreg(unsigned registers, int is_increase) { TINYIR_ENTER(), set_registers(registers, is_increase != 0); }
+
 int tinyir_allocate(size_t bytes, size_t alignment, void** data) { return allocate(bytes, alignment, data); }
 
-int tinyir_protect(int allocation) {
+void tinyir_fill(int allocation, const void* data) {
   Allocation& a = allocations[allocation];
-  return a.bytes ? mprotect(a.pages, a.page_bytes, PROT_READ) : 0;
+  if (!a.bytes) return;
+  mprotect(a.pages, a.page_bytes, PROT_READ | PROT_WRITE);
+  memcpy(a.data, data, a.bytes);
+  memset(a.writers, kBefore, a.bytes);
+  mprotect(a.pages, a.page_bytes, PROT_READ);
 }
 
 int64_t tinyir_stray(int allocation) { return find_stray(allocations[allocation]); }
@@ -275,34 +317,52 @@ int64_t tinyir_stray(int allocation) { return find_stray(allocations[allocation]
 void tinyir_free(int allocation) {
   Allocation& a = allocations[allocation];
   if (a.zone) munmap(a.zone, a.zone_bytes);
+  free(a.writers);
   a = Allocation{};
 }
 
-int tinyir_launch(void (*call)(void**), void* (*touch_shared)(), void** arguments, const TinyirLaunch* launch, TinyirFault* report,
-                  TinyirWait* waits) {
+int tinyir_launch(const TinyirCode* code, void** arguments, const TinyirLaunch* launch, TinyirFault* report, TinyirWait* waits) {
   fault = TinyirFault{};
   fault.allocation = -1;
   current = nullptr;
-  kernel = call;
+  machine = &the_machine;
+  kernel = code->call;
   kernel_arguments = arguments;
-  uint64_t random = launch->seed;
-  SharedMemory shared{touch_shared(), nullptr, 0};
-  dl_iterate_phdr(find_shared, &shared);
-  if (!has_stacks()) {
-    report->kind = TINYIR_NO_MEMORY;
-    return TINYIR_NO_MEMORY;
-  }
+  Object object{code->touch_shared(), nullptr, 0};
+  dl_iterate_phdr(find_object, &object);
+  Machine& m = *machine;
+  m.threads = launch->block.x * launch->block.y * launch->block.z;
+  m.count = launch->cluster.x * launch->cluster.y * launch->cluster.z;
+  m.shared = object.data;
+  m.shared_bytes = object.bytes;
+  m.is_traced = code->is_traced != 0;
+  m.random = launch->seed;
+  m.is_seeded = launch->seed != 0;
+  if (!has_stacks(m.count)) return report->kind = TINYIR_NO_MEMORY;
+  settle_writers();
+  Surplus surplus{0, 0};
+  size_t dynamic_bytes = 0;
+  if (const char* dynamic = static_cast<const char*>(code->dynamic(&dynamic_bytes)))
+    surplus = {size_t(dynamic - m.shared) + launch->dynamic_shared, size_t(dynamic - m.shared) + dynamic_bytes};
   Watch watch(launch->limit_ns);
   if (sigsetjmp(way_out, 1) == 0) {
-    for (unsigned z = 0; z < launch->grid.z; ++z)
-      for (unsigned y = 0; y < launch->grid.y; ++y)
-        for (unsigned x = 0; x < launch->grid.x; ++x) {
-          if (shared.data) memset(shared.data, kPoison, shared.bytes);
+    for (unsigned z = 0; z < launch->grid.z; z += launch->cluster.z)
+      for (unsigned y = 0; y < launch->grid.y; y += launch->cluster.y)
+        for (unsigned x = 0; x < launch->grid.x; x += launch->cluster.x) {
           fault.block = TinyirDim{x, y, z};
-          run_block(*launch, TinyirDim{x, y, z}, random);
+          run_cluster(*launch, TinyirDim{x, y, z}, surplus);
         }
   } else {
-    for (unsigned t = 0; t < block.threads; ++t) waits[t] = fibers[t].wait;
+    for (size_t f = 0; f < m.fibers.size(); ++f) {
+      TinyirWait& wait = m.fibers[f].wait;
+      if (wait.kind == TINYIR_AT_MBARRIER)  // how it stands now, not when the fiber came
+        for (const Mbarrier& barrier : block_of(m.fibers[f]).mbarriers)
+          if (barrier.at == (wait.id & 0xffffff)) {
+            wait.arrived = barrier.count - barrier.pending;
+            wait.numbers[1] = barrier.bytes;
+          }
+      waits[f] = wait;
+    }
   }
   current = nullptr;
   *report = fault;

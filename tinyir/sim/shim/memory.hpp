@@ -1,5 +1,7 @@
 // Global memory of the simulated device: allocations between guard zones, so that a stray access faults at once and names its buffer.
+// Beside each allocation stands a byte for every one of its own: whether it was written, and by which block of the running launch.
 #pragma once
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,9 +21,14 @@ struct Allocation {
   size_t page_bytes = 0;
   char* data = nullptr;
   size_t bytes = 0;
+  unsigned char* writers = nullptr;  // of each byte: kNobody, kBefore the launch, or a block of it
 };
 
+enum : unsigned char { kNobody = 0, kBefore = 1, kFirstBlock = 2 };
+
 inline Allocation allocations[kMaxAllocations];
+inline int allocation_count;  // those behind are free
+inline int last_allocation;   // that an address was found in
 
 inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -46,7 +53,13 @@ inline int allocate(size_t bytes, size_t alignment, void** data) {
   memset(a.pages, kPoison, a.page_bytes);
   a.data = a.pages + a.page_bytes - span;
   if (!bytes) mprotect(a.pages, a.page_bytes, PROT_NONE);
+  a.writers = static_cast<unsigned char*>(calloc(bytes ? bytes : 1, 1));
+  if (!a.writers) {
+    munmap(zone, a.zone_bytes);
+    return -1;
+  }
   allocations[index] = a;
+  if (index >= allocation_count) allocation_count = index + 1;
   *data = a.data;
   return index;
 }
@@ -59,6 +72,26 @@ inline int find_allocation(const void* address) {
     if (a.zone && p >= a.zone && p < a.zone + a.zone_bytes) return index;
   }
   return -1;
+}
+
+// The allocation that holds the bytes, or null.
+inline Allocation* find_data(const void* address, size_t bytes) {
+  const char* p = static_cast<const char*>(address);
+  auto holds = [&](const Allocation& a) { return p >= a.data && p + bytes <= a.data + a.bytes; };
+  if (holds(allocations[last_allocation])) return &allocations[last_allocation];
+  for (int index = 0; index < allocation_count; ++index)
+    if (holds(allocations[index])) {
+      last_allocation = index;
+      return &allocations[index];
+    }
+  return nullptr;
+}
+
+// A launch begins: what the ones before it wrote is there.
+inline void settle_writers() {
+  for (int index = 0; index < allocation_count; ++index)
+    for (size_t i = 0; i < allocations[index].bytes; ++i)
+      if (allocations[index].writers[i] > kBefore) allocations[index].writers[i] = kBefore;
 }
 
 // The offset from the data of a byte outside it that no longer holds the poison, or 0.

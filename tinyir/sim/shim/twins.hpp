@@ -1,16 +1,134 @@
-// CPU twins of the PTX wrappers, which an emitted text declares for all and defines under `#ifndef TINYIR_SIM`. Read after the text.
-// A wrapper's types are the text's own; TINYIR_HAS_<type> says that the text has one.
+// CPU twins of the PTX wrappers, which an emitted text declares for all and defines under `#ifndef TINYIR_SIM` (ir.intrinsics). Read after the
+// text. A wrapper's types are the text's own; TINYIR_HAS_<type> says that the text has one. What they do stands in the launcher.
 #pragma once
 #include "numbers.hpp"
 
+typedef unsigned int tinyir_uint;
+
 #ifdef TINYIR_HAS_fp16
-float float_of_fp16(fp16 x) { return tinyir_sim::half_to_float(x.bits); }
-fp16 fp16_of_float(float x) { return {tinyir_sim::float_to_half(x)}; }
+__device__ float float_of_fp16(fp16 x) { return tinyir_sim::half_to_float(x.bits); }
+__device__ fp16 fp16_of_float(float x) { return {tinyir_sim::float_to_half(x)}; }
 #endif
-
 #ifdef TINYIR_HAS_bf16
-bf16 bf16_of_float(float x) { return {tinyir_sim::float_to_bfloat(x)}; }
+__device__ bf16 bf16_of_float(float x) { return {tinyir_sim::float_to_bfloat(x)}; }
 #endif
+__device__ tinyir_uint pair_of_fp16(float low, float high) {
+  return tinyir_sim::float_to_half(low) | tinyir_uint(tinyir_sim::float_to_half(high)) << 16;
+}
+__device__ tinyir_uint pair_of_bf16(float low, float high) {
+  return tinyir_sim::float_to_bfloat(low) | tinyir_uint(tinyir_sim::float_to_bfloat(high)) << 16;
+}
+__device__ float max_nan_of(float a, float b) { return a > b || a != a ? a : b; }
+__device__ float min_nan_of(float a, float b) { return a < b || a != a ? a : b; }
+// The unit flushes subnormals to zero on both sides, keeping the sign of neither result (2^x is positive).
+__device__ float exp2_approx(float x) {
+  float y = exp2f(x);
+  return y < 1.17549435e-38f ? 0.0f : y;
+}
 
-float max_nan_of(float a, float b) { return a > b || a != a ? a : b; }
-float min_nan_of(float a, float b) { return a < b || a != a ? a : b; }
+typedef unsigned long long tinyir_mbarrier;
+__device__ tinyir_uint shared_address(const void* p) { return tinyir_shared_address(p); }
+__device__ void mbarrier_init(tinyir_mbarrier* barrier, int count) { tinyir_mbar_init(tinyir_shared_address(barrier), tinyir_uint(count)); }
+__device__ void fence_mbarrier_init() { tinyir_mbar_init_fence(); }
+__device__ void mbarrier_arrive(tinyir_mbarrier* barrier) { tinyir_mbar_arrive(tinyir_shared_address(barrier)); }
+__device__ void mbarrier_expect(tinyir_mbarrier* barrier, int bytes) { tinyir_mbar_expect(tinyir_shared_address(barrier), tinyir_uint(bytes)); }
+__device__ void mbarrier_arrive_at(tinyir_mbarrier* barrier, int cta) {
+  tinyir_mbar_arrive(tinyir_cluster_address(tinyir_shared_address(barrier), tinyir_uint(cta)));
+}
+__device__ void mbarrier_wait(tinyir_mbarrier* barrier, tinyir_uint phase) { tinyir_mbar_wait(tinyir_shared_address(barrier), phase); }
+
+#ifdef TINYIR_HAS_tensor_map
+#define TINYIR_TMA(rank, parameters, ...)                                                                             \
+  __device__ void tma_load_##rank##d(void* to, const tensor_map* map, tinyir_mbarrier* barrier, parameters) {         \
+    const int at[] = {__VA_ARGS__};                                                                                   \
+    tinyir_tma_load(tinyir_shared_address(to), map, tinyir_shared_address(barrier), rank, at, 0);                     \
+  }                                                                                                                   \
+  __device__ void tma_multicast_##rank##d(void* to, const tensor_map* map, tinyir_mbarrier* barrier, parameters,      \
+                                          unsigned short ctas) {                                                      \
+    const int at[] = {__VA_ARGS__};                                                                                   \
+    tinyir_tma_load(tinyir_shared_address(to), map, tinyir_shared_address(barrier), rank, at, ctas);                  \
+  }                                                                                                                   \
+  __device__ void tma_store_##rank##d(const tensor_map* map, parameters, const void* from) {                          \
+    const int at[] = {__VA_ARGS__};                                                                                   \
+    tinyir_tma_store(map, tinyir_shared_address(from), rank, at);                                                     \
+  }
+#define TINYIR_COMMA ,
+TINYIR_TMA(1, int x, x)
+TINYIR_TMA(2, int x TINYIR_COMMA int y, x, y)
+TINYIR_TMA(3, int x TINYIR_COMMA int y TINYIR_COMMA int z, x, y, z)
+TINYIR_TMA(4, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int u, x, y, z, u)
+TINYIR_TMA(5, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int u TINYIR_COMMA int v, x, y, z, u, v)
+#undef TINYIR_COMMA
+#undef TINYIR_TMA
+__device__ void prefetch_map(const tensor_map*) {}
+#endif
+__device__ void tma_store_commit() { tinyir_bulk_commit(); }
+template <int pending> __device__ void tma_store_wait() { tinyir_bulk_wait(pending, 1); }
+template <int pending> __device__ void tma_store_wait_written() { tinyir_bulk_wait(pending, 0); }
+__device__ void cp_async_16(void* to, const void* from, int bytes) { tinyir_cp_async(tinyir_shared_address(to), from, 16, tinyir_uint(bytes)); }
+__device__ void cp_async_8(void* to, const void* from, int bytes) { tinyir_cp_async(tinyir_shared_address(to), from, 8, tinyir_uint(bytes)); }
+__device__ void cp_async_4(void* to, const void* from, int bytes) { tinyir_cp_async(tinyir_shared_address(to), from, 4, tinyir_uint(bytes)); }
+__device__ void cp_async_commit() { tinyir_cp_async_commit(); }
+template <int pending> __device__ void cp_async_wait() { tinyir_cp_async_wait(pending); }
+__device__ void fence_async_proxy() { tinyir_proxy_fence(); }
+
+#define TINYIR_TILES(suffix, is_transposed)                                                                           \
+  __device__ void ldmatrix_x1##suffix(tinyir_uint& a, const void* from) { tinyir_ldmatrix(&a, tinyir_shared_address(from), 1, is_transposed); }\
+  __device__ void ldmatrix_x2##suffix(tinyir_uint& a, tinyir_uint& b, const void* from) {                             \
+    tinyir_uint r[2];                                                                                                 \
+    tinyir_ldmatrix(r, tinyir_shared_address(from), 2, is_transposed);                                                \
+    a = r[0], b = r[1];                                                                                               \
+  }                                                                                                                   \
+  __device__ void ldmatrix_x4##suffix(tinyir_uint& a, tinyir_uint& b, tinyir_uint& c, tinyir_uint& d, const void* from) {\
+    tinyir_uint r[4];                                                                                                 \
+    tinyir_ldmatrix(r, tinyir_shared_address(from), 4, is_transposed);                                                \
+    a = r[0], b = r[1], c = r[2], d = r[3];                                                                           \
+  }                                                                                                                   \
+  __device__ void stmatrix_x1##suffix(void* to, tinyir_uint a) { tinyir_stmatrix(tinyir_shared_address(to), &a, 1, is_transposed); }\
+  __device__ void stmatrix_x2##suffix(void* to, tinyir_uint a, tinyir_uint b) {                                       \
+    const tinyir_uint r[] = {a, b};                                                                                   \
+    tinyir_stmatrix(tinyir_shared_address(to), r, 2, is_transposed);                                                  \
+  }                                                                                                                   \
+  __device__ void stmatrix_x4##suffix(void* to, tinyir_uint a, tinyir_uint b, tinyir_uint c, tinyir_uint d) {         \
+    const tinyir_uint r[] = {a, b, c, d};                                                                             \
+    tinyir_stmatrix(tinyir_shared_address(to), r, 4, is_transposed);                                                  \
+  }
+TINYIR_TILES(, 0)
+TINYIR_TILES(_trans, 1)
+#undef TINYIR_TILES
+
+#define TINYIR_MMA(dtype, is_bf16)                                                                                    \
+  __device__ void mma_m16n8k16_##dtype(float (&d)[4], const tinyir_uint (&a)[4], tinyir_uint b0, tinyir_uint b1) {    \
+    const tinyir_uint b[] = {b0, b1};                                                                                 \
+    tinyir_mma(d, a, b, is_bf16);                                                                                     \
+  }
+TINYIR_MMA(fp16, 0)
+TINYIR_MMA(bf16, 1)
+#undef TINYIR_MMA
+
+// One for each product that the text names: what the name says.
+#define TINYIR_WGMMA(name, n, is_bf16)                                                                                \
+  template <int a_major, int b_major>                                                                                 \
+  __device__ void name(float (&d)[n / 2], unsigned long long a, unsigned long long b, bool is_added) {                \
+    tinyir_wgmma(n, is_bf16, a_major, b_major, d, nullptr, a, b, is_added);                                           \
+  }                                                                                                                   \
+  template <int b_major>                                                                                              \
+  __device__ void name##_of_registers(float (&d)[n / 2], const tinyir_uint (&a)[4], unsigned long long b, bool is_added) { \
+    tinyir_wgmma(n, is_bf16, 0, b_major, d, a, 0, b, is_added);                                                       \
+  }
+__device__ void wgmma_fence() { tinyir_wgmma_fence(); }
+__device__ void wgmma_commit() { tinyir_wgmma_commit(); }
+template <int pending> __device__ void wgmma_wait() { tinyir_wgmma_wait(pending); }
+
+__device__ void named_barrier(int number, int threads) { tinyir_barrier(tinyir_uint(number), tinyir_uint(threads), 1, TINYIR_AND, 0); }
+__device__ void named_barrier_arrive(int number, int threads) { tinyir_barrier_arrive(tinyir_uint(number), tinyir_uint(threads)); }
+__device__ void warpgroup_barrier(int number) { named_barrier(number, 128); }
+__device__ void cluster_arrive() { tinyir_cluster_arrive(); }
+__device__ void cluster_wait() { tinyir_cluster_wait(); }
+__device__ void cluster_barrier() {
+  tinyir_cluster_arrive();
+  tinyir_cluster_wait();
+}
+__device__ tinyir_uint cluster_rank() { return tinyir_cluster_rank(); }
+template <int count> __device__ void give_registers() { tinyir_setmaxnreg(count, 0); }
+template <int count> __device__ void take_registers() { tinyir_setmaxnreg(count, 1); }

@@ -58,7 +58,7 @@ inline unsigned vote(unsigned mask, uint64_t value, TinyirComplete complete, int
   return payload.result;
 }
 
-inline void complete_nothing(void**, unsigned) {}
+inline void complete_fence(void**, unsigned mask) { tinyir_warp_fence(mask); }
 
 struct Fold {
   int64_t value, result;
@@ -126,7 +126,7 @@ inline unsigned __match_any_sync(unsigned mask, T value, int line = __builtin_LI
   return tinyir_sim::vote(mask, bits, tinyir_sim::complete_match, line);
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) {
-  tinyir_collective(mask, nullptr, tinyir_sim::complete_nothing, line);
+  tinyir_collective(mask, nullptr, tinyir_sim::complete_fence, line);
 }
 inline unsigned __activemask() { return tinyir_active_mask(); }
 #define TINYIR_REDUCE(name, Combine)                                                  \

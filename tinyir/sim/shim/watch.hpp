@@ -1,6 +1,5 @@
 // Faults of the running launch: signals of its host thread become facts, and the launch is left.
 #pragma once
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,10 +13,11 @@ namespace tinyir_sim {
 inline TinyirFault fault;  // what is known so far of what stops the launch
 inline pthread_t runner;
 inline volatile sig_atomic_t is_running;
+inline uint64_t code_begin, code_end;  // of the kernels' shared object
 
 // The launcher's: leaves the launch with `fault`, and tells a fiber's stack from other memory.
-[[noreturn]] void stop(int kind, int line);
-bool is_stack(const void* address);
+[[noreturn]] inline void stop(int kind, int line);
+inline bool is_stack(const void* address);
 
 inline void on_signal(int number, siginfo_t* what, void* raw) {
   if (!is_running || !pthread_equal(pthread_self(), runner)) {  // not ours: let it fall with the default action
@@ -33,8 +33,7 @@ inline void on_signal(int number, siginfo_t* what, void* raw) {
 #elif defined(__aarch64__)
   instruction = machine->uc_mcontext.pc;
 #endif
-  Dl_info object{};
-  if (dladdr(reinterpret_cast<void*>(instruction), &object)) fault.code_offset = instruction - reinterpret_cast<uint64_t>(object.dli_fbase);
+  if (instruction >= code_begin && instruction < code_end) fault.code = instruction - code_begin;
   if (number == SIGALRM) stop(TINYIR_TIME, 0);
   if (number == SIGILL || number == SIGTRAP) stop(TINYIR_TRAP, 0);
   if (number == SIGFPE) stop(TINYIR_ARITHMETIC, 0);

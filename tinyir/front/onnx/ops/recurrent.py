@@ -1,0 +1,177 @@
+"""RNN, GRU and LSTM, unrolled along an axis of time of known size. What the input gives to the gates is one product for all steps."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from ..node import Node
+from ..table import onnx_op
+from ..terms import Term, known
+from .elementwise import plain
+
+MAX_STEPS = 1024
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+# fn, its attributes by position (alpha, beta), and their defaults
+_FUNCTIONS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
+    "relu": ("relu", (), ()), "tanh": ("tanh", (), ()), "sigmoid": ("sigmoid", (), ()), "softsign": ("softsign", (), ()), "softplus": ("softplus", (), ()),
+    "leakyrelu": ("leaky_relu", ("alpha",), (0.01,)), "thresholdedrelu": ("thresholded_relu", ("alpha",), (1.0,)), "elu": ("elu", ("alpha",), (1.0,)),
+    "hardsigmoid": ("hard_sigmoid", ("alpha", "beta"), (0.2, 0.5)),
+}  # fmt: skip
+Function = Callable[[Term], Term]
+
+
+class _Cell:
+    """One direction: its weights, and the step from one state to the next."""
+
+    def __init__(self, node: Node, kind: str, number: int, hidden: int):
+        self.node, self.kind, self.hidden, self.gates = node, kind, hidden, _GATES[kind]
+        self.w, self.r = (self._own(node.input(i), number) for i in (1, 2))
+        self.bias = self._own(node.input(3), number) if node.has(3) else None
+        self.peep = self._own(node.input(7), number) if kind == "LSTM" and node.has(7) else None
+        self.functions = self._functions(number)
+        self.recurrent = node.transpose(self.r, [1, 0])
+
+    def _own(self, x: Term, number: int) -> Term:
+        return self.node.reshape(self.node.cut(x, 0, number, number + 1), x.shape[1:])
+
+    def _functions(self, number: int) -> list[Function]:
+        node, count = self.node, len(_ACTIVATIONS[self.kind])
+        named = list(node.attr("activations", ())) or list(_ACTIVATIONS[self.kind]) * 2
+        alphas, betas = list(node.attr("activation_alpha", ())), list(node.attr("activation_beta", ()))
+        found: list[Function] = []
+        for word in named:
+            name = word.lower()
+            if name not in _FUNCTIONS:
+                raise node.fault(f"its activation is {word}")
+            fn, keys, defaults = _FUNCTIONS[name]
+            values = [(lists.pop(0) if lists else default) for lists, default in zip((alphas, betas), defaults)]
+            found.append(lambda x, fn=fn, attrs=dict(zip(keys, values)): node.fn(fn, x, **attrs))
+        if len(found) < count * (number + 1):
+            raise node.fault(f"{len(found)} activations are named")
+        return found[count * number : count * (number + 1)]
+
+    def feed(self, x: Term) -> Term:
+        """What the input [T, B, I] gives to the gates, biases included: [T, B, gates * hidden]."""
+        node = self.node
+        found = node.op("MatMul", x, node.transpose(self.w, [1, 0]), gives=x.dtype, part="fed")
+        if self.bias is None:
+            return found
+        size = self.gates * self.hidden
+        own = node.cut(self.bias, 0, 0, size)
+        if self.kind == "GRU" and node.attr("linear_before_reset", 0):  # the candidate's recurrent bias is inside the reset
+            other = node.op("Concat", node.cut(self.bias, 0, size, size + 2 * self.hidden), known([0.0] * self.hidden, x.dtype), axis=0)
+        else:
+            other = node.cut(self.bias, 0, size, 2 * size)
+        return node.fn("add", found, node.fn("add", own, other, part="bias"), part="fed")
+
+    def gate(self, x: Term, number: int, count: int = 1) -> Term:
+        """Some gates of [B, gates * hidden]."""
+        return self.node.cut(x, 1, number * self.hidden, (number + count) * self.hidden)
+
+    def clipped(self, x: Term) -> Term:
+        """Within the limit that the node states."""
+        limit = self.node.attr("clip")
+        return x if limit is None else self.node.fn("clip", x, min=-limit, max=limit)
+
+    def again(self, h: Term, low: int, high: int) -> Term:
+        """What the state gives to the gates from `low` to `high`."""
+        weights = self.recurrent if (low, high) == (0, self.gates) else self.node.cut(self.recurrent, 1, low * self.hidden, high * self.hidden)
+        return self.node.op("MatMul", h, weights, gives=h.dtype, part="again")
+
+    def step(self, fed: Term, h: Term, c: Term | None) -> tuple[Term, Term | None]:
+        """The next hidden state, and of an LSTM the next cell state, from the gates' input [B, gates * hidden]."""
+        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.kind](fed, h, c)
+
+    def _rnn(self, fed: Term, h: Term, c: Term | None) -> tuple[Term, Term | None]:
+        return self.functions[0](self.clipped(self.node.fn("add", fed, self.again(h, 0, 1)))), None
+
+    def _gru(self, fed: Term, h: Term, c: Term | None) -> tuple[Term, Term | None]:
+        node, (f, g) = self.node, self.functions
+        both = f(self.clipped(node.fn("add", self.gate(fed, 0, 2), self.again(h, 0, 2))))
+        z, r = self.gate(both, 0), self.gate(both, 1)
+        if node.attr("linear_before_reset", 0):
+            inner = self.again(h, 2, 3)
+            if self.bias is not None:
+                inner = node.fn("add", inner, node.cut(self.bias, 0, 5 * self.hidden, 6 * self.hidden))
+            inner = node.fn("mul", r, inner)
+        else:
+            inner = self.again(node.fn("mul", r, h), 2, 3)
+        candidate = g(self.clipped(node.fn("add", self.gate(fed, 2), inner)))
+        return node.fn("add", node.fn("mul", node.fn("sub", 1.0, z), candidate), node.fn("mul", z, h), part="h"), None
+
+    def _lstm(self, fed: Term, h: Term, c: Term | None) -> tuple[Term, Term | None]:
+        node, (f, g, last) = self.node, self.functions
+        whole = node.fn("add", fed, self.again(h, 0, 4))
+        i, o, forget, cell = (self.gate(whole, n) for n in range(4))
+        if self.peep is not None:
+            i, forget = (node.fn("add", x, node.fn("mul", node.cut(self.peep, 0, n * self.hidden, (n + 1) * self.hidden), c)) for x, n in ((i, 0), (forget, 2)))
+        i = f(self.clipped(i))
+        forget = node.fn("sub", 1.0, i) if node.attr("input_forget", 0) else f(self.clipped(forget))
+        cell = node.fn("add", node.fn("mul", forget, c), node.fn("mul", i, g(self.clipped(cell))), part="c")
+        if self.peep is not None:
+            o = node.fn("add", o, node.fn("mul", node.cut(self.peep, 0, self.hidden, 2 * self.hidden), cell))
+        return node.fn("mul", f(self.clipped(o)), last(cell), part="h"), cell
+
+
+@onnx_op("RNN", "GRU", "LSTM")
+def recurrent(node: Node) -> Any:
+    """All hidden states, the last one, and of an LSTM the last cell state."""
+    kind = node.proto.op_type
+    x, is_batch_first = plain(node, 0), bool(node.attr("layout", 0))
+    if is_batch_first:
+        x = node.transpose(x, [1, 0, 2])
+    steps, batch, hidden = x.shape[0].constant, x.shape[1], node.input(2).shape[2].constant
+    if steps is None or not 0 < steps <= MAX_STEPS or hidden is None:
+        raise node.fault(f"it runs for {x.shape[0]} steps of {node.input(2).shape[2]} numbers; known sizes, and 1 to {MAX_STEPS} steps, are supported")
+    direction = node.attr("direction", "forward")
+    backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
+    if backward is None:
+        raise node.fault(f"direction is {direction}")
+    lengths = node.reshape(node.cast(node.input(4), "i64"), [batch, 1]) if node.has(4) else None
+    every, last_h, last_c = [], [], []
+    for number, is_backward in enumerate(backward):
+        cell = _Cell(node, kind, number, hidden)
+        h, c = (_initial(node, position, number, batch, hidden, x, is_batch_first) if position < 6 or kind == "LSTM" else None for position in (5, 6))
+        fed = cell.feed(x)
+        rows: list[Term] = []
+        for turn in range(steps):
+            at = steps - 1 - turn if is_backward else turn
+            new_h, new_c = cell.step(node.reshape(node.cut(fed, 0, at, at + 1), fed.shape[1:]), h, c)
+            rows.append(new_h)
+            if lengths is not None:  # beyond a row's end its state stays, and what it shows is 0
+                is_there = node.fn("less", known([[at]], "i64"), lengths)
+                rows[-1] = node.fn("where", is_there, new_h, known(0.0, x.dtype))
+                new_h = node.fn("where", is_there, new_h, h)
+                new_c = node.fn("where", is_there, new_c, c) if new_c is not None else None
+            h, c = new_h, new_c
+        every.append(_rows(node, rows[::-1] if is_backward else rows))
+        last_h.append(h)
+        last_c.append(c)
+    whole = _joined(node, every, 1)
+    states = [_joined(node, side, 0) for side in (last_h, last_c) if side[0] is not None]
+    if is_batch_first:
+        whole = node.transpose(whole, [2, 0, 1, 3])
+        states = [node.transpose(s, [1, 0, 2]) for s in states]
+    return (whole, *states)
+
+
+def _initial(node: Node, position: int, number: int, batch: Any, hidden: int, x: Term, is_batch_first: bool) -> Term:
+    if not node.has(position):
+        return node.op("Expand", known(0.0, x.dtype), shape=[batch, hidden], part="zero")
+    given = node.input(position)
+    if is_batch_first:
+        given = node.transpose(given, [1, 0, 2])
+    return node.reshape(node.cut(given, 0, number, number + 1), given.shape[1:])
+
+
+def _rows(node: Node, rows: Sequence[Term]) -> Term:
+    """The states of all steps, [T, B, H]."""
+    parts = [node.op("Unsqueeze", r, axes=[0], part="row") for r in rows]
+    return node.op("Concat", *parts, axis=0, part="rows") if len(parts) > 1 else parts[0]
+
+
+def _joined(node: Node, sides: Sequence[Term], axis: int) -> Term:
+    """The directions along a new axis."""
+    parts = [node.op("Unsqueeze", s, axes=[axis], part="side") for s in sides]
+    return node.op("Concat", *parts, axis=axis, part="sides") if len(parts) > 1 else parts[0]

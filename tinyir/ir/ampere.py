@@ -1,0 +1,62 @@
+"""The device functions of sm80 that emitted CUDA calls: cp.async, tiles between shared memory and a warp's registers, mma. Rows of
+`ir.intrinsics`.
+
+`cp_async_16` copies `bytes` of 16, the rest is zero. A tile is 8x8 elements of 16 bits; lanes 8i..8i+7 give the addresses of the rows of
+tile i. Fragments of `mma_m16n8k16` lie as PTX says: with g = lane/4 and q = lane%4, a[2h+v] is A[g+8v][2q+8h..], bh is B[2q+8h..][g],
+d[2v+e] is D[g+8v][2q+e]. Source: PTX ISA, sections on cp.async, ldmatrix, stmatrix and mma.
+"""
+
+from __future__ import annotations
+
+Rows = tuple[tuple[str, str], ...]
+
+TYPES = {"fp16": "f16", "bf16": "bf16"}
+_INLINE = "__device__ __forceinline__ "
+_WORD = "unsigned int"
+
+
+def _copy(size: int) -> tuple[str, str]:
+    cache = "cg" if size == 16 else "ca"
+    operands = '"r"(shared_address(to)), "l"(from), "r"(bytes)'
+    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {size}, %2;"
+    return f"cp_async_{size}", f'{_INLINE}void cp_async_{size}(void *to, const void *from, int bytes) {{ asm volatile("{ptx}" :: {operands} : "memory"); }}'
+
+
+def _tiles(count: int, transposed: str) -> Rows:
+    words = "abcd"[:count]
+    held = ", ".join(f"%{n}" for n in range(count))
+    kept = ", ".join(f"%{n + 1}" for n in range(count))
+    form = f"sync.aligned.m8n8.x{count}{transposed.replace('_', '.')}.shared.b16"
+    load, store = f"ldmatrix_x{count}{transposed}", f"stmatrix_x{count}{transposed}"
+    outs, ins = ", ".join(f'"=r"({w})' for w in words), ", ".join(f'"r"({w})' for w in words)
+    loaded, stored = ", ".join(f"{_WORD} &{w}" for w in words), ", ".join(f"{_WORD} {w}" for w in words)
+    return (
+        (load, f"""\
+{_INLINE}void {load}({loaded}, const void *from) {{
+  asm volatile("ldmatrix.{form} {{{held}}}, [%{count}];" : {outs} : "r"(shared_address(from)) : "memory");
+}}"""),
+        (store, f"""\
+{_INLINE}void {store}(void *to, {stored}) {{
+  asm volatile("stmatrix.{form} [%0], {{{kept}}};" :: "r"(shared_address(to)), {ins} : "memory");
+}}"""),
+    )
+
+
+def _product(dtype: str) -> tuple[str, str]:
+    kind = TYPES[dtype]
+    outs, ins = (", ".join(f'"{how}"({name}[{n}])' for n in range(4)) for how, name in (("+f", "d"), ("r", "a")))
+    return f"mma_m16n8k16_{dtype}", f"""\
+{_INLINE}void mma_m16n8k16_{dtype}(float (&d)[4], const {_WORD} (&a)[4], {_WORD} b0, {_WORD} b1) {{
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+    : {outs} : {ins}, "r"(b0), "r"(b1));
+}}"""
+
+
+GUARDED: Rows = (
+    *map(_copy, (16, 8, 4)),
+    ("cp_async_commit", f'{_INLINE}void cp_async_commit() {{ asm volatile("cp.async.commit_group;" ::: "memory"); }}'),
+    ("cp_async_wait", f'template <int pending> {_INLINE}void cp_async_wait() {{ asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory"); }}'),
+    *(row for count in (1, 2, 4) for transposed in ("", "_trans") for row in _tiles(count, transposed) if row[0] != "stmatrix_x4"),  # ir.hopper has it
+    *map(_product, TYPES),
+    ("exp2_approx", f'{_INLINE}float exp2_approx(float x) {{ float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }}'),
+)

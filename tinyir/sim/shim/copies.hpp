@@ -1,0 +1,246 @@
+// Asynchronous copies. A tensor copy lands as late as its barrier's waiters allow: when no fiber can run, or earlier where the seed says
+// so. A thread's cp.async lands, and its tensor stores read and write, when that thread waits for them.
+#pragma once
+#include "barriers.hpp"
+
+namespace tinyir_sim {
+
+struct Work {  // that an asynchronous unit has still to do
+  enum Kind { kLoad, kProducts } kind;
+  unsigned fiber;  // who issued it
+  uint64_t code;
+  TinyirMap map;  // of a load
+  int at[5];
+  unsigned to, barrier, blocks;  // blocks: mask of ranks
+  unsigned block, warpgroup, upto;  // of products: all before `upto`
+};
+
+inline void finish_products(const Work& work);
+
+// --- swizzles: bits 4.. of an address are changed by bits 7.. of it
+
+inline unsigned swizzled(unsigned address, unsigned span) { return address ^ (address >> 3 & (span - 1) & 0x70); }
+
+// --- boxes of a tensor
+
+inline unsigned box_bytes(const TinyirMap& map) {
+  unsigned bytes = map.item;
+  for (unsigned a = 0; a < map.rank; ++a) bytes *= (map.box[a] + map.steps[a] - 1u) / map.steps[a];
+  return bytes;
+}
+
+// Calls `row(offset in the box, address of its first element, first element inside, elements inside)` for each row of the box.
+template <class Row>
+inline void for_rows(const TinyirMap& map, const int* at, Row row) {
+  unsigned counts[5] = {1, 1, 1, 1, 1};
+  for (unsigned a = 0; a < map.rank; ++a) counts[a] = (map.box[a] + map.steps[a] - 1u) / map.steps[a];
+  unsigned row_bytes = counts[0] * map.item, offset = 0;
+  int64_t low = at[0] < 0 ? -int64_t(at[0]) : 0, high = int64_t(map.sizes[0]) - at[0];
+  high = high > counts[0] ? counts[0] : high;
+  for (unsigned l = 0; l < counts[4]; ++l)
+    for (unsigned k = 0; k < counts[3]; ++k)
+      for (unsigned j = 0; j < counts[2]; ++j)
+        for (unsigned i = 0; i < counts[1]; ++i, offset += row_bytes) {
+          const unsigned steps[5] = {0, i, j, k, l};
+          bool is_inside = high > low;
+          uint64_t address = map.base;
+          for (unsigned a = 1; a < map.rank; ++a) {
+            int64_t place = int64_t(at[a]) + int64_t(steps[a]) * map.steps[a];
+            is_inside = is_inside && place >= 0 && uint64_t(place) < map.sizes[a];
+            address += uint64_t(place) * map.strides[a - 1];
+          }
+          row(offset, reinterpret_cast<char*>(address + uint64_t(int64_t(at[0]) * map.item)), is_inside ? unsigned(low) : 0u,
+              is_inside ? unsigned(high - low) : 0u);
+        }
+}
+
+inline const TinyirMap& map_at(const void* pointer, const char* function, int rank, const int* at) {
+  const TinyirMap& map = *static_cast<const TinyirMap*>(pointer);
+  must(map.mark == TINYIR_MAP_MARK, function, "map", "made at the launch", 0);
+  must(map.rank == rank, function, "rank", "= that of the map", rank);
+  must(at[0] * map.item % 16 == 0, function, "x0", "on 16 bytes", at[0]);
+  return map;
+}
+
+// --- tensor loads
+
+inline void issue_load(unsigned to, const void* pointer, unsigned barrier, int rank, const int* at, unsigned blocks) {
+  const TinyirMap& map = map_at(pointer, "tma_load", rank, at);
+  must(to % 128 == 0, "tma_load", "to", "% 128 = 0", to);
+  must(blocks >> machine->count == 0, "tma_load", "ctas", "of the cluster", blocks);
+  unsigned bytes = box_bytes(map);
+  SharedPlace own = place_of(to, bytes), on = place_of(barrier, 8);
+  must(own.block == on.block, "tma_load", "barrier", "of the block it fills", barrier);
+  if (!blocks) blocks = 1u << own.block->rank;
+  for (Block& block : machine->blocks) {
+    if (!(blocks >> block.rank & 1)) continue;
+    if (!block.live) stop_at(TINYIR_LEFT, own.offset, true);
+    begin_flight(block, *current, own.offset, bytes);
+    check_fenced(mbarrier_at({&block, on.offset}));
+  }
+  Work work{};
+  work.kind = Work::kLoad;
+  work.fiber = current->id;
+  work.code = current->code;
+  work.map = map;
+  for (int a = 0; a < rank; ++a) work.at[a] = at[a];
+  work.to = own.offset;
+  work.barrier = on.offset;
+  work.blocks = blocks;
+  machine->work.push_back(work);
+}
+
+inline void land(const Work& work) {
+  const TinyirMap& map = work.map;
+  unsigned bytes = box_bytes(map), row_bytes = map.box[0] * map.item;
+  std::vector<char> row(row_bytes);
+  for_rows(map, work.at, [&](unsigned offset, char* from, unsigned first, unsigned count) {
+    memset(row.data(), 0, row_bytes);
+    if (count) note_global(from + first * map.item, count * map.item, false);
+    if (count) memcpy(row.data() + first * map.item, from + first * map.item, count * map.item);
+    for (Block& block : machine->blocks) {
+      if (!(work.blocks >> block.rank & 1)) continue;
+      char* shared = shared_of(block);
+      for (unsigned chunk = 0; chunk < row_bytes; chunk += 16) memcpy(shared + swizzled(work.to + offset + chunk, map.swizzle ? map.swizzle : 16), row.data() + chunk, 16);
+    }
+  });
+  for (Block& block : machine->blocks) {
+    if (!(work.blocks >> block.rank & 1)) continue;
+    if (!block.live) stop_at(TINYIR_LEFT, work.to, true);
+    end_flight(block, work.to, bytes);
+    Mbarrier& barrier = mbarrier_at({&block, work.barrier});
+    count_bytes(barrier, -int64_t(bytes));
+    end_phase(block, barrier);
+  }
+}
+
+// --- tensor stores
+
+inline void read_box(TensorStore& store) {
+  if (store.is_read) return;
+  store.is_read = true;
+  unsigned bytes = box_bytes(store.map);
+  Block& block = block_of(*current);
+  store.box.resize(bytes);
+  for (unsigned chunk = 0; chunk < bytes; chunk += 16) {
+    unsigned from = swizzled(store.from + chunk, store.map.swizzle ? store.map.swizzle : 16);
+    memcpy(store.box.data() + chunk, shared_of(block) + from, 16);
+    block.readers[from / kPin]--;
+  }
+}
+
+inline void write_box(TensorStore& store) {
+  read_box(store);
+  if (store.is_written) return;
+  store.is_written = true;
+  for_rows(store.map, store.at, [&](unsigned offset, char* to, unsigned first, unsigned count) {
+    if (!count) return;
+    note_global(to + first * store.map.item, count * store.map.item, true);
+    memcpy(to + first * store.map.item, store.box.data() + offset + first * store.map.item, count * store.map.item);
+  });
+}
+
+inline void issue_store(const void* pointer, unsigned from, int rank, const int* at) {
+  const TinyirMap& map = map_at(pointer, "tma_store", rank, at);
+  must(from % 128 == 0, "tma_store", "from", "% 128 = 0", from);
+  for (int a = 0; a < rank; ++a) must(at[a] >= 0, "tma_store", "coordinate", ">= 0", at[a]);
+  unsigned bytes = box_bytes(map);
+  SharedPlace place = place_of(from, bytes);
+  must(place.block->rank == current->block, "tma_store", "from", "of the own block", from);
+  for (unsigned chunk = 0; chunk < bytes; chunk += 16) {
+    note_unit_read(*place.block, *current, place.offset + chunk);
+    place.block->readers[(place.offset + chunk) / kPin]++;
+  }
+  TensorStore store{};
+  store.map = map;
+  store.from = place.offset;
+  for (int a = 0; a < rank; ++a) store.at[a] = at[a];
+  store.code = current->code;
+  if (current->stores.empty()) current->stores.emplace_back();
+  current->stores.back().push_back(store);
+}
+
+inline void commit_stores() {
+  if (current->stores.empty()) current->stores.emplace_back();
+  current->stores.emplace_back();
+}
+
+inline void wait_for_stores(unsigned pending, bool is_read) {
+  if (current->stores.size() <= pending + 1) return;
+  step_aside();
+  size_t done = current->stores.size() - 1 - pending;
+  for (size_t g = 0; g < done; ++g)
+    for (TensorStore& store : current->stores[g]) is_read ? read_box(store) : write_box(store);
+  if (!is_read) current->stores.erase(current->stores.begin(), current->stores.begin() + long(done));
+}
+
+// --- cp.async
+
+inline void issue_copy(unsigned to, const void* from, unsigned size, unsigned bytes) {
+  must(to % size == 0, "cp_async", "to", "aligned to its size", to);
+  must(reinterpret_cast<uint64_t>(from) % size == 0 || !bytes, "cp_async", "from", "aligned to its size", int64_t(reinterpret_cast<uint64_t>(from) % 16));
+  must(bytes <= size, "cp_async", "bytes", "<= its size", bytes);
+  SharedPlace place = place_of(to, size);
+  must(place.block->rank == current->block, "cp_async", "to", "of the own block", to);
+  begin_flight(*place.block, *current, place.offset, size);
+  if (current->copies.empty()) current->copies.emplace_back();
+  current->copies.back().push_back(Copy{place.offset, size, bytes, static_cast<const char*>(from), current->code});
+}
+
+inline void commit_copies() {
+  if (current->copies.empty()) current->copies.emplace_back();
+  current->copies.emplace_back();
+}
+
+inline void wait_for_copies(unsigned pending) {
+  Block& block = block_of(*current);
+  uint64_t code = current->code;
+  while (current->copies.size() > pending + 1) {
+    for (const Copy& copy : current->copies.front()) {
+      char read[16] = {};
+      current->code = copy.code;  // a fault of the copy is one of the line that issued it
+      if (copy.bytes) note_global(copy.from, copy.bytes, false);
+      memcpy(read, copy.from, copy.bytes);
+      memcpy(shared_of(block) + copy.to, read, copy.size);
+      end_flight(block, copy.to, copy.size);
+      mark_written(block, *current, copy.to, copy.size, copy.code);
+    }
+    current->copies.erase(current->copies.begin());
+  }
+  current->code = code;
+}
+
+inline void fence_proxy() {
+  tick(*current);
+  current->fenced = current->clock;
+}
+
+// --- the units' work
+
+inline void do_work(size_t number) {
+  Work work = machine->work[number];
+  machine->work.erase(machine->work.begin() + long(number));
+  current = &machine->fibers[work.fiber];
+  current->code = work.code;
+  work.kind == Work::kLoad ? land(work) : finish_products(work);
+  current = nullptr;
+}
+
+// Does one piece of the units' work; false when there is none.
+inline bool let_units_work() {
+  if (machine->work.empty()) return false;
+  do_work(machine->is_seeded ? size_t(mix(machine->random) % machine->work.size()) : 0);
+  return true;
+}
+
+// What a fiber may not leave behind.
+inline void check_left() {
+  for (auto& group : current->stores)
+    for (TensorStore& store : group)
+      if (!store.is_read) {
+        fault.code = store.code;
+        stop_at(TINYIR_LEFT, store.from, false);
+      }
+}
+
+}  // namespace tinyir_sim
