@@ -215,11 +215,7 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
           wgmma_commit();
         }
         if (k == 0) {
-          #pragma unroll
-          for (int v = 0; v < 1; ++v) {
-            const int col = n0 + 128 * v + warpgroup_thread;
-            bias_tile[128 * v + warpgroup_thread] = col < N ? float_of_fp16(bias[col]) : 0.0f;
-          }
+          bias_tile[warpgroup_thread] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
         }
         wgmma_wait<1>();
         if (1 <= k) {

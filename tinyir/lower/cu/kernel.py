@@ -6,13 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, Reduce, walk
+from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
-from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
 from ...ir.plan import Module
@@ -20,7 +19,7 @@ from ...ir.region import Region, Tensor
 from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, special_of
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, sizes_by_axis, special_of
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
@@ -69,7 +68,7 @@ class _Printer(Hopper):
         self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
-        self.sizes = _sizes_of(self.regions)
+        self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
         self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
@@ -393,13 +392,3 @@ class _Printer(Hopper):
 
 def _special_order(item: tuple[str, str]) -> tuple[bool, str]:
     return item[0].startswith("thread"), item[0]
-
-
-def _sizes_of(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
-    """The sizes of each axis name; axes of folds may share one."""
-    found: dict[str, tuple[Expr, ...]] = {}
-    for region in regions:
-        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
-        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
-            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
-    return found
