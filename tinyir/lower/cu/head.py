@@ -6,9 +6,11 @@ import re
 from typing import Iterable, Iterator, Mapping
 
 from ...ir.arch import ARCHS
+from ...ir.body import Reduce, walk
 from ...ir.expr import Expr
 from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
+from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
@@ -86,3 +88,13 @@ def specials_of(used: Mapping[str, str], lines: Iterable[str], kernel: Kernel) -
     words = set(re.findall(r"\w+", "\n".join(lines)))
     ordered = sorted(used.items(), key=lambda item: (item[0].startswith("thread"), item[0]))
     return [f"  const int {spelling} = {special_of(name, kernel.block, kernel.cluster)};" for name, spelling in ordered if spelling in words]
+
+
+def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
+    """The sizes of each axis name; axes of folds may share one."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for region in regions:
+        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
+            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
+    return found

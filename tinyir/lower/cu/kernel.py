@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, Reduce, walk
+from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
-from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
 from ...ir.plan import Module
@@ -19,7 +18,7 @@ from ...ir.region import Region, Tensor
 from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, specials_of
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
@@ -68,7 +67,7 @@ class _Printer(Hopper):
         self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
-        self.sizes = _sizes_of(self.regions)
+        self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
         self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
@@ -387,13 +386,3 @@ class _Printer(Hopper):
             raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
         other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
         return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
-
-
-def _sizes_of(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
-    """The sizes of each axis name; axes of folds may share one."""
-    found: dict[str, tuple[Expr, ...]] = {}
-    for region in regions:
-        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
-        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
-            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
-    return found
