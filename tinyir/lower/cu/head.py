@@ -36,6 +36,7 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
     if plan is not None:
         shape = [f"tile {list(plan.tile)}"] + [f"{w} {list(getattr(plan, w))}" for w in ("micro", "threads") if getattr(plan, w)]
         shape += [f"stages {plan.stages}"] if plan.stages > 1 else []
+        shape += [f"cluster {list(plan.cluster.shape)}"] if plan.cluster else []
         yield f"// plan {plan.family} {plan.algo}: {', '.join(shape)}"
 
 
