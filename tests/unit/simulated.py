@@ -20,7 +20,13 @@ def text_of(code: str) -> str:
     return show_intrinsics(intrinsics_of(code)) + "\n\n" + code + "\n"
 
 
-def simulate(
+def simulate(*args: Any, seed: int = 0, mode: str = "traced", limit: float = 20.0, **how: Any) -> dict[str, np.ndarray]:
+    """`launched` on the simulated device."""
+    return launched(SimDevice(seed, limit, mode), *args, **how)
+
+
+def launched(
+    device: Any,
     code: str,
     inputs: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
@@ -29,15 +35,11 @@ def simulate(
     grid: tuple[int, ...] = (1,),
     block: tuple[int, ...] = (128,),
     shared: int = 0,
-    seed: int = 0,
-    mode: str = "traced",
     kernel: str = "k",
-    limit: float = 20.0,
     hidden: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
     """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name -> tensor, box, swizzle), the
-    inputs, the outputs and the scalars, in that order, without the tensors that are `hidden` behind their maps."""
-    device = SimDevice(seed, limit, mode)
+    inputs, the outputs and the scalars, in that order, without the tensors that are `hidden` behind their maps. The device is given back."""
     try:
         device.load(text_of(code), {kernel: shared})
         tensors = {**inputs, **outputs}

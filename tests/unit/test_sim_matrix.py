@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -59,15 +60,21 @@ def fragments(tiles: np.ndarray, is_transposed: bool) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
-@pytest.mark.parametrize("transposed", ["", "_trans"])
-@pytest.mark.parametrize("is_store", [False, True])
-def test_tiles_move_between_shared_memory_and_registers(count: int, transposed: str, is_store: bool) -> None:
+def tiles_of(count: int, transposed: str, is_store: bool) -> tuple[str, tuple[Any, ...], np.ndarray]:
+    """The kernel, its arrays, and what `out` should be."""
     tiles = (np.arange(64 * count) + 1).astype(np.uint16).reshape(count, 8, 8)
     held = np.ascontiguousarray(fragments(tiles, bool(transposed))).view(np.uint32)[..., 0]
     source, wanted = (held, tiles.reshape(-1)) if is_store else (tiles.reshape(-1), held)
-    out = simulate(tile_kernel(count, transposed, is_store), {"in": source}, {"out": np.empty_like(wanted)}, block=(32,))["out"]
-    assert np.array_equal(out, wanted)
+    return tile_kernel(count, transposed, is_store), ({"in": source}, {"out": np.empty_like(wanted)}), wanted
+
+
+TILES = [(count, transposed, is_store) for count in (1, 2, 4) for transposed in ("", "_trans") for is_store in (False, True)]
+
+
+@pytest.mark.parametrize(("count", "transposed", "is_store"), TILES)
+def test_tiles_move_between_shared_memory_and_registers(count: int, transposed: str, is_store: bool) -> None:
+    code, arrays, wanted = tiles_of(count, transposed, is_store)
+    assert np.array_equal(simulate(code, *arrays, block=(32,))["out"], wanted)
 
 
 MMA = """extern "C" __global__ void k(const DTYPE *A, const DTYPE *B, float *C) {
@@ -104,11 +111,13 @@ def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
   fence_async_proxy();
   __syncthreads();
   float d[{n // 2}];
+  #pragma unroll
   for (int i = 0; i < {n // 2}; ++i) d[i] = C[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2];
   wgmma_fence();
   for (int s = 0; s < steps; ++s) wgmma_m64n{n}k16_{dtype}<{a_major}, {b_major}>(d, a + s * a_step, b + s * b_step, true);
   wgmma_commit();
   wgmma_wait<0>();
+  #pragma unroll
   for (int i = 0; i < {n // 2}; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
 }}"""
 
@@ -144,7 +153,8 @@ def operand(matrix: np.ndarray, major: int, span: int, start: int) -> tuple[dict
     return words, start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62, step >> 4
 
 
-def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int) -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
+    """The kernel, the arrays and options that `launched` takes, and what D should be."""
     a, b, c = small((64, depth), dtype, 1), small((n, depth), dtype, 2), np.random.default_rng(3).integers(-9, 9, (64, n)).astype(np.float32)
     a_words, a_descriptor, a_step = operand(a, majors[0], spans[0], 0)
     b_start = (max(a_words) // 1024 + 1) * 1024
@@ -153,24 +163,32 @@ def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int],
     for at, word in (a_words | b_words).items():
         raw[at // 2] = word
     numbers = [Scalar(raw.nbytes // 4, 4), Scalar(a_descriptor, 8), Scalar(b_descriptor, 8), Scalar(depth // 16, 4), Scalar(a_step, 8), Scalar(b_step, 8)]
-    out = simulate(wgmma_kernel(n, dtype, *majors), {"raw": raw, "C": c}, {"D": np.empty_like(c)}, scalars=numbers, shared=raw.nbytes, seed=seed)["D"]
-    return out, a.astype(np.float32) @ b.astype(np.float32).T + c
+    arrays = {"raw": raw, "C": c}, {"D": np.empty_like(c)}
+    return wgmma_kernel(n, dtype, *majors), arrays, {"scalars": numbers, "shared": raw.nbytes}, a.astype(np.float32) @ b.astype(np.float32).T + c
 
 
-@pytest.mark.parametrize("majors", [(0, 0), (0, 1), (1, 0), (1, 1)])
-@pytest.mark.parametrize("spans", [(128, 128), (64, 32), (0, 128), (32, 0), (0, 0), (128, 64)])
-def test_wgmma_reads_every_layout(majors: tuple[int, int], spans: tuple[int, int]) -> None:
+LAYOUTS = [(majors, spans) for majors in ((0, 0), (0, 1), (1, 0), (1, 1)) for spans in ((128, 128), (64, 32), (0, 128), (32, 0), (0, 0), (128, 64))]
+
+
+def depth_of(majors: tuple[int, int], spans: tuple[int, int]) -> int:
     """As many steps along k as a row of the swizzle holds."""
-    depth = min([64, *(span // 2 for major, span in zip(majors, spans) if major == 0 and span)])
-    out, wanted = product(64, "fp16", majors, spans, depth)
-    assert np.array_equal(out, wanted)
+    return min([64, *(span // 2 for major, span in zip(majors, spans) if major == 0 and span)])
 
 
-@pytest.mark.parametrize(("n", "dtype"), [(64, "bf16"), (128, "fp16"), (192, "bf16"), (256, "fp16"), (256, "bf16")])
+@pytest.mark.parametrize(("majors", "spans"), LAYOUTS)
+def test_wgmma_reads_every_layout(majors: tuple[int, int], spans: tuple[int, int]) -> None:
+    code, arrays, how, wanted = product(64, "fp16", majors, spans, depth_of(majors, spans))
+    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
+
+
+WIDTHS = [(64, "bf16"), (128, "fp16"), (192, "bf16"), (256, "fp16"), (256, "bf16")]
+
+
+@pytest.mark.parametrize(("n", "dtype"), WIDTHS)
 @pytest.mark.parametrize("majors", [(0, 0), (0, 1)])
 def test_wgmma_of_every_width(n: int, dtype: str, majors: tuple[int, int]) -> None:
-    out, wanted = product(n, dtype, majors, (128, 128), 64, seed=n)
-    assert np.array_equal(out, wanted)
+    code, arrays, how, wanted = product(n, dtype, majors, (128, 128), 64)
+    assert np.array_equal(simulate(code, *arrays, seed=n, **how)["D"], wanted)
 
 
 OF_REGISTERS = """extern "C" __global__ void k(const unsigned int *raw, const fp16 *A, float *D, unsigned long long b) {
@@ -181,23 +199,31 @@ OF_REGISTERS = """extern "C" __global__ void k(const unsigned int *raw, const fp
   __syncthreads();
   float d[32];
   unsigned int a[4];
+  #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = *(const unsigned int *)(A + (16 * (t / 32) + t % 32 / 4 + 8 * (i % 2)) * 16 + 8 * (i / 2) + 2 * (t % 4));
   wgmma_fence();
   wgmma_m64n64k16_fp16_of_registers<0>(d, a, b, false);
   wgmma_commit();
   wgmma_wait<0>();
+  #pragma unroll
   for (int i = 0; i < 32; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * 64 + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
 }"""
 
 
-def test_wgmma_takes_a_from_registers() -> None:
+def of_registers() -> tuple[tuple[Any, ...], dict[str, Any], np.ndarray]:
+    """Arrays and options for OF_REGISTERS, and what D should be."""
     a, b = small((64, 16), "fp16", 1), small((64, 16), "fp16", 2)
     words, descriptor, _ = operand(b, 0, 32, 0)
     raw = np.zeros(1024, np.uint16)
     for at, word in words.items():
         raw[at // 2] = word
-    out = simulate(OF_REGISTERS, {"raw": raw, "A": a}, {"D": np.empty((64, 64), np.float32)}, scalars=[Scalar(descriptor, 8)], shared=2048)["D"]
-    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32).T)
+    arrays = {"raw": raw, "A": a}, {"D": np.empty((64, 64), np.float32)}
+    return arrays, {"scalars": [Scalar(descriptor, 8)], "shared": 2048}, a.astype(np.float32) @ b.astype(np.float32).T
+
+
+def test_wgmma_takes_a_from_registers() -> None:
+    arrays, how, wanted = of_registers()
+    assert np.array_equal(simulate(OF_REGISTERS, *arrays, **how)["D"], wanted)
 
 
 @pytest.mark.parametrize(
@@ -223,9 +249,8 @@ def test_wgmma_takes_a_from_registers() -> None:
 )
 def test_faults_of_wgmma_are_caught(good: str, bad: str, code: str) -> None:
     assert OF_REGISTERS.count(good) == 1
-    words, descriptor, _ = operand(small((64, 16), "fp16", 2), 0, 32, 0)
-    arrays = {"raw": np.zeros(1024, np.uint16), "A": small((64, 16), "fp16", 1)}, {"D": np.empty((64, 64), np.float32)}
-    assert fault_of(OF_REGISTERS.replace(good, bad), *arrays, scalars=[Scalar(descriptor, 8)], shared=2048).code == code
+    arrays, how, _ = of_registers()
+    assert fault_of(OF_REGISTERS.replace(good, bad), *arrays, **how).code == code
 
 
 @pytest.mark.parametrize(

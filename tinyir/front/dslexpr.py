@@ -134,6 +134,7 @@ class Evaluator:
         raise refuse("E0002", found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40], expected="a value", span=span_of_tree(tree))
 
     def variable(self, tree: Any) -> Value:
+        """What a name stands for: a value, a tuple of them, or a shape variable as a number."""
         name = name_of(tree.children[0])
         if name in self.scope.variables:
             return self.scope.variables[name]
@@ -146,6 +147,7 @@ class Evaluator:
         raise refuse("E0202", name, name=name, near=", ".join(nearest(name, self.scope.variables)) or "nothing like it")
 
     def prefix(self, tree: Any) -> Operand:
+        """A prefix operator on an operand."""
         sign, x = str(tree.children[0]), self.value(tree.children[1])
         if isinstance(x, Literal):
             if sign == "!":
@@ -154,6 +156,7 @@ class Evaluator:
         return x if sign == "+" else self.elementwise("neg" if sign == "-" else "not", [x])
 
     def binary(self, sign: str, left: Any, right: Any) -> Operand:
+        """A binary operator on two operands, a scalar broadcast to the other's shape."""
         x, y = self.value(left), self.value(right)
         if isinstance(x, Literal) and isinstance(y, Literal):
             try:

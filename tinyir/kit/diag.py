@@ -76,6 +76,9 @@ class Refused(Exception):
         self.diags = tuple(diags)
         super().__init__("; ".join(f"{d.code} {d.at}" for d in self.diags))
 
+    def __str__(self) -> str:
+        return "\n".join(f"{d.code}{f' at {d.at}' if d.at else ''}: {d.why()}" for d in self.diags)
+
 
 def refuse(code: str, at: str = "", span: Span | None = None, labels: tuple[Label, ...] = (), edit: Edit | None = None, **facts: Any) -> Refused:
     """The exception for one diagnostic: `raise refuse("E1001", at="add", lhs=..., rhs=...)`."""

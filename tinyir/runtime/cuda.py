@@ -30,11 +30,21 @@ def find_fault() -> str | None:
         return f"the driver refuses ({str(fault).split(chr(10), 1)[0]})"
 
 
+def find_capability() -> tuple[int, int] | None:
+    """The compute capability of the first GPU, or None where none can be used."""
+    if find_fault() is not None:
+        return None
+    import pycuda.driver as driver
+
+    return driver.Device(0).compute_capability()
+
+
 class CudaDevice:
     """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release` must be called.
     Raises Refused (E1718 no GPU)."""
 
     name = "cuda"
+    is_packed = True
 
     def __init__(self, ordinal: int = 0):
         fault = find_fault()
@@ -43,6 +53,7 @@ class CudaDevice:
         import pycuda.driver as driver
 
         self._driver = driver
+        self.ordinal = ordinal
         if ordinal >= driver.Device.count():
             raise refuse("E1718", reason=f"there are {driver.Device.count()} devices, and {ordinal} is not among them")
         self._device = driver.Device(ordinal)
@@ -54,7 +65,7 @@ class CudaDevice:
         self._context = self._device.retain_primary_context()
         self._context.push()
         self.stream = driver.Stream()
-        self._memory: list[Any] = []
+        self._memory: dict[int, Any] = {}
         self._functions: dict[str, Any] = {}
         self._formats: dict[str, str] = {}
         self._mapped: MappedModule | None = None
@@ -94,20 +105,44 @@ class CudaDevice:
             memory = self._driver.mem_alloc(max(size, 1))
         except self._driver.MemoryError:
             raise refuse("E1717", name, buffer=name, size=size) from None
-        self._memory.append(memory)
+        self._memory[int(memory)] = memory
         if size:
             self._driver.memset_d8(memory, 0xFF, size)
-        return Buffer(name, int(memory), count, item, len(self._memory) - 1)
+        return Buffer(name, int(memory), count, item, 0)
 
-    def upload(self, buffer: Buffer, array: np.ndarray) -> None:
+    def upload(self, buffer: Buffer, array: np.ndarray, is_constant: bool = True) -> None:
         """Copy a contiguous array in."""
         if array.nbytes:
             self._driver.memcpy_htod(buffer.address, _bytes_of(array))
+
+    def forget(self, buffer: Buffer) -> None:
+        """Nothing: the next launch that writes there decides."""
+
+    def free(self, buffer: Buffer) -> None:
+        """Give one buffer back."""
+        self.detach(buffer).free()
+
+    def detach(self, buffer: Buffer) -> Any:
+        """The memory of a buffer, which from now on lives as long as this object does."""
+        return self._memory.pop(buffer.address)
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy the buffer into a contiguous array of its size."""
         if array.nbytes:
             self._driver.memcpy_dtoh(_bytes_of(array), buffer.address)
+
+    def copy_out(self, address: int, array: np.ndarray) -> None:
+        """Copy memory of this GPU into a contiguous array, whoever owns it."""
+        self._context.push()
+        try:
+            if array.nbytes:
+                self._driver.memcpy_dtoh(_bytes_of(array), address)
+        finally:
+            self._context.pop()
+
+    def wait_for_all(self) -> None:
+        """Until all streams of the context are idle, those of other libraries too."""
+        self._driver.Context.synchronize()
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
         """Run one kernel to its end. Raises Refused (E1730)."""
@@ -136,7 +171,7 @@ class CudaDevice:
         try:
             if self._mapped is not None:
                 self._mapped.release()
-            for memory in self._memory:
+            for memory in self._memory.values():
                 memory.free()
         except self._driver.Error:
             pass  # after a fault the context is lost and so is its memory

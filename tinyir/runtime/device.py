@@ -52,6 +52,7 @@ class Device(Protocol):
 
     name: str
     description: str
+    is_packed: bool  # buffers may share memory, one after the other; else each has its own, so that a stray access shows
 
     def takes(self, arch: str) -> bool:
         """Whether code made for `arch` (sm80, sm90) can run."""
@@ -65,8 +66,14 @@ class Device(Protocol):
     def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
         """Memory, filled with 0xFF: NaN in every float, so that what nobody wrote shows."""
 
-    def upload(self, buffer: Buffer, array: np.ndarray) -> None:
-        """Copy a contiguous array in; kernels only read it."""
+    def upload(self, buffer: Buffer, array: np.ndarray, is_constant: bool = True) -> None:
+        """Copy a contiguous array in; kernels only read it, unless it is not constant."""
+
+    def forget(self, buffer: Buffer) -> None:
+        """What is in it is of no use any more: a device that is not packed makes it as if newly allocated."""
+
+    def free(self, buffer: Buffer) -> None:
+        """Give one buffer back."""
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
         """Run a kernel to its end. Grid and block in x, y, z; `shared` in bytes."""

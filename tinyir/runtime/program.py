@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ..kit.diag import Diag, Refused
 from ..play.arrays import numpy_dtype, sizes_of
 from ..play.region import constant_of
 from .abi import logical, room_for
+from .arena import ALIGNMENT as ARENA_ALIGNMENT
+from .arena import Lifetime, pack, touched
 from .device import Argument, Box, Buffer, Device, Scalar
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -39,31 +41,55 @@ class Bound:
 
 
 class Program:
-    """One program, loaded on one device for one set of sizes. Raises Refused: E1719 (a launch that these sizes do not allow), E1716 and
-    E1721 (the compiler), E1717 (memory)."""
+    """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature: they are neither
+    allocated nor filled here. `is_loaded`: the device has the text already. Raises Refused: E1719 (a launch that these sizes do not allow),
+    E1716 and E1721 (the compiler), E1717 (memory)."""
 
-    def __init__(self, device: Device, text: str, module: manifest.Module, sizes: Mapping[str, int]):
+    def __init__(
+        self,
+        device: Device,
+        text: str,
+        module: manifest.Module,
+        sizes: Mapping[str, int],
+        kept: Mapping[str, Buffer] | None = None,
+        is_loaded: bool = False,
+    ):
         assert module.region is not None, "manifest.check was not run"
         self.device = device
         self.module = module
         self.model = module.region.model
         self.sizes = dict(sizes)
         self.chosen = chosen_of(module, self.sizes, device)
-        shared = {entry: max(launch.smem for launch in self.chosen if launch.entry == entry) for entry in (launch.entry for launch in self.chosen)}
-        device.load(text, shared)
-        self.buffers = self._allocate()
-        bound = (self._bind(launch) for launch in self.chosen if not self._is_empty(launch))
-        self.launches = tuple(b for b in bound if math.prod(b.grid))
+        if not is_loaded:
+            device.load(text, shared_of(self.chosen))
+        self._made = tuple(launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes)))
+        self._spans = touched(module, self._made)
+        self._own: list[Buffer] = []  # what this program allocated, to be freed with it
+        self.buffers = self._allocate(dict(kept or {}))
+        self.launches = self.bound({})
+
+    def bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
+        """The launches, with the caller's buffers in the place of the program's where there are any."""
+        return tuple(self._bind(launch, {**self.buffers, **given}) for launch in self._made)
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
-        """Copy the inputs in, as they lie in memory (`abi.admit`)."""
-        for tensor in self.model.inputs:
-            self.device.upload(self.buffers[tensor.name], inputs[tensor.name])
+        """Copy inputs in, as they lie in memory (`abi.admit`)."""
+        written = {t.name for t in self.model.outputs}
+        for name, array in inputs.items():
+            self.device.upload(self.buffers[name], array, is_constant=name not in written)
 
-    def run(self) -> None:
-        """All launches, in order, each to its end. Raises Refused (E1722 to E1730)."""
-        for b in self.launches:
+    def run(self, launches: tuple[Bound, ...] | None = None) -> None:
+        """All launches, in order, each to its end. Raises Refused (E1722 to E1730, E1750 to E1765)."""
+        inputs = {t.name for t in self.model.inputs}
+        fresh = [name for name in self._spans if name not in inputs and not self._is_constant(name)]
+        if not self.device.is_packed:
+            for name in fresh:
+                self.device.forget(self.buffers[name])
+        ends = {} if self.device.is_packed else {name: self._spans[name][1] for name in fresh if name in self._passing}
+        for number, b in enumerate(self.launches if launches is None else launches):
             self.device.launch(b.kernel, b.grid, b.block, b.shared, b.arguments)
+            for name in (name for name, last in ends.items() if last == number):
+                self.device.forget(self.buffers[name])  # its place may be another's from here on
 
     def enqueue(self) -> None:
         """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for."""
@@ -79,6 +105,12 @@ class Program:
             found[tensor.name] = logical(tensor, room)
         return found
 
+    def release(self) -> None:
+        """Give the program's memory back; what was `kept` stays."""
+        for buffer in self._own:
+            self.device.free(buffer)
+        self._own.clear()
+
     def flops(self) -> int:
         """Arithmetic operations of one run, as the launches state them."""
         return sum(launch.flops.evaluate(self.sizes) for launch in self.chosen)
@@ -87,35 +119,52 @@ class Program:
         """Bytes of one run when each launch reads each input and writes each output once."""
         return sum(launch.bytes.evaluate(self.sizes) for launch in self.chosen)
 
-    def _allocate(self) -> dict[str, Buffer]:
-        """Memory for the signature's tensors and every buffer that a launch names; a buffer with an alias has its owner's."""
-        program = self.module.region.program
-        types = self._types()
-        named = {name for launch in self.module.launches for name in launch.tensors}
-        named |= {m.tensor for m in self.module.maps}
-        owner = {name: owner_of(program, name) for name in named}
-        wanted = dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *(owner[name] for name in sorted(named))])
-        buffers = {}
-        for name in wanted:
-            tensor = types[name]
-            shape = sizes_of(tensor.type.shape, self.sizes)
-            buffers[name] = self.device.allocate(name, math.prod(shape), tensor.type.dtype.bytes, max(tensor.attr("alignment") or 0, ALIGNMENT))
+    def _allocate(self, kept: dict[str, Buffer]) -> dict[str, Buffer]:
+        """Memory for the signature's tensors and for what the launches touch; a buffer with an alias has its owner's. What lives only between
+        launches shares an arena, where the device packs."""
+        program, types = self.module.region.program, self._types()
+        signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
+        lasting = [name for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans]) if name not in kept]
+        self._passing = [name for name in self._spans if name not in signature and not self._is_constant(name)]
+        buffers = kept | {name: self._room(types[name]) for name in lasting if not (self.device.is_packed and name in self._passing)}
+        if self.device.is_packed:
+            places, total = pack(Lifetime(name, self._bytes(types[name]), *self._spans[name]) for name in self._passing)
+            arena = self._kept(self.device.allocate("the arena", total, 1, ARENA_ALIGNMENT)) if places else None
+            for name, at in places.items():
+                item = types[name].type.dtype.bytes
+                buffers[name] = Buffer(name, arena.address + at, self._bytes(types[name]) // item, item, arena.number)
         for tensor in program.buffers:
-            if tensor.name in buffers and tensor.attr("value") is not None:
+            if tensor.name in buffers and self._is_constant(tensor.name):
                 constant = np.ascontiguousarray(constant_of(tensor, self.sizes), numpy_dtype(tensor.type.dtype))
                 self.device.upload(buffers[tensor.name], constant)
-        return buffers | {name: buffers[owner[name]] for name in named}
+        aliases = {t.name: buffers[owner] for t in program.buffers if (owner := owner_of(program, t.name)) in buffers}
+        return aliases | buffers
 
-    def _bind(self, launch: manifest.Launch) -> Bound:
-        tensors: list[Argument] = [self.buffers[name] for name in launch.tensors]
+    def _room(self, tensor: Any) -> Buffer:
+        item = tensor.type.dtype.bytes
+        return self._kept(self.device.allocate(tensor.name, self._bytes(tensor) // item, item, max(tensor.attr("alignment") or 0, ALIGNMENT)))
+
+    def _kept(self, buffer: Buffer) -> Buffer:
+        self._own.append(buffer)
+        return buffer
+
+    def _bytes(self, tensor: Any) -> int:
+        return math.prod(sizes_of(tensor.type.shape, self.sizes)) * tensor.type.dtype.bytes
+
+    def _is_constant(self, name: str) -> bool:
+        buffer = self.module.region.program.buffer(name)
+        return buffer is not None and buffer.attr("value") is not None
+
+    def _bind(self, launch: manifest.Launch, buffers: Mapping[str, Buffer]) -> Bound:
+        tensors: list[Argument] = [buffers[name] for name in launch.tensors]
         symbols = [Scalar(self.sizes[name], SYMBOL_BYTES) for name in launch.symbols]
-        maps = [self._box(m) for name in launch.maps for m in self.module.maps if m.name == name]
+        maps = [self._box(m, buffers) for name in launch.maps for m in self.module.maps if m.name == name]
         return Bound(launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, (*tensors, *maps, *symbols))
 
-    def _box(self, m: manifest.TensorMap) -> Box:
+    def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
         tensor = self._types()[m.tensor]
         dims, box = sizes_of(m.dims or tensor.type.shape, self.sizes), sizes_of(m.box, {})
-        return Box(self.buffers[m.tensor], tensor.type.dtype.name, dims, box, m.swizzle)
+        return Box(buffers[m.tensor], tensor.type.dtype.name, dims, box, m.swizzle)
 
     def _is_empty(self, launch: manifest.Launch) -> bool:
         written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]
@@ -123,6 +172,14 @@ class Program:
 
     def _types(self) -> dict[str, Any]:
         return {t.name: t for t in (*self.module.region.program.buffers, *self.module.buffers, *self.model.inputs, *self.model.outputs)}
+
+
+def shared_of(launches: Iterable[manifest.Launch]) -> dict[str, int]:
+    """The most dynamic shared memory, in bytes, that each entry is launched with."""
+    most: dict[str, int] = {}
+    for launch in launches:
+        most[launch.entry] = max(most.get(launch.entry, 0), launch.smem)
+    return most
 
 
 def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device) -> tuple[manifest.Launch, ...]:

@@ -30,7 +30,7 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(host.launcher()), mode=ctypes.RTLD_GLOBAL)
     library.tinyir_allocate.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.POINTER(ctypes.c_void_p)]
     library.tinyir_stray.restype = ctypes.c_int64
-    library.tinyir_fill.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    library.tinyir_fill.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     return library
 
 
@@ -39,6 +39,7 @@ class SimDevice:
     anew at each round. `limit` bounds one launch, in seconds; 0 is no bound. `mode`: one of `host.MODES`."""
 
     name = "sim"
+    is_packed = False
 
     def __init__(self, seed: int = 0, limit: float = 0.0, mode: str = "traced"):
         self.seed = seed
@@ -66,7 +67,10 @@ class SimDevice:
         self._text = text
         self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(text)}
         self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
-        self._code = ctypes.CDLL(str(self._object))
+        try:
+            self._code = ctypes.CDLL(str(self._object))
+        except OSError as fault:  # a function that is declared and has no twin
+            raise refuse("E1721", fault=str(fault).rsplit(": ", 1)[-1]) from None
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 16) -> Buffer:
         """`count` elements of `item` bytes, poisoned with 0xFF. Raises Refused (E1717)."""
@@ -77,10 +81,20 @@ class SimDevice:
         self._buffers[number] = Buffer(name, address.value or 0, count, item, number)
         return self._buffers[number]
 
-    def upload(self, buffer: Buffer, array: np.ndarray) -> None:
-        """Copy a contiguous array in; from then on a store into it is a fault."""
-        _library().tinyir_fill(buffer.number, array.ctypes.data)
-        self._inputs.add(buffer.number)
+    def upload(self, buffer: Buffer, array: np.ndarray, is_constant: bool = True) -> None:
+        """Copy a contiguous array in; from then on a store into a constant one is a fault."""
+        _library().tinyir_fill(buffer.number, array.ctypes.data, is_constant)
+        self._inputs.add(buffer.number) if is_constant else self._inputs.discard(buffer.number)
+
+    def forget(self, buffer: Buffer) -> None:
+        """Poison again, and a read before the next store is a fault."""
+        _library().tinyir_forget(buffer.number)
+
+    def free(self, buffer: Buffer) -> None:
+        """Give one buffer back."""
+        del self._buffers[buffer.number]
+        self._inputs.discard(buffer.number)
+        _library().tinyir_free(buffer.number)
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy the buffer into a contiguous array of its size."""

@@ -153,8 +153,9 @@ void tinyir_setmaxnreg(unsigned registers, int is_increase);
 
 // Global memory: each allocation ends at a page nobody may touch, and starts after one; slack before the data is poisoned and checked.
 int tinyir_allocate(size_t bytes, size_t alignment, void** data);
-void tinyir_fill(int allocation, const void* data);  // from now on a store is a fault
-int64_t tinyir_stray(int allocation);                // byte offset (negative) of a store into the slack before the data, or 0
+void tinyir_fill(int allocation, const void* data, int is_constant);  // from now on a store into a constant one is a fault
+void tinyir_forget(int allocation);                                   // as it was when it was new
+int64_t tinyir_stray(int allocation);  // byte offset (negative) of a store into the slack before the data, or 0
 void tinyir_free(int allocation);
 
 // `touch_shared` gives an address in the kernels' shared memory, `dynamic` start and size of the dynamic part (null: there is none), and

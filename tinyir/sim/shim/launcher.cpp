@@ -303,13 +303,21 @@ void tinyir_setmaxnreg(unsigned registers, int is_increase) { TINYIR_ENTER(), se
 
 int tinyir_allocate(size_t bytes, size_t alignment, void** data) { return allocate(bytes, alignment, data); }
 
-void tinyir_fill(int allocation, const void* data) {
+void tinyir_fill(int allocation, const void* data, int is_constant) {
   Allocation& a = allocations[allocation];
   if (!a.bytes) return;
   mprotect(a.pages, a.page_bytes, PROT_READ | PROT_WRITE);
   memcpy(a.data, data, a.bytes);
   memset(a.writers, kBefore, a.bytes);
-  mprotect(a.pages, a.page_bytes, PROT_READ);
+  if (is_constant) mprotect(a.pages, a.page_bytes, PROT_READ);
+}
+
+void tinyir_forget(int allocation) {
+  Allocation& a = allocations[allocation];
+  if (!a.bytes) return;
+  mprotect(a.pages, a.page_bytes, PROT_READ | PROT_WRITE);
+  memset(a.data, kPoison, a.bytes);
+  memset(a.writers, kNobody, a.bytes);
 }
 
 int64_t tinyir_stray(int allocation) { return find_stray(allocations[allocation]); }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable
 
 from ....ir.types import DTYPES
@@ -84,6 +85,8 @@ def one_hot(node: Node) -> Any:
     index, values = node.input(0), node.input(2)
     depth = node.scalar(1)
     if isinstance(depth, float):
+        if depth != int(depth if math.isfinite(depth) else 0):
+            raise node.fault(f"depth is {depth}")
         depth = int(depth)
     is_there = node.op("OneHot", node.cast(index, "i64"), depth=depth, axis=node.attr("axis", -1), dtype=DTYPES["bool"])
     off, on = (node.op("Slice", values, starts=[i], ends=[i + 1], axes=[0], part=word) for i, word in enumerate(("off", "on")))

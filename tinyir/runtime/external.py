@@ -1,0 +1,190 @@
+"""Arrays of other libraries that lie on the GPU: taken in, and given out, without a copy.
+
+Two protocols: `__cuda_array_interface__` (Numba's, version 3: a dict) and DLPack (version 1.0 and before: a capsule around a C struct). bf16
+and fp8 have a name only in DLPack.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.model import Tensor
+from ..ir.types import DTYPES, DType
+from ..kit.diag import refuse
+from ..play.arrays import numpy_dtype
+
+CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
+CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLDataTypeCode
+NARROW_CODES = {"bf16": 4, "fp8e4m3": 10, "fp8e5m2": 12}
+ALIGNMENT = 16  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A row-major array on the GPU that someone else owns: `owner` keeps it alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: DType
+    owner: Any
+
+    def stand_in(self) -> np.ndarray:
+        """An array of the same shape and dtype for checks, of one element's memory."""
+        return np.broadcast_to(np.empty((), numpy_dtype(self.dtype)), self.shape)
+
+
+def external_of(name: str, array: Any) -> External | None:
+    """What the object is on the GPU, or None when it is not there. Raises Refused (E1732) for one that cannot be taken as it is."""
+    if isinstance(array, np.ndarray):
+        return None
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        found = _of_interface(name, interface, array)
+    elif hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] in CUDA_DEVICES:
+        found = of_capsule(name, array.__dlpack__(), array)
+    else:
+        return None
+    if found.address % ALIGNMENT:
+        raise refuse("E1732", name, tensor=name, reason=f"its address is no multiple of {ALIGNMENT}")
+    return found
+
+
+def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
+    kind = np.dtype(interface["typestr"])
+    shape = tuple(interface["shape"])
+    dtype = next((d for d in DTYPES.values() if d.numpy == kind.name and kind.isnative), None)
+    if dtype is None or interface.get("mask") is not None:
+        raise refuse("E1732", name, tensor=name, reason=f"its elements are {interface['typestr']}")
+    strides = interface.get("strides")
+    if strides is not None and not _is_row_major(shape, tuple(s // kind.itemsize for s in strides)):
+        raise refuse("E1732", name, tensor=name, reason="it is not contiguous in row-major order")
+    return External(interface["data"][0], shape, dtype, owner)
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _Managed(ctypes.Structure):
+    """DLManagedTensor."""
+
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+_UNUSED = b"dltensor"
+_DELETER = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+_DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def _python(name: str, result: Any, *arguments: Any) -> Any:
+    call = ctypes.pythonapi[name]
+    call.restype, call.argtypes = result, list(arguments)
+    return call
+
+
+_pointer_in = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_capsule_of = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)
+# of a capsule that is on its way out, which must not be referred to again: by its address
+_is_unused = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_pointer_at = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+
+
+def of_capsule(name: str, capsule: Any, owner: Any) -> External:
+    """What a DLPack capsule holds. The capsule stays unused, so that its own end gives the tensor back: it is kept with the owner. Raises
+    Refused (E1732)."""
+    tensor = ctypes.cast(_pointer_in(capsule, _UNUSED), ctypes.POINTER(_Managed)).contents.tensor
+    shape = tuple(tensor.shape[n] for n in range(tensor.ndim))
+    dtype = next((d for d in DTYPES.values() if (_code_of(d), d.bits) == (tensor.code, tensor.bits) and tensor.lanes == 1), None)
+    if dtype is None:
+        raise refuse("E1732", name, tensor=name, reason=f"its elements have DLPack code {tensor.code} and {tensor.bits} bits")
+    if tensor.strides and not _is_row_major(shape, tuple(tensor.strides[n] for n in range(tensor.ndim))):
+        raise refuse("E1732", name, tensor=name, reason="it is not contiguous in row-major order")
+    return External((tensor.data or 0) + tensor.byte_offset, shape, dtype, (owner, capsule))
+
+
+def _code_of(dtype: DType) -> int:
+    return NARROW_CODES.get(dtype.name, CODES[dtype.kind])
+
+
+def _is_row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size > 1 and stride != expected and math.prod(shape):
+            return False
+        expected *= size
+    return True
+
+
+_LENT: dict[int, Any] = {}  # what a capsule that is out points at, by the address of its struct
+
+
+@_DELETER
+def _end(managed: Any) -> None:
+    """Whoever took the tensor is done with it."""
+    _LENT.pop(ctypes.addressof(managed.contents), None)
+
+
+@_DESTRUCTOR
+def _drop(capsule: int) -> None:
+    """The capsule's own end: nobody took the tensor if it is still called as it was."""
+    if _is_unused(capsule, _UNUSED):
+        _LENT.pop(_pointer_at(capsule, _UNUSED), None)
+
+
+class GpuArray:
+    """A result on the GPU. Other libraries see it through `__cuda_array_interface__` or `__dlpack__`, and share its memory; `numpy()` copies."""
+
+    def __init__(self, address: int, tensor: Tensor, shape: tuple[int, ...], memory: Any, download: Any, ordinal: int = 0):
+        self.shape = shape
+        self.dtype = tensor.type.dtype
+        self._address = address
+        self._memory = memory
+        self._download = download
+        self._ordinal = ordinal
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.dtype.name in NARROW_CODES:
+            raise AttributeError(f"__cuda_array_interface__ has no name for {self.dtype}: use __dlpack__")
+        return {"shape": self.shape, "typestr": numpy_dtype(self.dtype).str, "data": (self._address, False), "version": 3, "strides": None}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA_DEVICES[0], self._ordinal
+
+    def __dlpack__(self, stream: Any = None, **_: Any) -> Any:
+        """A capsule; the work that made the array is over, so no stream has to wait."""
+        rank = len(self.shape)
+        sizes = (ctypes.c_int64 * max(rank, 1))(*self.shape)
+        strides = (ctypes.c_int64 * max(rank, 1))(*(math.prod(self.shape[n + 1 :]) for n in range(rank)))
+        managed = _Managed()
+        managed.tensor = _Tensor(self._address, CUDA_DEVICES[0], self._ordinal, rank, _code_of(self.dtype), self.dtype.bits, 1, sizes, strides, 0)
+        managed.deleter = ctypes.cast(_end, ctypes.c_void_p)
+        _LENT[ctypes.addressof(managed)] = (managed, sizes, strides, self)
+        return _capsule_of(ctypes.addressof(managed), _UNUSED, _drop)
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host."""
+        room = np.empty(self.shape, numpy_dtype(self.dtype))
+        self._download(self._address, room)
+        return room
+
+    def __repr__(self) -> str:
+        return f"GpuArray({self.dtype}{list(self.shape)} at {self._address:#x})"

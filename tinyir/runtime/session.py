@@ -1,0 +1,152 @@
+"""A compiled program that is called again and again: loaded once, its weights uploaded once, planned once for each set of sizes.
+
+Inputs are NumPy arrays, or arrays of any library that lie on the GPU (`external`); where one of them does, the outputs stay there too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any, Mapping
+
+import numpy as np
+
+from ..ir import manifest
+from ..ir.model import Tensor
+from ..kit.diag import Diag, Refused, refuse
+from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
+from .abi import admit, in_memory, is_exchanged
+from .arena import ALIGNMENT, line_up
+from .cuda import CudaDevice, find_fault
+from .device import Buffer, Device
+from .external import External, GpuArray, external_of
+from .program import Program, shared_of
+
+DEVICES = ("auto", "cuda", "cpu", "sim")
+MOST_PROGRAMS = 8  # sets of sizes that are kept
+
+
+class Session:
+    """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else playback. `weights` are inputs
+    that no call has to give. Raises Refused (E17xx)."""
+
+    def __init__(self, text: str, module: manifest.Module, device: str = "auto", weights: Mapping[str, Any] | None = None, seed: int = 0):
+        assert module.region is not None, "manifest.check was not run"
+        self.module = module
+        self.model = module.region.model
+        self.text = text
+        self.weights = {name: np.asarray(array) for name, array in (weights or {}).items()}
+        fault = find_fault() if device in ("auto", "cuda") else None
+        if fault is not None and device == "cuda":
+            raise refuse("E1718", reason=fault)
+        self.where = ("cpu" if fault else "cuda") if device == "auto" else device
+        self._device: Device | None = None
+        self._pool: dict[str, Buffer] = {}
+        self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
+        if self.where != "cpu":
+            self._open(seed)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What a call has to give, in the signature's order."""
+        return tuple(t for t in self.model.inputs if t.name not in self.weights)
+
+    def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 (one on the GPU that cannot be taken), E17xx (the run)."""
+        known = ", ".join(t.name for t in self.inputs) or "none: all are weights"
+        again = [Diag("E1704", name, {"tensor": name, "known": known}) for name in arrays if name in self.weights]
+        if again:
+            raise Refused(again)
+        outside = {name: found for name, array in arrays.items() if (found := external_of(name, array)) is not None}
+        if outside and self.where != "cuda":
+            name = next(iter(outside))
+            raise refuse("E1732", name, tensor=name, reason=f"the program runs on {self.where}")
+        if self.where == "cpu":
+            from ..play.region import play
+
+            return play(self.module.region, {**self.weights, **arrays})
+        stands = {name: found.stand_in() for name, found in outside.items()}
+        check_arrays(self.model, {**self.weights, **arrays, **stands})
+        host = {name: array for name, array in arrays.items() if name not in outside}
+        if outside:
+            sizes = bind_symbols(self.model, {**self.weights, **arrays, **stands})
+            inputs = {t.name: in_memory(t, np.asarray(host[t.name])) for t in self.model.inputs if t.name in host}
+        else:
+            sizes, inputs = admit(self.model, {**self.weights, **arrays})
+            inputs = {name: inputs[name] for name in host}
+        program = self._program_for(sizes)
+        program.upload(inputs)
+        if not outside:
+            program.run()
+            return program.outputs()
+        return self._run_there(program, outside)
+
+    def close(self) -> None:
+        """Give the device's memory back. Arrays that were given out keep theirs."""
+        device, self._device = self._device, None
+        self._programs.clear()
+        self._pool.clear()
+        if device is not None:
+            device.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_device", None) is not None:
+            self.close()
+
+    def _open(self, seed: int) -> None:
+        if self.where == "sim":
+            from ..sim.launch import SimDevice
+
+            self._device = SimDevice(seed)
+        else:
+            self._device = CudaDevice()
+        try:
+            self._device.load(self.text, shared_of(self.module.launches))
+            self._fill_pool()
+        except Refused:
+            self.close()
+            raise
+
+    def _fill_pool(self) -> None:
+        """The weights, in one piece where the device packs."""
+        known = {t.name: t for t in self.model.inputs}
+        check_arrays(replace(self.model, inputs=tuple(t for t in self.model.inputs if t.name in self.weights), outputs=()), self.weights)
+        laid = {name: in_memory(known[name], array) for name, array in self.weights.items()}
+        if self._device.is_packed and laid:
+            places, total = line_up((name, array.nbytes) for name, array in laid.items())
+            pool = self._device.allocate("the weights", total, 1, ALIGNMENT)
+            self._pool = {n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in laid.items()}
+        else:
+            self._pool = {name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT) for name, array in laid.items()}
+        for name, array in laid.items():
+            self._device.upload(self._pool[name], array)
+
+    def _program_for(self, sizes: Mapping[str, int]) -> Program:
+        key = tuple(sizes[s] for s in self.model.symbols())
+        if key not in self._programs:
+            self._programs[key] = Program(self._device, self.text, self.module, sizes, self._pool, is_loaded=True)
+            if len(self._programs) > MOST_PROGRAMS:
+                self._programs.popitem(last=False)[1].release()
+        self._programs.move_to_end(key)
+        return self._programs[key]
+
+    def _run_there(self, program: Program, outside: Mapping[str, External]) -> dict[str, GpuArray]:
+        device = self._device
+        assert isinstance(device, CudaDevice)
+        for tensor in self.model.inputs:
+            if tensor.name in outside and is_exchanged(tensor):
+                raise refuse("E1732", tensor.name, tensor=tensor.name, reason="the signature has it column-major")
+        given = {n: Buffer(n, e.address, math.prod(e.shape), e.dtype.bytes, -1) for n, e in outside.items()}
+        results: dict[str, GpuArray] = {}
+        for tensor in self.model.outputs:
+            shape = sizes_of(tensor.type.shape, program.sizes)
+            if tensor.name in given:  # a state, written where it lies
+                results[tensor.name] = GpuArray(given[tensor.name].address, tensor, shape, outside[tensor.name], device.copy_out, device.ordinal)
+                continue
+            buffer = device.allocate(tensor.name, math.prod(shape), numpy_dtype(tensor.type.dtype).itemsize)
+            given[tensor.name] = buffer
+            results[tensor.name] = GpuArray(buffer.address, tensor, shape, device.detach(buffer), device.copy_out, device.ordinal)
+        device.wait_for_all()  # what other libraries still do to the inputs
+        program.run(program.bound(given))
+        return results
