@@ -33,6 +33,8 @@ def dft(node: Node) -> Any:
 def stft(node: Node) -> Any:
     """The transforms of frames of the signal [B, L, 1 or 2], each weighed by the window: [B, frames, frequencies, 2]."""
     x, step = plain(node, 0), node.scalar(1)
+    if node.has(2) and node.input(2).rank != 1:
+        raise node.fault(f"its window has {node.input(2).rank} axes")
     length = node.scalar(3, "", node.input(2).shape[0].constant if node.has(2) else None)
     if x.rank != 3 or not isinstance(step, int) or not isinstance(length, int) or step < 1 or length < 1:
         raise node.fault(f"its signal has {x.rank} axes, its frames are {length} long and {step} apart")
