@@ -22,7 +22,7 @@ from .ops import ELEMENTWISE, Attrs, check_attrs
 from .shorttypes import dtype_of, read_short
 
 Value = Operand | tuple[Ref, ...] | None  # None: something was wrong with it, and that has been said
-_WORDS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor", "<": "less", "<=": "less_equal",
+WORDS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor", "<": "less", "<=": "less_equal",
           ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}  # fmt: skip
 MOST_NESTING = 200
 MOST_DIGITS = 300  # of one number
@@ -165,7 +165,7 @@ class Evaluator:
                 raise refuse("E0013", given=f"the value of {sign}") from None
         if sign == "@":
             return self.calls.call(self, "matmul", Args([left, right], {}), False)
-        return self.elementwise(_WORDS[sign], [x, y])
+        return self.elementwise(WORDS[sign], [x, y])
 
     def elementwise(self, fn: str, operands: Sequence[Operand], attrs: Mapping[str, Any] | None = None) -> Ref:
         """One of the front ends' elementwise functions, on operands that agree."""
