@@ -2,8 +2,8 @@
 
     time of a tile = steps * (products and loads, smoothly joined, + a step's own) + epilogue
 
-Fitted to 1092 timings on an H100: 26 plans at 42 shapes, 0.03 to 550 GFLOP, aligned and not. The model is off by 13 % (root mean square); the
-plan that it puts first took 4 % longer than the fastest of the 26 on average, 52 % at worst. What it does not know: how L2 serves tiles that
+Fitted to 1092 timings on an H100: 26 plans at 42 shapes, 0.03 to 550 GFLOP, aligned and not. The model is off by 12 % (root mean square); the
+plan that it puts first took 3 % longer than the fastest of the 26 on average, 19 % at worst. What it does not know: how L2 serves tiles that
 several clusters fetch at once, and clocks that sink under load.
 """
 
@@ -39,11 +39,13 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
         shares = sharing if read.tensor in multicast else 1
         fetched += side / shares * bk * read.dtype.bytes * (1 if _starts_on_lines(region, kernel, read, sizes) else t["unaligned"])
     busy = min(1.0, clusters / slots)
+    operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
+    fetched *= t["missed"] if operands > device.l2_bytes else 1
     loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
     step = (products ** t["sharpness"] + loads ** t["sharpness"]) ** (1 / t["sharpness"]) + t["step_clocks"]
     consumers = plan.consumers.count if plan.consumers else 1
     epilogue = t["tile_clocks"] + t["element_clocks"] * bm * bn / consumers
-    clocks = -(-clusters // slots) * (-(-depth // bk) * step + epilogue)
+    clocks = -(-clusters // slots) * (-(-depth // bk) * step + epilogue) + (t["cluster_clocks"] if down * across > 1 else 0)
     return {"compute": clocks / device.clock_ghz / 1e3, "memory": moved / device.dram_bytes_per_us}
 
 
