@@ -215,11 +215,7 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
           wgmma_commit();
         }
         if (k == 0) {
-          #pragma unroll
-          for (int v = 0; v < 1; ++v) {
-            const int col = n0 + 128 * v + warpgroup_thread;
-            bias_tile[128 * v + warpgroup_thread] = col < N ? float_of_fp16(bias[col]) : 0.0f;
-          }
+          bias_tile[warpgroup_thread] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
         }
         wgmma_wait<1>();
         if (1 <= k) {
@@ -264,7 +260,7 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
 }
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
-// plan contraction warp_specialized: tile [64, 128, 64], stages 8
+// plan contraction synchronous: tile [64, 64, 32], micro [4, 4], threads [16, 16]
 extern "C" __global__ void __launch_bounds__(256, 3)
 gemm_2(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restrict__ bias, fp16 *__restrict__ C2, int M, int K, int N)
 {
@@ -303,6 +299,7 @@ gemm_2(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__res
       b[c][r] = i1 < N && k0 < K ? float_of_fp16(B[(long long)k0 * N + i1]) : 0.0f;
     }
     __syncthreads();
+    // plan micro [4, 4]: this thread's share of the tile
     #pragma unroll 8
     for (int kk = 0; kk < 32; ++kk) {
       #pragma unroll

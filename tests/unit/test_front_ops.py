@@ -153,7 +153,7 @@ BINARY: dict[str, Callable[..., np.ndarray]] = {
     "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal, "equal": np.equal, "not_equal": np.not_equal, "atan2": np.arctan2,
     "floordiv": np.floor_divide, "mod": np.mod, "rem": np.fmod, "prelu": lambda x, s: np.where(x < 0, x * s, x), "mean": lambda x, y: (x + y) / 2,
 }  # fmt: skip
-REST = {"not", "and", "or", "xor", "shift_left", "shift_right", "where"}
+REST = {"bitcast", "not", "and", "or", "xor", "shift_left", "shift_right", "where"}
 
 
 def test_every_fn_is_tested() -> None:

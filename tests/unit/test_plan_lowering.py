@@ -75,6 +75,7 @@ def test_every_chosen_plan_can_be_obeyed(name: str, arch: str) -> None:
     assert plan.check(module) == []
     assert plan.parse(plan.show(module)) == module
     assert {p.arch for p in module.plans} == {arch}
+    assert [bool(p.assume) for p in module.plans] == [True] * (len(module.plans) - 1) + [False]
 
 
 @pytest.mark.parametrize("arch", ["sm80", "sm90"])
@@ -110,12 +111,14 @@ def test_a_fold_over_the_whole_row_counts_once_a_row() -> None:
 @given(st.tuples(*[st.integers(1, 5000)] * 3), st.integers(0, 2), st.integers(1, 3000), st.integers(0, 40))
 def test_more_work_never_costs_less(sizes: tuple[int, int, int], grown: int, more: int, choice: int) -> None:
     card = get_device("h100")
-    one = [c.plan for c in candidates(GEMM, ONE) if c.plan.algo == "synchronous"][choice % 8]
+    one = candidates(GEMM, ONE)[choice].plan
     small = dict(zip("MNK", sizes))
-    large = {**small, "MNK"[grown]: sizes[grown] + more}
+    if one.consumers:  # rows that begin on lines of the cache are fetched faster than shorter ones that do not
+        small, more = {name: 64 * size for name, size in small.items()}, 64 * more
+    large = {**small, "MNK"[grown]: small["MNK"[grown]] + more}
     cost = [cost_of(one, ONE, KERNEL, work_of(ONE, at), at, card) for at in (small, large)]
     assert cost[0].microseconds <= cost[1].microseconds
-    assert cost[0].microseconds > card.start_us
+    assert cost[0].microseconds > (card.tensor["start_us"] if one.consumers else card.start_us)
 
 
 def test_the_model_follows_the_measurements() -> None:

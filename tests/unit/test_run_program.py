@@ -66,9 +66,9 @@ def test_check_compares_with_playback_and_finds_a_wrong_kernel() -> None:
     ("good", "bad", "code"),
     [
         (r"i0 < M && i1 < N", "i1 < N", "E1722"),
-        (r"< M &&(?=[^\n]*A\[)", "< M + 1 &&", "E1722"),
+        (r"i0 < M && k0 < K", "i0 < M + 1 && k0 < K", "E1722"),
         (r"element < \d+(?=[^}]*B\[)", "element < 2304", "E1723"),
-        (r"    __syncthreads\(\);\n(?=    #pragma unroll 8)", "", "E1750"),
+        (r"    __syncthreads\(\);\n(?=[^\n]*\n?[^\n]*#pragma unroll 8)", "", "E1750"),
     ],
 )
 def test_faults_planted_in_the_emitted_text_are_caught(good: str, bad: str, code: str) -> None:

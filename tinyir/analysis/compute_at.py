@@ -21,8 +21,9 @@ HELD = 1 << 15  # elements beyond which one group of threads cannot hold them
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """An element that two points of the reader need, at some symbol values."""
+    """An element that two points of the reader's `axes` need, at some symbol values."""
 
+    axes: tuple[str, ...]
     element: tuple[int, ...]
     first: tuple[int, ...]
     second: tuple[int, ...]
@@ -104,7 +105,7 @@ class Need:
         numbers = [int(str(point.get_coordinate_val(isl.dim_type.set, n))) for n in range(moved.dim(isl.dim_type.set))]
         sizes, rest = numbers[: len(names)], numbers[len(names) :]
         element, first, second = rest[: self.rank], rest[self.rank : self.rank + len(axes)], rest[self.rank + len(axes) :]
-        return Witness(tuple(element), tuple(first), tuple(second), tuple(zip(names, sizes)))
+        return Witness(axes, tuple(element), tuple(first), tuple(second), tuple(zip(names, sizes)))
 
     def halo(self, axis: str) -> int | None:
         """How many elements two neighbours along an axis share, counted along the element axis that moves with it; 0 when they share

@@ -13,8 +13,10 @@ from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_o
 from ..ir.expr import ONE, Expr
 from ..ir.present import axes_of_values, names_in
 from ..ir.region import Analysis, Region
+from .compute_at import RING
+from .tiles import leaves_rest
 
-GRAIN = 16  # a constant extent that this divides leaves no tail
+GRAIN = 16  # an extent that this divides, whatever its symbols are, leaves no tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,14 @@ def analyse(region: Region) -> Analysis:
     found = windows(region)
     tails = tail_axes(region, folded, found)
     has_fold = bool(folded)
+    buffer, depth = buffer_of(region)
     return Analysis(
         parallel=tuple(n for n in iters if n not in folded),
         reduce=folded,
         tail=tails,
         halo=tuple((a, size) for a, size in _halos(region, found, iters)),
-        buffer="reg",
-        depth=1,
+        buffer=buffer,
+        depth=depth,
         barrier="cta" if has_fold else "none",
     )
 
@@ -139,6 +142,26 @@ def _offsets(region: Region) -> Iterator[tuple[str, Expr, Expr, int]]:
             yield axis, Expr.of(low), Expr.of(high), stride
 
 
+def buffer_of(region: Region) -> tuple[str, int]:
+    """The smallest memory that carries the region's values, and its depth: registers; a ring for values read at neighbouring points, as deep as
+    they lie apart, and for tiles that another region hands over (one is filled while the other is read); memory where there is no limit."""
+    depth = 2 if any(t.attr("materialize") == "deferred" for t in region.inputs) else 0
+    axes_of = axes_of_values(region)
+    shifts: dict[tuple[str, str], set[int]] = {}
+    for body in bodies(region):
+        for node in walk(body):
+            if isinstance(node, Ref):
+                for axis, index in zip(axes_of[node.name], node.index or map(Expr.of, axes_of[node.name])):
+                    moved = index - axis
+                    if moved.constant is None:
+                        return "gmem", 1
+                    shifts.setdefault((node.name, axis), set()).add(moved.constant)
+    spread = max((max(s) - min(s) for s in shifts.values()), default=0)
+    if spread >= RING:
+        return "gmem", 1
+    return ("smem_ring", max(depth, spread + 1)) if depth or spread else ("reg", 1)
+
+
 def tail_axes(region: Region, folded: tuple[str, ...], found: tuple[Window, ...]) -> tuple[str, ...]:
     """The axes that tiles cut and whose extent may leave a rest. Taps of a window are never cut; nor are a contraction's batch axes
     and the rows of a row-wise region, which are taken one at a time."""
@@ -151,7 +174,7 @@ def tail_axes(region: Region, folded: tuple[str, ...], found: tuple[Window, ...]
         cut = [n for n in cut if n not in roles]
     elif folded:
         cut = [n for n in cut if n in folded]
-    return tuple(n for n in cut if sizes[n].constant is None or sizes[n].constant % GRAIN)
+    return tuple(n for n in cut if leaves_rest(sizes[n], GRAIN))
 
 
 def contraction_axes(region: Region) -> frozenset[str] | None:

@@ -34,9 +34,9 @@ def _convert(session: Session) -> None:
 
     text = read_source(session, "a model, such as front-end JSON")
     if session.args.to_coreir and front.language_of(text) == "coreir":
-        from ..front import coreir
+        from ..front import coreform, coreir
 
-        session.write(coreir.show(coreir.canonical(coreir.parse(text))))
+        session.write(coreir.show(coreform.canonical(coreir.parse(text))))
         return
     tiny = language_of("tiny")
     try:

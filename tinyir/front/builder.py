@@ -90,6 +90,7 @@ class Builder:
         self._taken: set[str] = set()
         self._step: list[Ref] = []
         self._origin: Origin | None = None
+        self._base = ""
         self._returned: list[tuple[Ref, ...]] = []  # what each closed step gave
 
     # --- steps
@@ -101,9 +102,9 @@ class Builder:
         self.inputs.append(ref)
         return ref
 
-    def open(self, origin: Origin) -> None:
-        """Start the step of one op."""
-        self._origin, self._step = origin, []
+    def open(self, origin: Origin | None, name: str = "") -> None:
+        """Start the step of one op, called `name`, or as its origin is."""
+        self._origin, self._base, self._step = origin, name or (origin.name if origin is not None else ""), []
 
     def drop(self) -> None:
         """Forget the open step."""
@@ -112,7 +113,7 @@ class Builder:
     def close(self, given: Sequence[Ref], tensors: Sequence[str], declared: Sequence[DType | None], places: Sequence[Place]) -> tuple[Ref, ...]:
         """End the step: name its values, and bring what it gives to the dtypes that are declared for its tensors, which stand at
         `places`."""
-        base = self._origin.name
+        base = self._base
         casts = [want is not None and want != ref.dtype for ref, want in zip(given, declared)]
         own = {id(ref) for ref in self._step}
         wanted: dict[int, str] = {}
@@ -180,7 +181,7 @@ class Builder:
         """One instruction of tiny; `type` is the stated type where the op needs one. Raises Refused by the type rules."""
         row = OPS[op]
         ordered = tuple((key, attrs[key]) for key in row.attrs or () if key in attrs)
-        at = self._origin.name if self._origin else ""
+        at = self._base
         found = infer(row, [o.type for o in operands], dict(ordered), type, at)
         if len(self._values) + len(self._step) >= MAX_VALUES:
             raise refuse("E0006", at, what=f"the number of values (at most {MAX_VALUES})")
@@ -283,7 +284,7 @@ class Builder:
         """The common shape of the operands, aligned at the right. Raises Refused (E1001)."""
         shape: tuple[Expr, ...] = ()
         for ref in refs:
-            shape = broadcast(TensorType(refs[0].dtype, shape), ref.type, self._origin.name if self._origin else "")
+            shape = broadcast(TensorType(refs[0].dtype, shape), ref.type, self._base)
         return shape
 
     def apply(self, op: str, *operands: Operand, part: str = "") -> Ref:
@@ -323,7 +324,7 @@ class Builder:
                 facts = {"left": f"{_word(x)}[{other}] = {known}", "right": f"{_word(y)}[{axis}] = {size}"}
                 place = x.place.dim(other)
                 labels = (Label(place, facts["left"]),) if place is not None else ()
-                raise Refused([Diag("E1304", self._origin.name, facts, y.place.dim(axis), labels)])
+                raise Refused([Diag("E1304", self._base, facts, y.place.dim(axis), labels)])
         return sizes
 
     def _spread(self, x: Ref, axes: str, order: str, part: str) -> Ref:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..analysis.access import compose, identity, padded, simplify, whole
+from ..analysis.closure import openings
 from ..ir import index, tiny
 from ..ir.book import check_bounds, check_symbols
 from ..ir.expr import ONE, ZERO, Bound, Expr
@@ -100,15 +101,17 @@ def _is_affine(access: Access, scope: Scope) -> bool:
 
 
 def remarks(module: index.Module) -> list[Diag]:
-    """A remark for each value whose map isl cannot hold, saying why (R3201)."""
+    """A remark for each value whose map isl cannot hold (R3201), or that is read as it is since the map through it would be too long (R3204)."""
     values = module.tiny.value_of()
-    found = []
-    for entry in module.entries:
-        if not entry.is_scop:
-            axes = {a.name for a in entry.axes}
-            odd = next(e for s in entry.sources for e in s.exprs() if not is_representable(e, dict.fromkeys(axes, ONE)))
-            found.append(Diag("R3201", entry.value, {"expr": odd, "op": values[entry.value].op}, values[entry.value].span))
-    return found
+    found: dict[str, Diag] = {}
+    for place in openings(module):
+        value = values[place.value]
+        if place.why == "affine":
+            found[value.name] = Diag("R3201", value.name, {"expr": place.expr, "op": value.op}, value.span)
+        elif place.why == "length":
+            cut = values[place.source]
+            found[cut.name] = Diag("R3204", cut.name, {"op": cut.op, "reader": value.name}, cut.span)
+    return list(found.values())
 
 
 def _own_axes(value: tiny.Value, broadcast: frozenset[int] = frozenset()) -> tuple[Axis, ...]:

@@ -6,6 +6,7 @@ accesses. A product that only a contraction needs is fused into it.
 
 from __future__ import annotations
 
+from ..analysis.compute_at import edges_of
 from ..analysis.contraction import Contraction, Missed, find_contraction
 from ..analysis.relations import dependence, domain_of, may_read, reads_of, reverse, write_of
 from ..ir import index, poly, tiny
@@ -114,7 +115,8 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
 
 
 def remarks(module: poly.Module) -> list[Diag]:
-    """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203)."""
+    """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203); and for each dependence whether the
+    value can be computed where it is read (R3205), or what shows that it cannot (R3206)."""
     values = module.index.tiny.value_of()
     said = []
     for name, found in _found(module.index):
@@ -123,6 +125,16 @@ def remarks(module: poly.Module) -> list[Diag]:
         else:
             roles = {role: getattr(found, role) for role in poly.ROLES}
             said.append(Diag("R3202", name, {"pattern": found.pattern, **roles}, values[name].span))
+    for edge in edges_of(module):
+        facts = {"source": edge.source, "reader": edge.reader, "axes": edge.axes, "buffer": edge.buffer, "depth": edge.depth}
+        if edge.witness is None:
+            said.append(Diag("R3205", edge.source, facts, values[edge.source].span))
+            continue
+        halo = ", ".join(f"{axis}: {'?' if size is None else size}" for axis, size in edge.halo)
+        sizes = [f"{symbol}={size}" for symbol, size in edge.witness.sizes]
+        element, first, second = ([*point] for point in (edge.witness.element, edge.witness.first, edge.witness.second))
+        facts |= {"element": element, "first": first, "second": second, "along": edge.witness.axes, "sizes": sizes, "halo": f"[{halo}]"}
+        said.append(Diag("R3206", edge.source, facts, values[edge.source].span))
     return said
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from ...ir.expr import Expr
 from ...ir.types import DType
@@ -13,12 +15,12 @@ from .constants import Weights, term_of
 from .names import bare
 from .program import Program
 from .table import FOLDS, ONNX_OPS
-from .terms import element_of
-from .translate import FAULTY, Scope, Translator
+from .terms import Term, element_of, known
+from .translate import FAULTY, Scope, Translator, node_word, word_of
 
 OLDEST = 11  # the opset that the translations begin with; older models are converted to it where onnx can
 _RESERVED = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$")
-Shapes = Mapping[str, Sequence[str]]
+Words = Mapping[str, Sequence[str]]
 
 
 def load(raw: bytes) -> Any:
@@ -28,29 +30,73 @@ def load(raw: bytes) -> Any:
 
     try:
         model = onnx.load_model_from_string(raw)
-        onnx.checker.check_model(raw if not _has_external(model) else model)
-    except (DecodeError, onnx.checker.ValidationError, UnicodeDecodeError) as fault:
+        version, newest = opsets_of(model).get("", OLDEST), onnx.defs.onnx_opset_version()
+        if version > newest:
+            raise refuse("E0122", given=version, oldest=OLDEST, newest=newest)
+        onnx.checker.check_model(_for_checker(model) or raw)
+    except (DecodeError, onnx.checker.ValidationError, ValueError) as fault:
         raise refuse("E0121", reason=" ".join(str(fault).split())[:200] or type(fault).__name__) from None
-    version = opsets_of(model).get("", OLDEST)
-    newest = onnx.defs.onnx_opset_version()
-    if version > newest:
-        raise refuse("E0122", given=version, oldest=OLDEST, newest=newest)
+    if _is_garbled(model):
+        raise refuse("E0121", reason="a name in it is not UTF-8")
     return model if version >= OLDEST else _converted(model)
 
 
-def _has_external(model: Any) -> bool:
-    return any(t.data_location == t.EXTERNAL for t in model.graph.initializer)
+def _is_garbled(message: Any) -> bool:
+    """Whether a string somewhere in the message is not UTF-8: protobuf then gives its bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            if any(isinstance(v, bytes) for v in ([value] if isinstance(value, (str, bytes)) else value)):
+                return True
+        elif field.type == field.TYPE_MESSAGE:
+            if any(_is_garbled(v) for v in ([value] if hasattr(value, "ListFields") else value)):
+                return True
+    return False
+
+
+def _for_checker(model: Any) -> Any:
+    """What onnx's checker shall see in place of a model that it would refuse although its runtimes do not: inputs and outputs without a shape get
+    one, and weights in other files are left out. None when there is nothing of the kind."""
+
+    def open_values(graph: Any) -> Iterator[Any]:
+        for value in (*graph.input, *graph.output):
+            if value.type.WhichOneof("value") == "tensor_type" and not value.type.tensor_type.HasField("shape"):
+                yield value
+        for node in graph.node:
+            for inner in graphs_of(node):
+                yield from open_values(inner)
+
+    if next(open_values(model.graph), None) is None and not any(t.data_location == t.EXTERNAL for t in model.graph.initializer):
+        return None
+    copy = type(model)()
+    copy.CopyFrom(model)
+    for value in open_values(copy.graph):
+        value.type.tensor_type.shape.SetInParent()
+    for tensor in copy.graph.initializer:
+        if tensor.data_location == tensor.EXTERNAL:
+            tensor.CopyFrom(type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=[0]))
+    return copy
+
+
+def graphs_of(node: Any) -> Iterator[Any]:
+    """The bodies that a node has among its attributes."""
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.g
+        yield from a.graphs
 
 
 def _converted(model: Any) -> Any:
-    """The model in opset OLDEST. Where onnx knows no way the model stays: the translations read the older forms of the ops they know."""
+    """The model in opset OLDEST. Where onnx knows no way, or one that changes the model's inputs, the model stays: the translations read the
+    older forms of the ops they know."""
     import onnx
     from onnx import version_converter
 
     try:
-        return version_converter.convert_version(model, OLDEST)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError):
+        found = version_converter.convert_version(model, OLDEST)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
         return model
+    own = {i.name: i.type for i in model.graph.input}
+    return found if all(own.get(i.name) == i.type for i in found.graph.input) else model
 
 
 def opsets_of(model: Any) -> dict[str, int]:
@@ -58,27 +104,28 @@ def opsets_of(model: Any) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def program_of(model: Any, weights: Weights, shapes: Shapes) -> tuple[str, Program, list[str], list[str]]:
+def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tuple[str, Program, list[str], list[str]]:
     """The model's name, its program, and the names of its inputs and outputs. Raises Refused with every fault found."""
     graph = model.graph
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
-    _refuse_unsupported(model, functions)
     initial = {t.name for t in graph.initializer}
     inputs = [i for i in graph.input if i.name not in initial]
     outputs = [o.name for o in graph.output]
     program = Program({*(i.name for i in inputs), *outputs}, weights, initial - set(outputs))
-    translator = Translator(program, functions, outputs)
+    translator = Translator(program, functions, outputs, _unsupported(model, functions))
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults
     if graph.sparse_initializer:
         faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": "a sparse tensor"}))
-    for name in shapes:
+    for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
             faults.append(Diag("E0128", name, {"tensor": name, "fault": "it is not an input; inputs: " + ", ".join(i.name for i in inputs)}))
     for value in inputs:
         try:
             dtype, form = _element(value)
-            scope.terms[value.name] = program.input(value.name, dtype, shape_of(value, shapes.get(value.name)), form)
+            shape = shape_of(value, shapes.get(value.name))
+            stated = values.get(value.name)
+            scope.terms[value.name] = program.input(value.name, dtype, shape, form) if stated is None else _stated(value.name, dtype, shape, stated)
         except Refused as fault:
             faults += fault.diags
             scope.terms[value.name] = FAULTY
@@ -94,9 +141,12 @@ def program_of(model: Any, weights: Weights, shapes: Shapes) -> tuple[str, Progr
             translator.output(scope.find(name), name)
         except Refused as fault:
             faults += fault.diags
+    if translator.unsupported:
+        named = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in translator.unsupported.items())
+        faults.insert(0, Diag("E0123", "", {"ops": named}))
     if faults:
         raise Refused(faults)
-    return bare(graph.name) if graph.name else "main", program, [i.name for i in inputs], list(dict.fromkeys(outputs))
+    return bare(graph.name) if graph.name else "main", program, [i.name for i in inputs if i.name not in values], list(dict.fromkeys(outputs))
 
 
 def _element(value: Any) -> tuple[DType, str]:
@@ -127,6 +177,18 @@ def shape_of(value: Any, given: Sequence[str] | None) -> tuple[Expr, ...]:
     return tuple(stated)
 
 
+def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[str]) -> Term:
+    """The value of an input that is given beforehand (E0128)."""
+    sizes = [d.constant for d in shape]
+    if len(sizes) == 1:
+        sizes = [len(words)] if sizes[0] in (None, len(words)) else [None]
+    try:
+        found = np.array([float(w) if dtype.is_float else int(w) for w in words])
+        return known(found.reshape(sizes), dtype)
+    except (ValueError, TypeError, OverflowError):
+        raise refuse("E0128", name, tensor=name, fault=f"{','.join(words)[:60]} is no value of {dtype}[{', '.join(map(str, shape))}]") from None
+
+
 def _given(name: str, word: str) -> Expr:
     try:
         size = read_dim(int(word) if word.lstrip("-").isdigit() else word)
@@ -150,30 +212,28 @@ def _symbol(word: str, otherwise: str) -> Expr:
     return Expr.of(name + "_" if _RESERVED.match(name) else name)
 
 
-def _refuse_unsupported(model: Any, functions: Mapping[tuple[str, str], Any]) -> None:
-    """E0123 with every op that no translation knows, and every node of it."""
+def _unsupported(model: Any, functions: Mapping[tuple[str, str], Any]) -> dict[str, list[str]]:
+    """Every op that no translation knows, with the names of its nodes, wherever in the model it stands."""
     from onnx import defs
 
     found: dict[str, list[str]] = {}
 
-    def walk(nodes: Sequence[Any], opsets: Mapping[str, int]) -> None:
-        for node in nodes:
-            domain = "" if node.domain == "ai.onnx" else node.domain
-            if not ((domain, node.op_type) in ONNX_OPS or (domain, node.op_type) in functions or domain == "" and node.op_type in FOLDS or _has_body(node.op_type, domain, opsets)):
-                found.setdefault(f"{domain}::{node.op_type}" if domain else node.op_type, []).append(node.name or next((o for o in node.output if o), "?"))
-            for a in node.attribute:
-                for graph in (*([a.g] if a.HasField("g") else []), *a.graphs):
-                    walk(graph.node, opsets)
-
-    def _has_body(op: str, domain: str, opsets: Mapping[str, int]) -> bool:
+    def has_body(op: str, domain: str, opsets: Mapping[str, int]) -> bool:
         try:
             schema = defs.get_schema(op, opsets.get(domain, 1), domain)
         except defs.SchemaError:
             return False
         return schema.has_function or schema.has_context_dependent_function
 
+    def walk(nodes: Sequence[Any], opsets: Mapping[str, int]) -> None:
+        for node in nodes:
+            key = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+            if not (key in ONNX_OPS or key in functions or key[0] == "" and key[1] in FOLDS or has_body(node.op_type, key[0], opsets)):
+                found.setdefault(word_of(node), []).append(node_word(node))
+            for graph in graphs_of(node):
+                walk(graph.node, opsets)
+
     walk(model.graph.node, opsets_of(model))
     for function in functions.values():
         walk(function.node, {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import})
-    if found:
-        raise refuse("E0123", ops="; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in found.items()))
+    return found

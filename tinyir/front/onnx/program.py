@@ -6,6 +6,7 @@ and all, and what cannot be lowered is found with the node that wants it.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from ...kit.diag import Refused
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
 from .constants import Weights, array_of
+from .names import bare
 from .terms import Term, known
 
 Value = Term | float | int | bool
@@ -64,7 +66,7 @@ class Program:
                 made = self.input(name, term.dtype, term.shape, **place)
                 term.name, term.ref = made.name, made.ref
             else:
-                term.known = array_of(term.tensor)
+                term.known, term.label = array_of(term.tensor), term.label or bare(term.tensor.name)
         if term.ref is None:
             name = name or term.label or "constant"
             value = term.known
@@ -74,6 +76,7 @@ class Program:
                 (joined,) = self.op("Concat", parts, f"{name}.sizes", axis=0)
                 if term.rank != 1:
                     (joined,) = self.op("Reshape", [joined], f"{name}.shaped", shape=list(term.shape))
+                self.rename(joined, self.own(name) if name == term.label else self.fresh(name))
                 term.name, term.ref = joined.name, joined.ref
                 return term
             term.name = self.own(name) if name == term.label else self.fresh(name)
@@ -93,6 +96,10 @@ class Program:
         checked, faults = check_attrs(row, plain, base)
         if faults:
             raise Refused(faults)
+        dtype = next((o.dtype for o in operands if isinstance(o, Term)), None)
+        operands = [known(o, dtype) if isinstance(o, float) and not math.isfinite(o) and dtype is not None else o for o in operands]
+        if fn and any(isinstance(o, Term) and o.known is None for o in operands):
+            operands = [_spelled(o, operands) for o in operands]
         terms = [self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o for o in operands]
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         self.builder.open(Origin(base, op))
@@ -133,6 +140,16 @@ class Program:
                 break
         if old in self.tensors:
             self.tensors[name] = self.tensors.pop(old)
+
+
+def _spelled(operand: Value, beside: Sequence[Value]) -> Value:
+    """A known number without axes as a number, where an operand beside it is of its dtype."""
+    if not isinstance(operand, Term) or operand.known is None or operand.rank or operand.ref is not None or operand.known.dtype == object:
+        return operand
+    if not any(isinstance(o, Term) and o.known is None and o.dtype == operand.dtype for o in beside):
+        return operand
+    number = operand.known[()]
+    return float(number) if operand.dtype.is_float and math.isfinite(number) else operand if operand.dtype.is_float else number.item()
 
 
 def _size(size: Expr) -> int | str:

@@ -42,12 +42,14 @@ class Scope:
 
 
 class Translator:
-    """One model. `outputs` are the names that must stay as they are."""
+    """One model. `outputs` are the names that must stay as they are; `unsupported` lists ops that nothing translates, with their nodes, and more are
+    added to it."""
 
-    def __init__(self, program: Program, functions: Mapping[tuple[str, str], Any], outputs: Iterable[str]):
+    def __init__(self, program: Program, functions: Mapping[tuple[str, str], Any], outputs: Iterable[str], unsupported: dict[str, list[str]]):
         self.program = program
         self.functions = functions
         self.kept = set(outputs)
+        self.unsupported = unsupported
         self.faults: list[Diag] = []
 
     def body(self, nodes: Iterable[Any], scope: Scope) -> None:
@@ -56,8 +58,8 @@ class Translator:
             try:
                 self.node(proto, scope)
             except Refused as fault:
-                at = proto.name or next((o for o in proto.output if o), proto.op_type)
-                self.faults += [Diag(d.code, d.at if d.code in ("E0123", "E0125") else at, d.facts, None) for d in fault.diags]
+                at = node_word(proto)
+                self.faults += [Diag(d.code, d.at if d.code == "E0125" else at, d.facts) for d in fault.diags]
                 for output in proto.output:
                     scope.terms[output] = FAULTY
 
@@ -84,7 +86,7 @@ class Translator:
             if all(a is not None and a.size <= MAX_KNOWN for i, a in zip(node.inputs, arrays) if i is not None) and not any(isinstance(i, Term) and i.form for i in node.inputs):
                 try:
                     found = FOLDS[op](node, *arrays)
-                except (ValueError, IndexError, TypeError, OverflowError) as fault:
+                except (ValueError, IndexError, TypeError, OverflowError, AttributeError) as fault:
                     raise node.fault(str(fault).split("\n", 1)[0][:120]) from None
                 if found is not None:
                     return found
@@ -96,7 +98,10 @@ class Translator:
             return translate(node)
         body = constants.function_of(node, domain)
         if body is None:
-            raise refuse("E0123", node.name, ops=f"{domain + '::' if domain else ''}{op} ({node.proto.name or node.outputs[0]})")
+            nodes = self.unsupported.setdefault(word_of(node.proto), [])
+            if node_word(node.proto) not in nodes:
+                nodes.append(node_word(node.proto))
+            raise Refused([])
         return self.call(node, body)
 
     def call(self, node: Node, function: Any) -> tuple[Any, ...]:
@@ -113,7 +118,7 @@ class Translator:
         self.body(function.node, inner)
         if len(self.faults) > count:
             raise Refused([Diag(d.code, node.name, d.facts) for d in self.faults[count:] if self.faults.remove(d) is None])
-        return tuple(inner.find(name) if node.wants(i) else None for i, name in enumerate(function.output))
+        return tuple(_sound([inner.find(name) if node.wants(i) else None for i, name in enumerate(function.output)]))
 
     def settle(self, node: Node, results: tuple[Any, ...], start: int) -> None:
         """Give the results the names of the node's outputs. One that some other name has already is the same tensor under two names."""
@@ -183,7 +188,24 @@ class Translator:
         if len(self.faults) > count:
             found, self.faults[count:] = self.faults[count:], []
             raise Refused(found)
-        return [inner.find(output.name) for output in graph.output]
+        return _sound([inner.find(output.name) for output in graph.output])
+
+
+def word_of(node: Any) -> str:
+    """An op as messages name it."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+
+
+def node_word(node: Any) -> str:
+    """A node as messages name it: by its name, else by what it gives."""
+    return node.name or next((o for o in node.output if o), node.op_type)
+
+
+def _sound(results: list[Any]) -> list[Any]:
+    """The results of a body. Where one hangs on an earlier fault that has been said, the node around gives nothing either."""
+    if any(r is FAULTY for r in results):
+        raise Refused([])
+    return results
 
 
 __all__ = ["FAULTY", "Expr", "Scope", "Translator", "known"]

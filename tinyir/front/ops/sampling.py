@@ -16,6 +16,7 @@ from .table import Attr, Attrs, front_op
 
 _COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "crop")
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+MAX_SIZE = 1 << 16  # of a resized axis: each place is worked out
 Tap = tuple[list[int], list[float]]  # for each place of the result: which element, and its weight
 
 
@@ -48,14 +49,23 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     for what, wanted in (("sizes", len(axes)), ("scales", len(axes)), ("roi", 2 * len(axes))):
         if attrs[what] is not None and len(attrs[what]) != wanted:
             raise refuse("E1101", what=what, given=len(attrs[what]), rank=wanted)
-    if attrs.coordinates == "crop" and attrs.roi is None:
-        raise refuse("E0104", key="roi", kind="a list of numbers")
+    if attrs.coordinates == "crop" and (attrs.roi is None or not all(map(math.isfinite, attrs.roi))):
+        raise refuse("E0104", key="roi", kind="a list of finite numbers")
     dtype = x.dtype
     for at, axis in enumerate(axes):
         size = x.shape[axis].constant
         if not size:
             raise refuse("E1015", mode="Resize", axis=axis)
+        if attrs.scales is not None and not math.isfinite(attrs.scales[at]):
+            raise refuse("E0107", key="scales", range="finite", given=attrs.scales[at])
         out = attrs.sizes[at] if attrs.sizes is not None else math.floor(size * attrs.scales[at])
+        if out > MAX_SIZE:
+            raise refuse("E0006", what=f"the size of a resized axis (at most {MAX_SIZE})")
+        if attrs.scales is not None and not attrs.scales[at] and out:
+            raise refuse("E0107", key="scales", range="more than 0", given=0)
+        if not out:
+            x = b.const(0, x.dtype, [Expr.of(0) if a == axis else d for a, d in enumerate(x.shape)])
+            continue
         scale = Fraction(attrs.scales[at]) if attrs.scales is not None else Fraction(out, size)
         part = (attrs.roi[at], attrs.roi[at + len(axes)]) if attrs.coordinates == "crop" else (0.0, 1.0)
         if out != size or scale != 1 or part != (0.0, 1.0):

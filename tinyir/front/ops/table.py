@@ -25,7 +25,8 @@ MANY = 1 << 16
 @dataclass(frozen=True, slots=True)
 class Attr:
     """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, number (an
-    integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of sizes), strings or guard (as tiny text writes it). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
+    integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of sizes), strings or guard (as tiny text
+    writes it). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
 
     name: str
     kind: str

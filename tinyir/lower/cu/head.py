@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterable, Iterator
 
 from ...ir.arch import ARCHS
+from ...ir.body import Reduce, walk
 from ...ir.expr import Expr
 from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
+from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
@@ -15,6 +17,13 @@ from .value import memory_type
 
 SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
 COUNTED = ("thread.index", "lane", "warp.index", "warpgroup.thread", "cluster.rank")
+
+
+def plan_of(kernel: Kernel, plans: tuple[Plan, ...]) -> Plan | None:
+    """The plan that a kernel obeys; of alternatives the second makes `gemm.2`, and so on."""
+    own = [p for p in plans if set(kernel.regions) <= set(p.regions)]
+    named = [p for number, p in enumerate(own, 1) if kernel.name == f"{p.name}.{number}"]
+    return next(iter(named or own), None)
 
 
 def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
@@ -71,3 +80,13 @@ def special_of(name: str, block: tuple[int, ...], cluster: tuple[int, ...] = ())
     closed = f"({linear})" if " " in linear else linear
     counted = {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32", "warpgroup.thread": f"{closed} % 128"}
     return counted[name] if name in counted else f"(int)blockIdx.x % {cluster[0] if cluster else 1}"  # cluster.rank
+
+
+def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
+    """The sizes of each axis name; axes of folds may share one."""
+    found: dict[str, tuple[Expr, ...]] = {}
+    for region in regions:
+        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
+            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
+    return found

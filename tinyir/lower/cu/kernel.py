@@ -6,20 +6,20 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, Reduce, walk
+from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.gpu.walk import end_of, start_of
+from ...ir.gpu.walk import end_of, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
-from ...ir.kernels import bodies_of
 from ...ir.model import Model
 from ...ir.ops import REDUCERS
-from ...ir.plan import Module, Plan
+from ...ir.plan import Module
 from ...ir.region import Region, Tensor
+from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, ranges_of, special_of
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, sizes_by_axis, special_of
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
@@ -54,7 +54,7 @@ class _Printer(Hopper):
         self.model: Model = plans.program.model
         program = plans.program.program
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
-        self.plan: Plan | None = next((p for p in plans.plans if set(kernel.regions) <= set(p.regions)), None)
+        self.plan = plan_of(kernel, plans.plans)
         self.tensors: dict[str, Tensor] = {t.name: t for r in self.regions for t in (*r.inputs, *r.outputs)}
         self.outputs = {t.name for r in self.regions for t in r.outputs}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
@@ -68,10 +68,10 @@ class _Printer(Hopper):
         self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
         self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
         self.facts = start_of(kernel, self.model)
-        self.sizes = _sizes_of(self.regions)
+        self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
-        self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in _all(kernel.body))
+        self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
 
     def run(self) -> Emitted:
         for tensor in self.tensors:
@@ -92,7 +92,7 @@ class _Printer(Hopper):
         return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
     def _shared_bytes(self) -> int:
-        return sum(_aligned(s.bytes) for s in _all(self.kernel.body) if isinstance(s, nodes.Shared))
+        return sum(aligned(s.bytes) for s in statements(self.kernel.body) if isinstance(s, nodes.Shared))
 
     # --- names
 
@@ -160,7 +160,7 @@ class _Printer(Hopper):
             first, rest = dims.index("]") + 1, ""
             rest = dims[first:]
             self.say(f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});" if rest else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});")
-            self.shared_offset += _aligned(s.bytes)
+            self.shared_offset += aligned(s.bytes)
         else:
             self.say(f"__shared__ __align__(16) {dtype} {name}{dims};")
 
@@ -243,7 +243,7 @@ class _Printer(Hopper):
         """Says above a loop what of region and plan it is; True when it did, so that the loops inside stay silent."""
         if self.plan is None or self.is_explained:
             return False
-        inside = list(_all(s.body))
+        inside = list(statements(s.body))
         stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, nodes.Store))
         has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
         if stores:
@@ -392,25 +392,3 @@ class _Printer(Hopper):
 
 def _special_order(item: tuple[str, str]) -> tuple[bool, str]:
     return item[0].startswith("thread"), item[0]
-
-
-def _sizes_of(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
-    """The sizes of each axis name; axes of folds may share one."""
-    found: dict[str, tuple[Expr, ...]] = {}
-    for region in regions:
-        folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
-        for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
-            found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
-    return found
-
-
-def _aligned(size: int) -> int:
-    return -(-size // 128) * 128
-
-
-def _all(body: Iterable[Statement]) -> Iterable[Statement]:
-    for statement in body:
-        yield statement
-        yield from _all(getattr(statement, "body", ()))
-        yield from _all(getattr(statement, "otherwise", ()))
-

@@ -121,19 +121,19 @@ def _warpgroup(plan: Plan) -> Expr | None:
 
 def _fetch(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
     """Each thread brings an element, or several a warpgroup apart."""
-    at = Expr.of("warpgroup.thread") + WARPGROUP * fresh.expr("v")
+    turns = -(-staged.length // WARPGROUP)
+    at = Expr.of("warpgroup.thread") + (WARPGROUP * fresh.expr("v") if turns > 1 else 0)
     group, extent = kernel.groups[staged.vector.side], extent_of(kernel.groups[staged.vector.side])
     word = ("row", "col")[staged.vector.side]
     start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
     inside = {place: () if divides(plan.tile[staged.vector.side], extent) else below(place, extent)}
-    body = _shielded(substitute(staged.vector.body, point), (), inside)
-    store = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
-    statements: tuple[Statement, ...] = (nodes.Let(str(place), start + at), store)
+    body = substitute(_shielded(substitute(staged.vector.body, point), (), inside), {str(place): start + at})
+    store: Statement = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
     if staged.length % WARPGROUP:
-        statements = (nodes.If((Bound(at, upper=Expr.of(staged.length)),), statements),)
-    return nodes.For(fresh("v"), ZERO, Expr.of(-(-staged.length // WARPGROUP)), statements, unroll=0)
+        store = nodes.If((Bound(at, upper=Expr.of(staged.length)),), (store,))
+    return nodes.For(fresh("v"), ZERO, Expr.of(turns), (store,), unroll=0) if turns > 1 else store
 
 
 def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:

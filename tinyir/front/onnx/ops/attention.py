@@ -19,8 +19,14 @@ def attention(node: Node) -> Any:
     from ..constants import function_of
 
     q, k, v = (plain(node, i) for i in range(3))
+    ranks = {node.input(i).rank for i in range(3)}
+    if ranks not in ({3}, {4}) or any(node.has(i) and node.input(i).rank != 4 for i in (4, 5)) or node.has(4) != node.has(5):
+        raise node.fault("its operands have not all three axes, or not all four; or one of the caches is missing")
     if node.wants(3) or node.attr("softmax_precision", 1) == 11:
-        return node.translator.call(node, function_of(node, ""))
+        body = function_of(node, "")
+        if body is None:
+            raise node.fault("the standard gives it no body")
+        return node.translator.call(node, body)
     is_flat = q.rank == 3
     if is_flat:
         q, k, v = (_heads(node, x, node.attr(key)) for x, key in ((q, "q_num_heads"), (k, "kv_num_heads"), (v, "kv_num_heads")))

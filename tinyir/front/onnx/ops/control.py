@@ -17,10 +17,20 @@ MAX_TURNS = 1024
 
 @onnx_op("If")
 def if_op(node: Node) -> Any:
-    """The branch that the condition chooses, which must be known."""
-    condition = node.scalar(0)
-    graph = node.attr("then_branch" if condition else "else_branch")
-    return tuple(node.translator.subgraph(graph, node.scope, {}, f"{node.name}/"))
+    """The branch that a condition chooses. Where it is computed from data both are computed, and one of each two results is taken."""
+    condition = node.input(0)
+    value = node.translator.value_of(condition)
+    words = ("then_branch", "else_branch") if value is None else ("then_branch" if value.reshape(-1)[0] else "else_branch",)
+    sides = [node.translator.subgraph(node.attr(word), node.scope, {}, f"{node.name}/{word[:4]}/") for word in words]
+    return tuple(sides[0]) if len(sides) == 1 else tuple(_either(node, condition, x, y) for x, y in zip(*sides))
+
+
+def _either(node: Node, condition: Term, x: Any, y: Any) -> Term:
+    if not (isinstance(x, Term) and isinstance(y, Term) and (x.dtype, x.shape, x.form) == (y.dtype, y.shape, y.form)):
+        raise node.fault("its condition is computed from data, and its branches give different types")
+    found = node.fn("where", node.reshape(condition, []), x, y)
+    found.form = x.form
+    return found
 
 
 @onnx_op("Loop")
@@ -65,6 +75,8 @@ def _holds(node: Node, condition: Any) -> bool:
 def scan(node: Node) -> Any:
     """The body along axes of known size."""
     body, count = node.attr("body"), node.attr("num_scan_inputs")
+    if not 0 < count <= len(node.inputs):
+        raise node.fault(f"{count} of its {len(node.inputs)} inputs are scanned")
     if node.opset < 9:
         raise node.fault("opset 8 has it over batches")
     states, fed = list(node.inputs[: len(node.inputs) - count]), [node.input(i) for i in range(len(node.inputs) - count, len(node.inputs))]

@@ -56,6 +56,8 @@ def tensor_scatter(node: Node) -> Any:
     """A cache with new rows put from an index on that each batch has for itself, round and round when `circular`."""
     cache, update = node.input(0), node.input(1)
     axis = node.axis(cache.rank, -2)
+    if cache.rank != update.rank or axis == 0:
+        raise node.fault("the cache and its update have not the same axes, or rows go along the batch")
     rows, room = update.shape[axis], cache.shape[axis]
     line = node.op("Iota", shape=[rows])
     place = node.reshape(line, [1, rows])

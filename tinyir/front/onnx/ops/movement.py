@@ -83,7 +83,8 @@ def slice_op(node: Node) -> Any:
 
 def _near(bound: Any) -> Any:
     """A bound that stands for the end of the axis, within 32 bits."""
-    return bound if isinstance(bound, Expr) else max(-(1 << 31), min((1 << 31) - 1, bound))
+    far = 10**9  # tf2onnx writes this for the end
+    return bound if isinstance(bound, Expr) else -(1 << 31) if bound <= -far else (1 << 31) - 1 if bound >= far else bound
 
 
 @onnx_op("Pad")
@@ -113,6 +114,8 @@ def split(node: Node) -> Any:
     x = node.input(0)
     sizes = node.ints(1, "split")
     count = len(sizes) if sizes is not None else node.attr("num_outputs", len(node.outputs))
+    if not 0 < count == len(node.outputs):
+        raise node.fault(f"it has {len(node.outputs)} outputs and gives {count}")
     found = node.op("Split", x, outputs=count, axis=node.attr("axis", 0), sizes=sizes, parts=None if sizes is not None else count)
     return moved(node, x, found if isinstance(found, tuple) else (found,))
 
@@ -123,10 +126,18 @@ def trilu(node: Node) -> Any:
     return node.op("Trilu", node.input(0), upper=bool(node.attr("upper", 1)), k=node.scalar(1, "", 0))
 
 
+def _blocks(node: Node) -> tuple[Term, int]:
+    """The image and the size of its blocks."""
+    x, block = node.input(0), node.attr("blocksize", 0)
+    if x.rank < 3 or block < 1:
+        raise node.fault(f"its input has {x.rank} axes, its blocks have {block} elements a side")
+    return x, block
+
+
 @onnx_op("DepthToSpace")
 def depth_to_space(node: Node) -> Any:
     """Blocks of channels become blocks of the image: [N, C, *S] to [N, C/b**n, *(S*b)]."""
-    x, block = node.input(0), node.attr("blocksize")
+    x, block = _blocks(node)
     batch, channels, *sizes = x.shape
     n = len(sizes)
     each = channels // block**n
@@ -142,7 +153,7 @@ def depth_to_space(node: Node) -> Any:
 @onnx_op("SpaceToDepth")
 def space_to_depth(node: Node) -> Any:
     """Blocks of the image become blocks of channels."""
-    x, block = node.input(0), node.attr("blocksize")
+    x, block = _blocks(node)
     batch, channels, *sizes = x.shape
     n = len(sizes)
     for axis, size in enumerate(sizes, 2):

@@ -119,6 +119,10 @@ def recurrent(node: Node) -> Any:
     """All hidden states, the last one, and of an LSTM the last cell state."""
     kind = node.proto.op_type
     x, is_batch_first = plain(node, 0), bool(node.attr("layout", 0))
+    ranks = {0: 3, 1: 3, 2: 3, 3: 2, 5: 3, 6: 3, 7: 2}
+    for position, rank in ranks.items():
+        if node.has(position) and node.input(position).rank != rank:
+            raise node.fault(f"its input {position + 1} has {node.input(position).rank} axes, not {rank}")
     if is_batch_first:
         x = node.transpose(x, [1, 0, 2])
     steps, batch, hidden = x.shape[0].constant, x.shape[1], node.input(2).shape[2].constant

@@ -20,6 +20,8 @@ def resize(node: Node) -> Any:
     if node.opset < 11:  # what Upsample was
         return _resized(node, x, None, node.value(1).reshape(-1).tolist(), None, coordinates="asymmetric", rounding="floor")
     axes = node.attr("axes")
+    if axes is not None and not all(-x.rank <= a < x.rank for a in axes):
+        raise node.fault(f"axes are {list(axes)} for {x.rank} axes")
     coordinates = node.attr("coordinate_transformation_mode", "half_pixel")
     coordinates = _COORDINATES.get(coordinates, coordinates)
     if coordinates is None:
@@ -54,8 +56,10 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
     all_axes = [a % x.rank for a in (axes if axes is not None else range(x.rank))]
     roi = attrs.pop("roi", None)
     count = len(all_axes)
-    if len(sizes or scales) != count:
-        raise node.fault(f"{len(sizes or scales)} sizes or scales are given for {count} axes")
+    if not sizes and not scales:
+        raise node.fault("neither sizes nor scales are given")
+    if len(sizes or scales) != count or roi and len(roi) != 2 * count:
+        raise node.fault(f"{len(sizes or scales)} sizes or scales are given for {count} axes" + (f", and a roi of {len(roi)}" if roi else ""))
     kept = [i for i, a in enumerate(all_axes) if not (Expr.of(sizes[i]) == x.shape[a] and (scales is None or scales[i] == 1) if sizes else scales[i] == 1) or roi and (roi[i], roi[i + count]) != (0, 1)]
     if not kept:
         return x

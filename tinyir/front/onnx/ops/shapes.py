@@ -61,8 +61,8 @@ def constant_of_shape(node: Node) -> Any:
     tensor = node.attr("value")
     dtype, form = element_of(tensor.data_type, node.name) if tensor is not None else (DTYPES["fp32"], "")
     value = array_of(tensor).reshape(-1)[:1] if tensor is not None else np.zeros(1, np.float32)
-    if form:
-        raise node.fault("its value has the form " + form)
+    if form or any(isinstance(n, int) and n < 0 for n in sizes):
+        raise node.fault(f"its value has the form {form}" if form else f"its shape is {sizes}")
     if all(isinstance(n, int) for n in sizes) and int(np.prod(sizes, dtype=np.float64)) <= MAX_KNOWN:
         return known(np.broadcast_to(value, sizes), dtype)
     return node.op("Expand", known(value[0], dtype), shape=sizes)
@@ -85,8 +85,8 @@ def range_op(node: Node) -> Any:
     """start, start + delta, ... before limit. The number of elements must be known; for floats it is counted as the standard counts it."""
     start, limit, delta = (node.scalar(i) for i in range(3))
     dtype = node.input(0).dtype
-    if isinstance(delta, Expr) or delta == 0:
-        raise node.fault("delta is a symbol" if isinstance(delta, Expr) else "delta is 0")
+    if isinstance(delta, Expr) or delta == 0 or any(isinstance(n, float) and not math.isfinite(n) for n in (start, limit, delta)):
+        raise node.fault(f"it goes from {start} to {limit} by {delta}")
     if isinstance(start, Expr) or isinstance(limit, Expr):
         if delta not in (1, -1):
             raise node.fault("its limits are symbols and delta is not 1")

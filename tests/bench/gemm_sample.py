@@ -1,6 +1,6 @@
 """The sample's kernel beside cuBLAS on one card: correctness against fp64, then times in the same run.
 
-    python tests/bench/gemm_sync.py [--sizes 1024,2048,4096] [--out gemm_sync.json]
+    python tests/bench/gemm_sample.py [--sizes 1024,2048,4096] [--out gemm_sample.json]
 
 Needs a GPU, PyCUDA and torch. Random normal fp16 operands. Every timed run starts from a cold L2 cache; ours and torch's are timed in
 turns, so that both see the same clocks. Medians, with p10 and p90, in microseconds. The JSON holds the figures with card and versions.
@@ -109,7 +109,7 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--sizes", default="1024,2048,4096")
-    parser.add_argument("--out", default="gemm_sync.json")
+    parser.add_argument("--out", default="gemm_sample.json")
     args = parser.parse_args()
     torch.cuda.init()
     device = CudaDevice()

@@ -1,0 +1,263 @@
+"""The instructions of Core IR (seed 004): what each takes and what it gives, by way of the front ends' ops.
+
+The result has the dtype of the operands: narrower floats accumulate in fp32 and are rounded once. What the seed leaves open: a Mean of
+integers drops the fraction; an Index or Gather counts negative indices from the end, and a Gather out of range reads 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from ..ir.expr import ONE, Expr
+from ..ir.rules import literal_shape, product
+from ..ir.types import DTYPES, TensorType
+from ..kit.diag import Diag, refuse
+from .builder import Builder, Ref, rounded
+from .ops import ELEMENTWISE, FRONT_OPS
+from .ops.table import Attr, Attrs, FrontOp, check_attrs
+from .shorttypes import LONG
+
+CORE: dict[str, FrontOp] = {}
+_PADDINGS = ("Valid", "Same", "Custom")
+
+
+def _core(name: str, operands: int, *attrs: Attr) -> Callable[..., Any]:
+    def register(lower: Callable[..., Ref]) -> Callable[..., Ref]:
+        CORE[name] = FrontOp(name, (operands, operands), (1, 1), attrs, lower)
+        return lower
+
+    return register
+
+
+def from_attrs(row: FrontOp, items: Sequence[tuple[str, Any]], at: str) -> tuple[Attrs, list[Diag]]:
+    """Attributes as the text has them, checked (E0102, E0103, E0104, E0107)."""
+    plain = {key: _plain(item) for key, item in items}
+    if row.name == "Transpose" and "perm" in plain:
+        plain["permutation"] = plain.pop("perm")
+    if row.name == "Conv2d" and isinstance(plain.get("padding"), list):
+        plain |= {"padding": "Custom", "pads": plain["padding"]}
+    if isinstance(plain.get("dtype"), str) and plain["dtype"] in LONG:
+        plain["dtype"] = LONG[plain["dtype"]].name
+    checked, faults = check_attrs(row, plain, at)
+    return checked, [Diag(d.code, d.at, {**d.facts, "key": "padding"} if d.facts.get("key") == "pads" else d.facts) for d in faults]
+
+
+def _plain(item: Any) -> Any:
+    """An attribute as JSON would have it."""
+    if isinstance(item, tuple):
+        return [_plain(i) for i in item]
+    if not isinstance(item, Expr):
+        return item
+    if item.constant is not None:
+        return item.constant
+    return {"true": True, "false": False}.get(str(item), str(item))
+
+
+def _by(b: Builder, op: str, /, *operands: Ref, **attrs: Any) -> Ref:
+    """The value of a front end's op."""
+    row = FRONT_OPS.get(op) or ELEMENTWISE[op]
+    checked, faults = check_attrs(row, attrs, op)
+    assert not faults, faults
+    return row.lower(b, operands, checked)
+
+
+def _one_dtype(op: str, *operands: Ref) -> None:
+    if len({o.dtype for o in operands}) > 1:
+        raise refuse("E1002", fault=f"{op} takes one dtype, not {' and '.join(str(o.dtype) for o in operands)}")
+
+
+def _floats(op: str, x: Ref) -> None:
+    if not x.dtype.is_float:
+        raise refuse("E1002", fault=f"{op} takes floats, not {x.dtype}")
+
+
+def _rank(op: str, x: Ref, allowed: Sequence[int], wanted: str) -> None:
+    if x.rank not in allowed:
+        raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted=wanted)
+
+
+# --- inputs and constants
+
+
+@_core("Input", 0, Attr("name", "string"))
+def _input(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    raise AssertionError("an Input is declared, not lowered")
+
+
+def _constant(dtype: str) -> Callable[..., Ref]:
+    return lambda b, operands, attrs, type: b.const(rounded(DTYPES[dtype], attrs.value), DTYPES[dtype])
+
+
+_core("ConstI64", 0, Attr("value", "int", low=-(1 << 63), high=(1 << 63) - 1))(_constant("i64"))
+_core("ConstF32", 0, Attr("value", "float"))(_constant("fp32"))
+_core("ConstF64", 0, Attr("value", "float"))(_constant("fp64"))
+
+
+@_core("ConstTensor", 0, Attr("data", "literal"), Attr("dtype", "dtype"), Attr("shape", "dims"))
+def _const_tensor(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    wanted = TensorType(attrs.dtype, attrs.shape)
+    given = tuple(Expr.of(n) for n in literal_shape(attrs.data))
+    if given != wanted.shape:
+        raise refuse("E1009", given=list(given), result=wanted)
+    for number in _flat(attrs.data):
+        if not isinstance(number, (bool, int, float)) or wanted.dtype.is_integer and rounded(wanted.dtype, number) != number:
+            raise refuse("E1002", fault=f"{number} is no value of {wanted.dtype}")
+    return b.const(attrs.data, attrs.dtype, attrs.shape)
+
+
+def _flat(literal: Any) -> list[Any]:
+    return [n for inner in literal for n in _flat(inner)] if isinstance(literal, tuple) else [literal]
+
+
+# --- arithmetic and reductions
+
+
+@_core("BinOp", 2, Attr("op", "word", words=("Add", "Sub", "Mul")))
+def _binop(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    _one_dtype(attrs.op, *operands)
+    return _by(b, attrs.op.lower(), *operands)
+
+
+_AXES = (Attr("axes", "ints"), Attr("keepdims", "flag", False))
+
+
+@_core("Sum", 1, *_AXES)
+def _sum(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    return b.cast(_by(b, "Reduce", operands[0], op="sum", **_reduced(operands[0], attrs)), operands[0].dtype)
+
+
+@_core("Mean", 1, *_AXES)
+def _mean(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    (x,) = operands
+    if x.dtype.is_float:
+        return b.cast(_by(b, "Reduce", x, op="mean", **_reduced(x, attrs)), x.dtype)
+    total = _by(b, "Reduce", x, op="sum", **_reduced(x, attrs))
+    axes = [a % x.rank for a in attrs.axes] or range(x.rank)
+    return b.cast(_by(b, "div", total, b.const(product([x.shape[a] for a in axes]), total.dtype, total.shape)), x.dtype)
+
+
+def _reduced(x: Ref, attrs: Attrs) -> dict[str, Any]:
+    """No axes at all means all of them, whatever keepdims says."""
+    return {"axes": list(attrs.axes), "keepdims": attrs.keepdims} if attrs.axes else {}
+
+
+# --- shapes
+
+
+@_core("Reshape", 1, Attr("new_shape", "dims", low=-1))
+def _reshape(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    if Expr.of(0) in attrs.new_shape:
+        raise refuse("E1013", shape=list(attrs.new_shape))
+    return _by(b, "Reshape", operands[0], shape=list(attrs.new_shape))
+
+
+@_core("Transpose", 1, Attr("permutation", "ints", low=0))
+def _transpose(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    return _by(b, "Transpose", operands[0], perm=list(attrs.permutation))
+
+
+@_core("ExpandDims", 1, Attr("axes", "ints", low=0))
+def _expand_dims(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    """One axis after the other, in rising order, each counted among those that are there by then."""
+    shape = list(operands[0].shape)
+    for axis in sorted(attrs.axes):
+        if axis > len(shape):
+            raise refuse("E1006", axis=axis, rank=len(shape))
+        shape.insert(axis, ONE)
+    return b.reshape(operands[0], shape)
+
+
+@_core("Squeeze", 1, Attr("axes", "ints", low=0))
+def _squeeze(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    return _by(b, "Squeeze", operands[0], axes=list(attrs.axes))
+
+
+# --- indexing
+
+
+@_core("Index", 1, Attr("indices", "ints"))
+def _index(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    (x,) = operands
+    if len(attrs.indices) != x.rank:
+        raise refuse("E1101", what="indices", given=len(attrs.indices), rank=x.rank)
+    starts = []
+    for axis, (index, size) in enumerate(zip(attrs.indices, x.shape)):
+        if size.constant is not None and not -size.constant <= index < size.constant:
+            raise refuse("E1020", index=index, axis=axis, size=size, low=-size.constant, high=size.constant - 1)
+        starts.append(size + index if index < 0 else Expr.of(index))
+    return b.reshape(b.shrink(x, starts, [s + 1 for s in starts]), [])
+
+
+@_core("Slice", 1, Attr("starts", "dims"), Attr("ends", "dims"), Attr("steps", "ints"))
+def _slice(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    (x,) = operands
+    for what in ("starts", "ends", "steps"):
+        if len(attrs[what]) != x.rank:
+            raise refuse("E1101", what=what, given=len(attrs[what]), rank=x.rank)
+    return _by(b, "Slice", x, starts=list(attrs.starts), ends=list(attrs.ends), steps=list(attrs.steps), axes=list(range(x.rank)))
+
+
+@_core("Gather", 2)
+def _gather(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    x, index = operands
+    _rank("Gather", x, range(1, 65), "1 or more")
+    if index.dtype.name not in ("i32", "i64"):
+        raise refuse("E1002", fault=f"Gather takes indices of i32 or i64, not {index.dtype}")
+    return _by(b, "Gather", x, index, axis=0)
+
+
+# --- products
+
+
+@_core("Dot", 2)
+def _dot(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    _one_dtype("Dot", *operands)
+    for x in operands:
+        _rank("Dot", x, (1, 2), "1 or 2")
+    return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
+
+
+@_core("MatMul", 2)
+def _matmul(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    _one_dtype("MatMul", *operands)
+    for x in operands:
+        _rank("MatMul", x, range(2, 65), "2 or more")
+    return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
+
+
+@_core("Conv2d", 2, Attr("strides", "ints", low=1), Attr("padding", "word", words=_PADDINGS), Attr("pads", "pairs", None))
+def _conv2d(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    x, w = operands
+    _one_dtype("Conv2d", x, w)
+    for o in operands:
+        _rank("Conv2d", o, (4,), "4")
+    if len(attrs.strides) != 2:
+        raise refuse("E1101", what="strides", given=len(attrs.strides), rank=2)
+    stated: dict[str, Any] = {"auto_pad": {"Valid": "valid", "Same": "same_upper"}.get(attrs.padding, "explicit")}
+    if attrs.padding == "Custom":
+        pads = attrs.pads or ()
+        if len(pads) != 2 or any(n.constant is None or n.constant < 0 for pair in pads for n in pair):
+            raise refuse("E0103", key="padding", expected="Valid, Same, or two pairs of sizes [[top, bottom], [left, right]]")
+        stated["pad"] = [low for low, _ in pads] + [high for _, high in pads]
+    turned = b.permute(w, [3, 2, 0, 1], part="filter")
+    turned.tensor, turned.place = w.tensor, w.place
+    return b.cast(_by(b, "Conv", x, turned, stride=list(attrs.strides), layout="NHWC", **stated), x.dtype)
+
+
+# --- functions
+
+
+def _unary(name: str, takes_integers: bool = False) -> Callable[..., Ref]:
+    def lower(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+        if not takes_integers:
+            _floats(name, operands[0])
+        return _by(b, name.lower(), operands[0])
+
+    return lower
+
+
+_core("Relu", 1)(_unary("Relu", True))
+_core("Neg", 1)(_unary("Neg", True))
+_core("Exp", 1)(_unary("Exp"))
+_core("Log", 1)(_unary("Log"))
+__all__ = ["CORE", "from_attrs"]

@@ -1,0 +1,189 @@
+"""Matrix products of warpgroups as CUDA, and what a thread does with its elements of an accumulator.
+
+A wgmma takes its operands from shared memory by descriptors: where a matrix starts, and how far apart its pieces of eight rows are. Of the
+accumulator each thread holds eight elements in every sixteen columns, in the order of `d[8*piece + e]`: row `lane/4 + 8*(e/2 mod 2)` of
+its warp's sixteen, column `2*(lane mod 4) + 8*(e/4) + e mod 2`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...ir.body import Unary
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place
+from ...ir.gpu.walk import statements
+from ...ir.intervals import Interval
+from ...kit.diag import refuse
+
+CORE_ROWS = 8  # rows of a swizzle's pattern
+ATOM_BYTES = 16  # a descriptor counts in these
+INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
+PIECE = 16  # rows and columns of what a warp stores at once
+
+
+class Matrices:
+    """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Any] = {}  # accumulator -> corner and coordinates of the `each` at hand
+        self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
+        self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
+
+    def _matrix(self: Any, s: nodes.Reg) -> None:
+        """The accumulator of a warpgroup: 64 rows at a time, in the order in which wgmma leaves them."""
+        self.arrays[s.name] = s
+        rows, columns = (e.evaluate({}) for e in s.type.shape)
+        blocks = f"[{rows // 64}]" if rows > 64 else ""
+        self.say(f"float {self.names.of('array', s.name)}{blocks}[{columns // 2}];  // this thread's part of [{rows}, {columns}]")
+
+    def _width(self: Any, tile: nodes.Shared) -> int:
+        """Elements of a row of the swizzle."""
+        return tile.swizzle // tile.type.dtype.bytes
+
+    # --- matrix products
+
+    def _wgmma(self: Any, s: nodes.Wgmma) -> None:
+        acc, a, b = self.arrays[s.acc], self.arrays[s.a.name], self.arrays[s.b.name]
+        if isinstance(a, nodes.Reg) or {a.swizzle, b.swizzle} != {128}:
+            raise refuse("E1620", self.kernel.name, s.span, what="wgmma of registers, or of tiles not swizzled by 128 B")
+        rows, columns = (e.evaluate({}) for e in acc.type.shape)
+        dtype = a.type.dtype
+        first = self.names.of("integer", f"{s.a.name}.start"), self.names.of("integer", f"{s.b.name}.start")
+        sides = ((s.a, a, not s.a_transposed), (s.b, b, s.b_transposed))
+        majors = [0 if along_sum else 1 for _, _, along_sum in sides]
+        self.say("{")
+        self.depth += 1
+        steps = []
+        for (place, tile, along_sum), name in zip(sides, first):
+            lead, stride, step = self._strides(tile, along_sum)
+            self.say(f"const unsigned long long {name} = matrix_descriptor({self._start(place, self._offset_in(place, tile, along_sum))}, {lead}, {stride});")
+            steps.append(step)
+        self.say("#pragma unroll")
+        self.say(f"for (int step = 0; step < {s.steps}; ++step)" + (" {" if rows > 64 else ""))
+        for block in range(rows // 64):
+            down = block * self._down(a, not s.a_transposed)
+            target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
+            operands = f"{first[0]} + {_plus(steps[0], 'step', down)}, {first[1]} + {_plus(steps[1], 'step', 0)}"
+            self.say(f"  wgmma_m64n{columns}k{INSTRUCTION_BYTES // dtype.bytes}_{dtype}<{majors[0]}, {majors[1]}>({target}, {operands}, {self._is_added(s)});")
+        if rows > 64:
+            self.say("}")
+        self.say("wgmma_commit();")
+        self.depth -= 1
+        self.say("}")
+
+    def _is_added(self: Any, s: nodes.Wgmma) -> str:
+        if s.zero is None:
+            return "true"
+        return f"step > 0 || !({self.integers.guard(s.zero)})" if s.zero else "step > 0"
+
+    def _strides(self: Any, tile: nodes.Shared, is_along_sum: bool) -> tuple[int, int, str]:
+        """Leading and stride byte offset of a descriptor, and C of what a step along the sum adds to it."""
+        rows = tile.type.shape[0].evaluate({})
+        pattern = CORE_ROWS * tile.swizzle
+        if not is_along_sum:
+            return rows * tile.swizzle, pattern, str(INSTRUCTION_BYTES // tile.type.dtype.bytes * tile.swizzle // ATOM_BYTES) + " * {}"
+        inside = tile.swizzle // INSTRUCTION_BYTES
+        if tile.type.shape[1].evaluate({}) == self._width(tile):
+            return ATOM_BYTES, pattern, f"{INSTRUCTION_BYTES // ATOM_BYTES} * {{}}"
+        return ATOM_BYTES, pattern, f"{INSTRUCTION_BYTES // ATOM_BYTES} * ({{}} % {inside}) + {rows * tile.swizzle // ATOM_BYTES} * ({{}} / {inside})"
+
+    def _down(self: Any, tile: nodes.Shared, is_along_sum: bool) -> int:
+        """What 64 rows of the product further adds to a descriptor."""
+        rows = 64 if is_along_sum else 64 // self._width(tile) * tile.type.shape[0].evaluate({})
+        return rows * tile.swizzle // ATOM_BYTES
+
+    def _offset_in(self: Any, place: Place, tile: nodes.Shared, is_along_sum: bool) -> Any:
+        """Elements from the tile's start to the operand's."""
+        if not place.index:
+            return ZERO
+        along, other = (place.index[0], place.index[1]) if is_along_sum else (place.index[1], place.index[0])
+        if other != ZERO:
+            raise refuse("E1620", self.kernel.name, None, what="wgmma that starts inside the sum")
+        rows = tile.type.shape[0].evaluate({})
+        return self._width(tile) * along if is_along_sum else rows * self._width(tile) * (along // self._width(tile))
+
+    # --- the elements of an accumulator
+
+    def _each(self: Any, s: nodes.Each) -> None:
+        acc = self.arrays[s.of]
+        rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
+        if acc.kind != "wgmma" or rows != 64 or columns % PIECE:
+            raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
+        r, n = s.names
+        piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
+        by_matrix = [i for i in statements(s.body) if isinstance(i, nodes.Store) and i.by == "stmatrix"]
+        known = dict(self.integers.ranges)
+        warp = 16 * (Expr.of("warpgroup.thread") // 32)
+        lane = Expr.of("lane")
+        self.integers.ranges |= {"piece": Interval(0, columns // PIECE - 1), "element": Interval(0, 7), r: Interval(0, 63), n: Interval(0, columns - 1)}
+        self.say("#pragma unroll")
+        self.say(f"for (int {piece} = 0; {piece} < {columns // PIECE}; ++{piece}) {{  // 16 columns")
+        self.depth += 1
+        for store in by_matrix:
+            self.pieces[store.to.name] = self.names.of("integer", f"{store.to.name}.piece")
+            self.say(f"float {self.pieces[store.to.name]}[8];")
+        self.say("#pragma unroll")
+        self.say(f"for (int {element} = 0; {element} < 8; ++{element}) {{")
+        self.depth += 1
+        e = Expr.of("element")
+        coordinates = len(self.lines)
+        self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
+        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(PIECE * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
+        self.piece = {r: warp, n: PIECE * Expr.of("piece")}
+        self.held = {s.of: ((s.at or (ZERO, ZERO)), (r, n))}
+        self.block(s.body)
+        self._drop_unused(coordinates, (r, n))
+        self.depth -= 1
+        self.say("}")
+        for store in by_matrix:
+            self._store_piece(store)
+        self.held, self.piece = {}, {}
+        self.integers.ranges = known
+        self.depth -= 1
+        self.say("}")
+
+    def _drop_unused(self: Any, first: int, names: tuple[str, ...]) -> None:
+        """Leaves out the coordinates, declared from line `first` on, that no line after them uses."""
+        words = set(re.findall(r"\w+", "\n".join(self.lines[first + len(names) :])))
+        for number in reversed(range(len(names))):
+            if self.names.of("integer", names[number]) not in words:
+                del self.lines[first + number]
+
+    def _held_element(self: Any, name: str, index: tuple[Expr, ...]) -> str:
+        """The register of an accumulator's element inside `each`."""
+        if name not in self.held:
+            raise refuse("E1620", self.kernel.name, None, what=f"an element of {name} outside `each`")
+        at, names = self.held[name]
+        if any(e - corner != Expr.of(n) for e, corner, n in zip(index, at, names)):
+            raise refuse("E1620", self.kernel.name, None, what=f"another element of {name} than the one at hand")
+        rows = self.arrays[name].type.shape[0].evaluate({})
+        block = f"[{self.integers.c(at[0] // 64, 0)}]" if rows > 64 else ""
+        return f"{self.names.of('array', name)}{block}[{self.integers.c(at[1] // 2 + 8 * Expr.of('piece') + 'element', 0)}]"
+
+    def _swizzled_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
+        tile = self.arrays[name]
+        if tile.type.rank != 2 or tile.type.shape[1].evaluate({}) != self._width(tile):
+            raise refuse("E1620", self.kernel.name, tile.span, what="an element of a tile wider than its swizzle")
+        row, column = (self.integers.c(e, 0) for e in index)
+        return f"swizzled_at<{tile.swizzle}>({self._start(Place(name, slot=slot))}, {row}, {column})"
+
+    def _store_piece(self: Any, s: nodes.Store) -> None:
+        tile = self.arrays[s.to.name]
+        row, column = (self.integers.c(e.substitute(self.piece), 0) for e in s.to.index)
+        self.say(f"store_piece_{tile.type.dtype}<{tile.swizzle}>({self._start(s.to)}, {row}, {column}, {self.pieces[s.to.name]});")
+
+    def _into_piece(self: Any, s: nodes.Store) -> None:
+        """A value on its way to stmatrix, which rounds it to the tile's dtype."""
+        value = s.value.x if isinstance(s.value, Unary) and s.value.op == "cast" and s.value.x.dtype.name == "fp32" else s.value
+        self.say(f"{self.pieces[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")
+
+
+def _plus(step: str, name: str, more: int) -> str:
+    text = step.format(name, name)
+    return f"{text} + {more}" if more else text
+
+
+__all__ = ["Matrices"]
