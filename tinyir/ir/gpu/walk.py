@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Mapping
 
@@ -45,7 +46,8 @@ def start_of(kernel: Kernel, model: Model) -> Facts:
     for axis, count, size in zip(AXES, (*kernel.grid, ONE, ONE), (*kernel.block, 1, 1)):
         facts = facts.with_range(f"cta.{axis}", ZERO, count).with_range(f"thread.{axis}", ZERO, Expr.of(size))
     warps = -(-kernel.threads // 32)
-    for name, count in (("thread.index", kernel.threads), ("warp.index", warps), ("lane", 32), ("warpgroup.index", -(-warps // 4)), ("warpgroup.thread", 128)):
+    counts = {"thread.index": kernel.threads, "warp.index": warps, "lane": 32, "warpgroup.index": -(-warps // 4), "warpgroup.thread": 128}
+    for name, count in (*counts.items(), ("cluster.rank", math.prod(kernel.cluster))):
         facts = facts.with_range(name, ZERO, Expr.of(count))
     return facts
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator
+import re
+from typing import Iterable, Iterator, Mapping
 
 from ...ir.arch import ARCHS
 from ...ir.body import Reduce, walk
@@ -35,6 +36,7 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
     if plan is not None:
         shape = [f"tile {list(plan.tile)}"] + [f"{w} {list(getattr(plan, w))}" for w in ("micro", "threads") if getattr(plan, w)]
         shape += [f"stages {plan.stages}"] if plan.stages > 1 else []
+        shape += [f"cluster {list(plan.cluster.shape)}"] if plan.cluster else []
         yield f"// plan {plan.family} {plan.algo}: {', '.join(shape)}"
 
 
@@ -80,6 +82,13 @@ def special_of(name: str, block: tuple[int, ...], cluster: tuple[int, ...] = ())
     closed = f"({linear})" if " " in linear else linear
     counted = {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32", "warpgroup.thread": f"{closed} % 128"}
     return counted[name] if name in counted else f"(int)blockIdx.x % {cluster[0] if cluster else 1}"  # cluster.rank
+
+
+def specials_of(used: Mapping[str, str], lines: Iterable[str], kernel: Kernel) -> list[str]:
+    """The declarations of the thread's places that the lines use: the CTA's first."""
+    words = set(re.findall(r"\w+", "\n".join(lines)))
+    ordered = sorted(used.items(), key=lambda item: (item[0].startswith("thread"), item[0]))
+    return [f"  const int {spelling} = {special_of(name, kernel.block, kernel.cluster)};" for name, spelling in ordered if spelling in words]
 
 
 def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Iterable
 
@@ -19,7 +18,7 @@ from ...ir.region import Region, Tensor
 from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, sizes_by_axis, special_of
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
@@ -84,8 +83,7 @@ class _Printer(Hopper):
         maps = tuple(m for m in self.maps.values() if m.name in self.used_maps)
         parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
         parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
-        words = set(re.findall(r"\w+", "\n".join(self.lines)))
-        special = [f"  const int {spelling} = {special_of(name, self.kernel.block, self.kernel.cluster)};" for name, spelling in sorted(self.used_special.items(), key=_special_order) if spelling in words]
+        special = specials_of(self.used_special, self.lines, self.kernel)
         head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
         dynamic = [f"  extern __shared__ __align__({1024 if maps else 128}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
@@ -388,7 +386,3 @@ class _Printer(Hopper):
             raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
         other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
         return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
-
-
-def _special_order(item: tuple[str, str]) -> tuple[bool, str]:
-    return item[0].startswith("thread"), item[0]

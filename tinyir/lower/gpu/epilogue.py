@@ -123,17 +123,24 @@ def _fetch(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Sta
     """Each thread brings an element, or several a warpgroup apart."""
     turns = -(-staged.length // WARPGROUP)
     at = Expr.of("warpgroup.thread") + (WARPGROUP * fresh.expr("v") if turns > 1 else 0)
-    group, extent = kernel.groups[staged.vector.side], extent_of(kernel.groups[staged.vector.side])
+    group = kernel.groups[staged.vector.side]
     word = ("row", "col")[staged.vector.side]
     start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
-    inside = {place: () if divides(plan.tile[staged.vector.side], extent) else below(place, extent)}
+    inside = {place: _bounds(place, plan, kernel, staged.vector.side)}
     body = substitute(_shielded(substitute(staged.vector.body, point), (), inside), {str(place): start + at})
     store: Statement = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
     if staged.length % WARPGROUP:
         store = nodes.If((Bound(at, upper=Expr.of(staged.length)),), (store,))
     return nodes.For(fresh("v"), ZERO, Expr.of(turns), (store,), unroll=0) if turns > 1 else store
+
+
+def _bounds(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[Bound, ...]:
+    """The guard that a row or column is inside; empty where whole clusters of tiles fit."""
+    across = (*plan.cluster.shape, 1)[side] if plan.cluster else 1
+    extent = extent_of(kernel.groups[side])
+    return () if divides(plan.tile[side] * across, extent) else below(place, extent)
 
 
 def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
@@ -180,7 +187,7 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     if kernel.batch:
         point |= split(fresh.expr("batch"), kernel.batch)
     acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
-    inside = {e: () if divides(size, extent_of(g)) else below(e, extent_of(g)) for e, g, size in zip((row, col), kernel.groups, plan.tile)}
+    inside = {e: _bounds(e, plan, kernel, side) for side, e in enumerate((row, col))}
     values = Values(region, point, {kernel.value: acc})
     held: dict[Body, Body] = {}
     for s in staged:

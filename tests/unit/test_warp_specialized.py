@@ -1,0 +1,255 @@
+"""Contractions on Hopper's tensor cores: planned where the maps allow it, right in the simulation, compiled without spills."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinyir.analysis.cost import cost_of
+from tinyir.analysis.device import get_device
+from tinyir.analysis.work import work_of
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.boxes import View, view_of
+from tinyir.ir.gpu import nodes
+from tinyir.ir.gpu.walk import statements
+from tinyir.ir.kernels import kernels_of
+from tinyir.kit.diag import Refused
+from tinyir.lower import plan as to_plan
+from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, played, simulated
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURED = ROOT / "tests" / "bench" / "results" / "gemm_plans_h100.json"
+needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+A = {"N": ("M, K", "i0, k0"), "T": ("K, M", "k0, i0")}
+B = {"N": ("K, N", "k0, i1"), "T": ("N, K", "i1, k0")}
+
+
+def product(layout: str = "NN", dtype: str = "fp16", out: str = "fp16", epilogue: str = "", value: str = "gemm", extra: str = "", sizes: str = "M=256, N=256, K=128") -> region.Module:
+    """C = epilogue(A' B') as a region; `sizes` is the shape set."""
+    (a, at_a), (b, at_b) = A[layout[0]], B[layout[1]]
+    tensors = [f"  in  A : {dtype}[{a}]", f"  in  B : {dtype}[{b}]", *(f"  {t.strip()}" for t in extra.split(";") if t), f"  out C : {out}[M, N]"]
+    ordered = [t for t in tensors if t.startswith("  in")] + [t for t in tensors if t.startswith("  out")]
+    body = ["  for i0: M, i1: N", f"    %gemm = reduce sum (k0: K) : fp32 {{ mul(A[{at_a}], B[{at_b}]) : fp32 }}"]
+    body += [f"    {line.strip()}" for line in epilogue.split(";") if line]
+    stored = f"%{value}" if out == "fp32" else f"cast(%{value}) : {out}"
+    more = [f"  yield P[i0, i1] = cast(%gemm) : {dtype}"] if "out P" in extra else []
+    text = "\n".join(["tinyir 1.0 region", "", "model r", *ordered, f"shapes default {{{sizes}}}", "", "program r", "", "region r", *ordered, *body, f"  yield C[i0, i1] = {stored}", *more])
+    module = region.parse(text + "\n")
+    assert [d for d in region.check(module) if d.is_error] == []
+    return module
+
+
+BIAS = {"extra": "in bias : fp16[N]", "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)", "value": "act"}
+SCALED = {"extra": "in s : fp32[M]", "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0]))", "value": "scaled"}
+RESIDUAL = {"extra": "in R : fp16[M, N]; out P : fp16[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"}
+
+
+def proposed(module: region.Module) -> list[plan.Plan]:
+    """The warp-specialised candidates of a region."""
+    found = to_plan.candidates(module, module.program.regions[0])
+    return [c.plan for c in found if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)]
+
+
+def with_tile(module: region.Module, rows: int, columns: int, cluster: tuple[int, int] = (1, 1), **fields: object) -> plan.Module:
+    """The region with the candidate of this tile and cluster, on few CTAs."""
+    one = next(p for p in proposed(module) if p.tile[:2] == (rows, columns) and (p.cluster.shape if p.cluster else (1, 1)) == cluster)
+    return plan.Module(module, (replace(one, persistent=2 * math.prod(cluster), **fields),))
+
+
+# --- plans
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_every_layout_is_planned_and_obeyed(layout: str) -> None:
+    module = product(layout, **BIAS)
+    plans = proposed(module)
+    assert {p.tile[:2] for p in plans} >= {(128, 256), (256, 128), (128, 128), (64, 64)}
+    for one in {(p.tile, p.cluster): p for p in plans}.values():
+        assert plan.check(plan.Module(module, (one,))) == []
+        kernels, _ = lowered(plan.Module(module, (one,)))
+        (product_of,) = [s for s in statements(kernels.kernels[0].body) if isinstance(s, nodes.Wgmma)]
+        assert (product_of.a_transposed, product_of.b_transposed) == (layout[0] == "T", layout[1] == "T")
+
+
+def test_a_plan_assumes_what_the_copy_engine_needs_and_has_an_alternative() -> None:
+    module = to_plan.lower(product("NN", **BIAS))
+    first, second = module.plans
+    assert [str(b) for b in first.assume] == ["8*floor(K/8) = K", "8*floor(N/8) = N", "1 <= K"]
+    assert (first.algo, second.algo, second.assume) == ("warp_specialized", "synchronous", ())
+    kernels, code = lowered(module)
+    assert [k.name for k in kernels.kernels] == ["r", "r.2"] and [launch.regions for launch in code.launches] == [("r",), ("r",)]
+
+
+@pytest.mark.parametrize("sizes", ["M=256, N=256, K=100", "M=256, N=250, K=128"])
+def test_sizes_that_the_copy_engine_cannot_take_are_not_planned_for_it(sizes: str) -> None:
+    assert proposed(product("NN", sizes=sizes)) == []
+
+
+def test_an_output_with_odd_rows_leaves_from_registers() -> None:
+    module = product("NT", sizes="M=256, N=251, K=128")
+    assert all(p.store == () and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"] for p in proposed(module))
+
+
+def test_numbers_need_no_assumption() -> None:
+    text = region.show(product("NN", **BIAS)).replace("shapes default {M=256, N=256, K=128}\n", "")
+    for symbol, size in (("M", "300"), ("N", "256"), ("K", "128")):
+        text = text.replace(f"[{symbol}, ", f"[{size}, ").replace(f", {symbol}]", f", {size}]").replace(f"[{symbol}]", f"[{size}]").replace(f": {symbol}", f": {size}")
+    (one,) = to_plan.lower(region.parse(text)).plans
+    assert one.algo == "warp_specialized" and one.assume == ()
+
+
+def test_other_products_and_architectures_are_not_planned_for_it() -> None:
+    assert proposed(product(dtype="fp32", out="fp32")) == []
+    found = to_plan.candidates(product(), product().program.regions[0], arch="sm80")
+    assert {c.plan.algo for c in found} == {"synchronous"}
+
+
+def test_an_unassumed_stride_is_found() -> None:
+    module = with_tile(product("NN", **BIAS), 128, 128, assume=())
+    assert {d.code for d in plan.check(module)} == {"E1523"}
+
+
+def test_a_tile_that_the_template_has_no_place_for_is_refused() -> None:
+    from tinyir.lower import gpu as to_gpu
+
+    for fields in ({"tile": (128, 72, 64)}, {"tile": (192, 128, 64)}):
+        with pytest.raises(Refused) as fault:
+            to_gpu.lower(with_tile(product("NN"), 128, 128, **fields))
+        assert [d.code for d in fault.value.diags] == ["E1611"]
+
+
+# --- views
+
+
+BATCHED = """
+tinyir 1.0 region
+
+model r
+  in  A : fp16[H, M, S, K]
+  in  B : fp16[H, K, N]
+  out C : fp16[H, M, S, N]
+shapes default {H=2, M=3, S=64, K=64, N=64}
+
+program r
+
+region r
+  in  A : fp16[H, M, S, K]
+  in  B : fp16[H, K, N]
+  out C : fp16[H, M, S, N]
+  for i0: H, i1: M, i2: S, i3: N
+    %gemm = reduce sum (k0: K) : fp32 { mul(A[i0, i1, i2, k0], B[i0, k0, i3]) : fp32 }
+  yield C[i0, i1, i2, i3] = cast(%gemm) : fp16
+"""
+
+
+def test_neighbouring_axes_are_one_dim_and_batch_axes_are_dims_of_their_own() -> None:
+    module = region.parse(BATCHED.lstrip())
+    one = module.program.regions[0]
+    (kernel, *_) = kernels_of(one)
+    left, right = (view_of(one, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs))
+    assert isinstance(left, View) and [(d.role, str(d.size)) for d in left.dims] == [("batch", "H"), ("left", "M*S"), ("sum", "K")]
+    assert isinstance(right, View) and [(d.role, str(d.size)) for d in right.dims] == [("batch", "H"), ("sum", "K"), ("right", "N")]
+    kernels, code = lowered(with_tile(module, 64, 64))
+    assert [list(map(str, m.dims)) for m in code.maps] == [["H", "M*S", "K"], [], ["H", "M*S", "N"]]
+    assert gpu.check(kernels) == []
+
+
+def test_axes_apart_in_memory_cannot_be_one_tile() -> None:
+    text = BATCHED.lstrip().replace("A : fp16[H, M, S, K]", "A : fp16[M, H, S, K]").replace("A[i0, i1, i2, k0]", "A[i1, i0, i2, k0]")
+    module = region.parse(text)
+    one = module.program.regions[0]
+    (kernel, *_) = kernels_of(one)
+    assert "together" in view_of(one, "A", kernel.lhs.index, kernel) and proposed(module) == []
+
+
+# --- results
+
+
+CASES = [
+    ("NN", (128, 256), (2, 1), {}, (300, 264, 136)),
+    ("NT", (128, 128), (2, 1), BIAS, (130, 200, 72)),
+    ("TN", (256, 128), (1, 2), BIAS, (264, 264, 64)),
+    ("TT", (64, 64), (1, 1), RESIDUAL, (72, 136, 80)),
+    ("NN", (128, 192), (1, 1), SCALED, (140, 200, 64)),
+    ("NT", (64, 128), (1, 1), {"out": "fp32", **SCALED}, (70, 131, 72)),
+    ("NN", (64, 256), (1, 1), {"dtype": "bf16", "out": "bf16"}, (65, 264, 8)),
+]
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("layout", "tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
+def test_the_emitted_kernel_is_right_in_the_simulation(layout: str, tile: tuple, cluster: tuple, kind: dict, sizes: tuple) -> None:
+    from tinyir.play.arrays import convert
+    from tinyir.ir.types import DTYPES
+
+    names = dict(zip("MNK", sizes))
+    module = product(layout, sizes=", ".join(f"{k}={v}" for k, v in names.items()), **kind)
+    _, code = lowered(with_tile(module, *tile, cluster))
+    draw = np.random.default_rng(3)
+    arrays = {t.name: convert(draw.integers(-3, 4, [d.evaluate(names) for d in t.type.shape]).astype(np.float32), DTYPES[t.type.dtype.name]) for t in module.model.inputs}
+    wanted = played(code, arrays)
+    for name, got in simulated(code, arrays, seed=1).items():
+        assert np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64)), name
+
+
+@needs_host_compiler
+def test_other_sizes_take_the_alternative_and_no_sum_is_no_launch_of_the_first() -> None:
+    _, code = lowered(to_plan.lower(product("NN", **BIAS)))
+    draw = np.random.default_rng(0)
+    for m, n, k in ((5, 7, 9), (3, 8, 0), (0, 8, 8)):
+        arrays = {"A": draw.integers(-3, 4, (m, k)), "B": draw.integers(-3, 4, (k, n)), "bias": draw.integers(-3, 4, (n,))}
+        arrays = {name: a.astype(np.float16) for name, a in arrays.items()}
+        assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"])
+
+
+# --- the compiler
+
+
+def every_tile() -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The tiles and clusters of candidates."""
+    return sorted({(p.tile[:2], p.cluster.shape if p.cluster else (1, 1)) for p in proposed(product("NN", **BIAS))})
+
+
+QUICK = (((64, 64), (1, 1)), ((128, 256), (2, 1)), ((256, 128), (1, 2)))
+
+
+@pytest.mark.parametrize("layout", ["NN", "TT"])
+@pytest.mark.parametrize(("tile", "cluster"), [pytest.param(*t, marks=() if t in QUICK else pytest.mark.slow) for t in every_tile()])
+def test_every_shipped_plan_compiles_without_spills_or_serialised_products(tile: tuple, cluster: tuple, layout: str) -> None:
+    compiler = find_nvcc() or find_nvrtc()
+    if compiler is None:
+        pytest.skip("no CUDA compiler is installed")
+    _, code = lowered(with_tile(product(layout, **BIAS), *tile, cluster))
+    cubin = cubin_of(manifest.show(code), "sm_90a", compiler)
+    (usage,) = usage_of(cubin).values()
+    assert (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0)
+    assert not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))
+
+
+# --- the cost model
+
+
+def test_the_model_follows_the_measurements() -> None:
+    card, module = get_device("h100"), product("NN", sizes="M=4096, N=4096, K=4096", **BIAS)
+    one = module.program.regions[0]
+    (kernel, *_) = kernels_of(one)
+    plans = {f"{p.tile[0]}x{p.tile[1]} cluster {'x'.join(map(str, p.cluster.shape if p.cluster else (1, 1)))} group {p.order.width}": p for p in proposed(module)}
+    losses, errors = [], []
+    for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
+        at = dict(zip("MNK", row["shape"]))
+        timed = row["plans_us"]
+        expected = {name: cost_of(plans[name], one, kernel, work_of(one, at), at, card).microseconds for name in timed}
+        errors += [math.log(expected[name] / timed[name]) for name in timed]
+        losses.append(timed[min(expected, key=lambda name: (expected[name], name))] / min(timed.values()))
+    assert len(errors) == 42 * 26
+    assert math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.15
+    assert math.exp(sum(map(math.log, losses)) / len(losses)) < 1.05 and sorted(losses)[-2] < 1.2
