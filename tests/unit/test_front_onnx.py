@@ -143,6 +143,16 @@ def test_shapes_given_on_the_command_line() -> None:
     assert json.loads(text(open_rank, x=["2"]))["tensors"]["y"]["shape"] == [2]
 
 
+def test_values_given_on_the_command_line() -> None:
+    m = model([node("Reshape", ["x", "shape"], ["y"])], {"x": [6], "shape": (INT64, ["n"])}, ["y"])
+    found = json.loads(to_json(m.SerializeToString(), values={"shape": ["2", "-1"]}))
+    assert found["signature"]["inputs"] == [{"tensor": "x"}] and found["tensors"]["y"]["shape"] == [2, 3]
+    for values in ({"shape": ["a"]}, {"q": ["1"]}, {"x": ["1.0"]}):
+        with pytest.raises(Refused) as caught:
+            to_json(m.SerializeToString(), values=values)
+        assert caught.value.diags[0].code == "E0128"
+
+
 def test_all_unsupported_ops_are_named_at_once() -> None:
     nodes = [node("NonZero", ["x"], ["a"], name="first"), node("Unique", ["x"], ["b"]), node("NonZero", ["x"], ["c"]), node("Odd", ["x"], ["d"], domain="mine")]
     m = model(nodes, {"x": ["N"]}, ["a"], gives=INT64)

@@ -10,14 +10,15 @@ from ..kit.cli import Session
 
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
-    """The option that fixes the open sizes of an ONNX model's inputs."""
+    """The options that fix sizes, and values, of an ONNX model's inputs."""
     parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help="the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800; may be repeated")
+    parser.add_argument("--value", metavar="NAME=NUMBERS", type=_shape, action="append", default=[], help="make a constant of an input of an ONNX model, such as rate=16000; may be repeated")
 
 
 def _shape(word: str) -> tuple[str, list[str]]:
     name, sign, sizes = word.rpartition("=")
     if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{word!r} is not NAME=SIZES")
+        raise argparse.ArgumentTypeError(f"{word!r} is not NAME=NUMBERS")
     return name, [s.strip() for s in sizes.split(",")] if sizes else []
 
 
@@ -28,7 +29,7 @@ def read_source(session: Session, wants: str) -> str:
     raw = session.read_bytes()
     if not front.is_onnx(raw):
         return session.decode(raw, wants)
-    session.text = session.timed("import", lambda: front.onnx_to_json(raw, _spelled(session), dict(getattr(session.args, "shape", []))))
+    session.text = session.timed("import", lambda: front.onnx_to_json(raw, _spelled(session), *(dict(getattr(session.args, key, [])) for key in ("shape", "value"))))
     return session.text
 
 

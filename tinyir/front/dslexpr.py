@@ -11,13 +11,13 @@ from typing import Any, Mapping, Sequence
 
 from ..ir.expr import Expr
 from ..ir.read import name_of
-from ..ir.rules import broadcast_mismatch, holds_product
+from ..ir.rules import holds_product
 from ..ir.types import DTYPES, TensorType, promote
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.span import Span
 from ..kit.text import token_span
-from .builder import Builder, Literal, Operand, Ref, accumulator
+from .builder import Builder, Literal, Operand, Ref, accumulator, broadcast
 from .ops import ELEMENTWISE, Attrs, check_attrs
 from .shorttypes import dtype_of, read_short
 
@@ -174,14 +174,16 @@ class Evaluator:
         return row.lower(self.b, agreed, checked)
 
     def agreed(self, word: str, operands: Sequence[Operand], is_choice: bool = False) -> tuple[Operand, ...]:
-        """Operands of one shape, where those without axes are repeated, and of one dtype. Raises Refused (E1001, E1002)."""
+        """Operands of one shape, where those without axes are repeated, and of one dtype. Raises Refused (E1001, E1002, E1025)."""
         refs = [o for o in operands if isinstance(o, Ref)]
         if not refs:
             return tuple(operands)
         big = max(refs, key=lambda r: r.rank)
         for ref in refs:
             if ref.rank and ref.shape != big.shape:
-                raise broadcast_mismatch(big.type, ref.type, word)
+                broadcast(big.type, ref.type, word)
+                facts = {"lhs": big.type, "rhs": ref.type, "small": ref.tensor or ref.name or "it", "fits": list(big.shape)}
+                raise refuse("E1025", word, **facts)
         condition, branches = (operands[:1], operands[1:]) if is_choice else ((), operands)
         dtypes = [o.dtype for o in branches if isinstance(o, Ref)]
         wanted = dtypes[0] if dtypes else None

@@ -67,6 +67,7 @@ class Graph:
     results: tuple[Param, ...]
     body: tuple[Any, ...]
     span: Span
+    broken: tuple[str, ...] = ()  # parameters with a fault that has been said
 
 
 def read(text: str, name: str = ENTRY) -> tiny.Module:
@@ -115,7 +116,7 @@ class _Program:
             if not self.faults:
                 self.fault("E0133", None, known=", ".join(self.graphs) or "none")
             return None
-        scope = Scope({s: Expr.of(s) for s, _ in main.symbols})
+        scope = Scope({s: Expr.of(s) for s, _ in main.symbols}, dict.fromkeys(main.broken))
         inputs = [Tensor(p.name, p.type, p.attrs, p.span) for p in main.params]
         for tensor, param in zip(inputs, main.params):
             scope.variables[param.name] = self.builder.input(tensor, Place(param.span))
@@ -155,7 +156,10 @@ class _Program:
         for symbol in known:
             if re.fullmatch(r"[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty", symbol):
                 self.fault("E1311", token_span(name), symbol, symbol=symbol)
-        return Graph(str(name), tuple(symbols), self.params(params, known), self.params(results, known), tuple(body), token_span(name))
+        taken, given = self.params(params, known), self.params(results, known)
+        broken = {name_of(i.children[0]) for i, _, _ in params} - {p.name for p in taken}
+        broken |= {"->"} if len(given) < len(results) else set()
+        return Graph(str(name), tuple(symbols), taken, given, tuple(body), token_span(name), tuple(broken))
 
     def params(self, parts: Sequence[tuple[Any, Any, Any]], known: dict[str, Expr]) -> tuple[Param, ...]:
         found: dict[str, Param] = {}
@@ -166,11 +170,15 @@ class _Program:
             try:
                 type = read_short(type_token, self.text)
                 type = TensorType(type.dtype, tuple(bound(d, known, type_token) for d in type.shape))
+            except Refused as fault:
+                self.faults += fault.diags
+                continue
+            attrs: Attrs = ()
+            try:
                 items = read_at(read_attrs, attrs_token, self.text) if attrs_token is not None else ()
                 attrs = read_schema(items, TENSOR_ATTRS, name, token_span(attrs_token) if attrs_token is not None else token_span(token))
             except Refused as fault:
                 self.faults += fault.diags
-                continue
             if name in found:
                 self.fault("E1301", token_span(token), name, (Label(found[name].span, "first here"),), name=name)
             found[name] = Param(name, type_token, type, attrs, token_span(token))
@@ -241,7 +249,9 @@ class _Program:
         except Refused as fault:
             self.builder.drop()
             read = [scope.variables.get(name) for name in _names_in(tree)]
-            self.faults += [Diag(d.code, targets[0], d.facts, d.span or span, d.labels or labels_of(read), d.edit) for d in fault.diags]
+            for d in fault.diags:
+                labels = d.labels or (labels_of(read) if d.code[1:3] in ("10", "11", "13") else ())
+                self.faults.append(Diag(d.code, targets[0], d.facts, d.span or span, labels, d.edit))
             return None
         if isinstance(found, Literal):
             self.builder.drop()
@@ -272,6 +282,8 @@ class _Program:
     def called(self, tree: Any, scope: Scope, targets: list[str], is_whole: bool) -> Value:
         graph = self.graphs[str(tree.children[0])]
         span = span_of_tree(tree)
+        if graph.broken:
+            return None
         if scope.depth >= MOST_CALLS:
             self.fault("E0135", span, graph.name, (Label(graph.span, "defined here"),), name=graph.name, most=MOST_CALLS)
             return None
@@ -334,7 +346,7 @@ class _Program:
 
     def outputs(self, graph: Graph, given: list[Value] | None, symbols: dict[str, Expr]) -> list[tuple[str, Ref]]:
         """What a graph returns, each of the type that its header declares (E0205, E1306)."""
-        if given is None:
+        if given is None or "->" in graph.broken:
             return []
         if len(given) != len(graph.results):
             self.fault("E0205", span_of_tree(graph.body[-1]), graph.name, (Label(graph.span, "declared here"),), op=graph.name, given=len(given), wanted=len(graph.results))

@@ -124,10 +124,10 @@ def _reduce(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], sour
 def _extreme_index(op: str, source: np.ndarray, axes: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     """The first index of the greatest or least element (NaN counts as such), over several axes counted in row-major order; 0 where
     there is none."""
+    if source.size == 0:
+        return np.zeros(shape, numpy_dtype(dtype))
     kept = [a for a in range(source.ndim) if a not in axes]
     rows = source.transpose(kept + list(axes)).reshape(*(source.shape[a] for a in kept), -1)
-    if rows.size == 0:
-        return np.zeros(shape, numpy_dtype(dtype))
     wide = rows.astype(np.float32) if rows.dtype.kind == "V" else rows
     return convert((np.argmax if op == "ARGMAX" else np.argmin)(wide, -1), dtype)
 

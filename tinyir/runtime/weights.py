@@ -21,14 +21,20 @@ def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[
     (E1741)."""
     found: dict[str, np.ndarray] = {}
     faults: list[Diag] = []
+    missing: dict[tuple[str, str], list[str]] = {}  # the tensors that one fault of a file keeps away
     archives: dict[str, dict[str, np.ndarray]] = {}
     for tensor in model.inputs:
         if tensor.attr("file") is None or tensor.name in given:
             continue
         try:
             found[tensor.name] = _read(tensor, folder, archives)
+        except OSError as fault:
+            missing.setdefault((tensor.attr("file"), fault.strerror or str(fault)), []).append(tensor.name)
         except Refused as fault:
             faults += fault.diags
+    for (file, reason), names in missing.items():
+        told = names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+        faults.append(Diag("E1741", names[0], {"tensor": told, "file": file, "folder": str(folder), "reason": reason}))
     if faults:
         raise Refused(faults)
     return found
@@ -56,12 +62,9 @@ def _read(tensor: Tensor, folder: Path, archives: dict[str, dict[str, np.ndarray
     size = tensor.attr("bytes")
     if None in shape or size != int(np.prod(shape, dtype=np.int64)) * dtype.bytes:
         raise fault(f"{size} bytes are stated for {tensor.type}")
-    try:
-        with path.open("rb") as file:
-            file.seek(tensor.attr("offset") or 0)
-            raw = file.read(size)
-    except OSError as problem:
-        raise fault(problem.strerror or str(problem)) from None
+    with path.open("rb") as file:
+        file.seek(tensor.attr("offset") or 0)
+        raw = file.read(size)
     if len(raw) != size:
         raise fault("it is too short")
     if tensor.attr("sha256") is not None:

@@ -11,22 +11,22 @@ from typing import Any
 
 from ...kit.diag import refuse
 from .constants import Weights
-from .model import Shapes, load, program_of
+from .model import Words, load, program_of
 from .program import Program
 
 MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
 
 
-def to_json(raw: bytes, file: str = "", shapes: Shapes | None = None) -> str:
+def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Words | None = None) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in; `shapes` gives sizes to
-    inputs whose sizes are open, by name. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
+    inputs whose sizes are open, by name; `values` makes constants of inputs, their elements in row-major order. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     try:
         import onnx  # noqa: F401
     except ImportError:
         raise refuse("E0121", reason="the package onnx is not installed: pip install 'tinyir[onnx]'") from None
-    return _show(*program_of(load(raw), Weights(raw, file), shapes or {}))
+    return _show(*program_of(load(raw), Weights(raw, file), shapes or {}, values or {}))
 
 
 def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:

@@ -89,7 +89,7 @@ class Weights:
 
     def __init__(self, raw: bytes, file: str):
         self.raw, self.file = raw, file
-        self._places: dict[str, wire.Place] | None = None
+        self._places: dict[str, list[wire.Place]] | None = None
 
     def place(self, tensor: Any) -> dict[str, Any]:
         """The attributes file, offset, bytes and sha256 of a tensor's elements; or its value, when it is not too long and has no such place.
@@ -100,15 +100,20 @@ class Weights:
 
         if self._places is None:
             self._places = wire.places_of(self.raw)
-        dtype, _ = element_of(tensor.data_type, tensor.name)
         count = int(np.prod(tensor.dims, dtype=np.int64))
-        place = self._places.get(tensor.name)
-        if not self.file or place is None or place[1] != count * dtype.bytes:
+        place = self._of(tensor) if self.file else None
+        if place is None:
             if count > MAX_KNOWN:
                 raise refuse("E0127", tensor.name, tensor=tensor.name, reason="the model came through a pipe" if not self.file else "its elements are not kept as raw bytes")
             return {}
         start, length = place
         return {"file": self.file, "offset": start, "bytes": length, "sha256": sha256(memoryview(self.raw)[start : start + length]).hexdigest()}
+
+    def _of(self, tensor: Any) -> wire.Place | None:
+        """The place whose bytes are the tensor's elements."""
+        places = self._places.get(tensor.name, ())
+        own = tensor.raw_data if tensor.raw_data else array_of(tensor).tobytes() if places else b""
+        return next((p for p in places if p[1] == len(own) and self.raw[p[0] : p[0] + p[1]] == own), None)
 
     def _beside(self, tensor: Any) -> dict[str, Any]:
         entries = {e.key: e.value for e in tensor.external_data}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from ...ir.expr import Expr
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
@@ -13,12 +15,12 @@ from .constants import Weights, term_of
 from .names import bare
 from .program import Program
 from .table import FOLDS, ONNX_OPS
-from .terms import element_of
+from .terms import Term, element_of, known
 from .translate import FAULTY, Scope, Translator, node_word, word_of
 
 OLDEST = 11  # the opset that the translations begin with; older models are converted to it where onnx can
 _RESERVED = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$")
-Shapes = Mapping[str, Sequence[str]]
+Words = Mapping[str, Sequence[str]]
 
 
 def load(raw: bytes) -> Any:
@@ -102,7 +104,7 @@ def opsets_of(model: Any) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def program_of(model: Any, weights: Weights, shapes: Shapes) -> tuple[str, Program, list[str], list[str]]:
+def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tuple[str, Program, list[str], list[str]]:
     """The model's name, its program, and the names of its inputs and outputs. Raises Refused with every fault found."""
     graph = model.graph
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
@@ -115,13 +117,15 @@ def program_of(model: Any, weights: Weights, shapes: Shapes) -> tuple[str, Progr
     faults = translator.faults
     if graph.sparse_initializer:
         faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": "a sparse tensor"}))
-    for name in shapes:
+    for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
             faults.append(Diag("E0128", name, {"tensor": name, "fault": "it is not an input; inputs: " + ", ".join(i.name for i in inputs)}))
     for value in inputs:
         try:
             dtype, form = _element(value)
-            scope.terms[value.name] = program.input(value.name, dtype, shape_of(value, shapes.get(value.name)), form)
+            shape = shape_of(value, shapes.get(value.name))
+            stated = values.get(value.name)
+            scope.terms[value.name] = program.input(value.name, dtype, shape, form) if stated is None else _stated(value.name, dtype, shape, stated)
         except Refused as fault:
             faults += fault.diags
             scope.terms[value.name] = FAULTY
@@ -142,7 +146,7 @@ def program_of(model: Any, weights: Weights, shapes: Shapes) -> tuple[str, Progr
         faults.insert(0, Diag("E0123", "", {"ops": named}))
     if faults:
         raise Refused(faults)
-    return bare(graph.name) if graph.name else "main", program, [i.name for i in inputs], list(dict.fromkeys(outputs))
+    return bare(graph.name) if graph.name else "main", program, [i.name for i in inputs if i.name not in values], list(dict.fromkeys(outputs))
 
 
 def _element(value: Any) -> tuple[DType, str]:
@@ -171,6 +175,18 @@ def shape_of(value: Any, given: Sequence[str] | None) -> tuple[Expr, ...]:
         if len(own) != len(stated) or any(o.constant is not None and o != s for o, s in zip(own, stated)):
             raise refuse("E0128", value.name, tensor=value.name, fault=f"its shape is [{', '.join(map(str, own))}] in the model, not [{', '.join(given)}]")
     return tuple(stated)
+
+
+def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[str]) -> Term:
+    """The value of an input that is given beforehand (E0128)."""
+    sizes = [d.constant for d in shape]
+    if len(sizes) == 1:
+        sizes = [len(words)] if sizes[0] in (None, len(words)) else [None]
+    try:
+        found = np.array([float(w) if dtype.is_float else int(w) for w in words])
+        return known(found.reshape(sizes), dtype)
+    except (ValueError, TypeError, OverflowError):
+        raise refuse("E0128", name, tensor=name, fault=f"{','.join(words)[:60]} is no value of {dtype}[{', '.join(map(str, shape))}]") from None
 
 
 def _given(name: str, word: str) -> Expr:

@@ -98,6 +98,8 @@ class Program:
             raise Refused(faults)
         dtype = next((o.dtype for o in operands if isinstance(o, Term)), None)
         operands = [known(o, dtype) if isinstance(o, float) and not math.isfinite(o) and dtype is not None else o for o in operands]
+        if fn and any(isinstance(o, Term) and o.known is None for o in operands):
+            operands = [_spelled(o, operands) for o in operands]
         terms = [self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o for o in operands]
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         self.builder.open(Origin(base, op))
@@ -138,6 +140,16 @@ class Program:
                 break
         if old in self.tensors:
             self.tensors[name] = self.tensors.pop(old)
+
+
+def _spelled(operand: Value, beside: Sequence[Value]) -> Value:
+    """A known number without axes as a number, where an operand beside it is of its dtype."""
+    if not isinstance(operand, Term) or operand.known is None or operand.rank or operand.ref is not None or operand.known.dtype == object:
+        return operand
+    if not any(isinstance(o, Term) and o.known is None and o.dtype == operand.dtype for o in beside):
+        return operand
+    number = operand.known[()]
+    return float(number) if operand.dtype.is_float and math.isfinite(number) else operand if operand.dtype.is_float else number.item()
 
 
 def _size(size: Expr) -> int | str:

@@ -11,27 +11,30 @@ from typing import Iterator
 Place = tuple[int, int]  # offset and length in bytes
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _MODEL_GRAPH, _GRAPH_NODE, _GRAPH_INITIALIZER = 7, 1, 5
-_NODE_OUTPUT, _NODE_ATTRIBUTE, _ATTRIBUTE_TENSOR = 2, 5, 5
+_NODE_OUTPUT, _NODE_ATTRIBUTE, _ATTRIBUTE_TENSOR, _ATTRIBUTE_GRAPHS = 2, 5, 5, (6, 11)
 _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW, _TENSOR_DOUBLES = 4, 8, 9, 10
 
 
-def places_of(raw: bytes) -> dict[str, Place]:
-    """The place of each initialiser's elements, by its name, and of each Constant node's, by its output; those kept as varints have none.
-    Raises ValueError when the bytes are no protocol buffer."""
-    found: dict[str, Place] = {}
+def places_of(raw: bytes) -> dict[str, list[Place]]:
+    """The places of initialisers' elements, by name, and of Constant nodes', by output, in the graph and in the bodies inside it, where a name may
+    come back; elements kept as varints have none. Raises ValueError when the bytes are no protocol buffer."""
+    found: dict[str, list[Place]] = {}
     for number, start, end in _fields(raw, 0, len(raw)):
-        if number != _MODEL_GRAPH:
-            continue
-        for inner, low, high in _fields(raw, start, end):
-            if inner == _GRAPH_INITIALIZER:
-                name, place = _tensor(raw, low, high)
-                if place is not None:
-                    found[name] = place
-            elif inner == _GRAPH_NODE:
-                outputs, places = _node(raw, low, high)
-                if len(outputs) == 1 and len(places) == 1:
-                    found.setdefault(outputs[0], places[0])
+        if number == _MODEL_GRAPH:
+            _graph(raw, start, end, found)
     return found
+
+
+def _graph(raw: bytes, start: int, end: int, found: dict[str, list[Place]]) -> None:
+    for number, low, high in _fields(raw, start, end):
+        if number == _GRAPH_INITIALIZER:
+            name, place = _tensor(raw, low, high)
+            if place is not None:
+                found.setdefault(name, []).append(place)
+        elif number == _GRAPH_NODE:
+            outputs, places = _node(raw, low, high, found)
+            if len(outputs) == 1 and len(places) == 1:
+                found.setdefault(outputs[0], []).append(places[0])
 
 
 def _fields(raw: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -76,12 +79,16 @@ def _tensor(raw: bytes, start: int, end: int) -> tuple[str, Place | None]:
     return name, places[0] if len(places) == 1 else None
 
 
-def _node(raw: bytes, start: int, end: int) -> tuple[list[str], list[Place]]:
+def _node(raw: bytes, start: int, end: int, found: dict[str, list[Place]]) -> tuple[list[str], list[Place]]:
     outputs, places = [], []
     for number, low, high in _fields(raw, start, end):
         if number == _NODE_OUTPUT:
             outputs.append(raw[low:high].decode("utf-8", "replace"))
         elif number == _NODE_ATTRIBUTE:
-            tensors = (_tensor(raw, a, b)[1] for inner, a, b in _fields(raw, low, high) if inner == _ATTRIBUTE_TENSOR)
-            places += [p for p in tensors if p is not None]
+            for inner, a, b in _fields(raw, low, high):
+                if inner == _ATTRIBUTE_TENSOR:
+                    place = _tensor(raw, a, b)[1]
+                    places += [place] if place is not None else []
+                elif inner in _ATTRIBUTE_GRAPHS:
+                    _graph(raw, a, b, found)
     return outputs, places

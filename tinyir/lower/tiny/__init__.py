@@ -10,6 +10,7 @@ from typing import Callable
 
 from ...ir.tiny import Module
 from .compose_movement import compose_movement
+from .drop_defaults import drop_defaults
 from .fold_constants import fold_constants
 from .forget_origins import forget_origins
 from .merge_equal import merge_equal
@@ -21,6 +22,7 @@ from .remove_dead import remove_dead
 Pass = Callable[[Module], Module]
 
 CANONICAL: tuple[Pass, ...] = (
+    drop_defaults,  # first: others compare attributes
     fold_constants,
     compose_movement,  # after folding, which leaves no movement of a constant to compose
     merge_equal,  # after both: what they make alike is alike

@@ -9,13 +9,13 @@
 ->
     in x : fp32[N]
     from act : Elementwise
-    %act.k = CONST() {value=1.0} : fp32[N]
-    %act = ADD(x, %act.k) : fp32[N]
+    %k = CONST() {value=1.0} : fp32[N]
+    %act = ADD(x, %k) : fp32[N]
     from v7 : BinOp
     %v0 = MUL(%act, x) : fp32[N]
 
-Nobody wrote `step.part2`, a value inside a step (front.builder), nor `v7`, a value of a language that only counts. Names that came from
-the model stay.
+Nobody wrote `step.part2`, a value inside a step (front.builder), nor `v7`, a value of a language that only counts. A part that is called
+after its op is called after the op that it has become. A constant is of no step: `k`, `k2`. Names that came from the model stay.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from ...ir.tiny import Module, Value
 from .graph import with_operands, with_results
 
 _COUNTED = re.compile(r"v\d+(?=\.|$)")
+PART = {"RESHAPE": "r", "PERMUTE": "t", "EXPAND": "x", "CAST": "c", "CONST": "k"}  # as the builder calls what has no other name
+_MECHANICAL = {*PART.values(), *map(str.lower, OPS)}
 _WORDS = {op.lower() for op in OPS if op[-1].isdigit()}  # `exp2` is no second `exp`
 
 
@@ -42,7 +44,9 @@ def number_values(module: Module) -> Module:
         if found is None and word is None:
             continue
         wanted = word or value.name
-        if found is not None:
+        if value.op == "CONST":
+            wanted = PART["CONST"]
+        elif found is not None:
             if found[0] not in counted:
                 counted[found[0]] = _free_number(len(counted), taken)
             wanted = counted[found[0]] + wanted[found.end() :]
@@ -59,7 +63,8 @@ def _word(value: Value) -> str | None:
     word = value.name[len(step) + 1 :]
     while word not in _WORDS and word[-1:].isdigit() and word.rstrip("0123456789").rstrip("_"):
         word = re.sub(r"_?\d+$", "", word)
-    return f"{step}.{word}"
+    own = PART.get(value.op, value.op.lower())
+    return f"{step}.{own if word in _MECHANICAL else word}"
 
 
 def _free_number(number: int, taken: set[str]) -> str:

@@ -83,7 +83,8 @@ def slice_op(node: Node) -> Any:
 
 def _near(bound: Any) -> Any:
     """A bound that stands for the end of the axis, within 32 bits."""
-    return bound if isinstance(bound, Expr) else max(-(1 << 31), min((1 << 31) - 1, bound))
+    far = 10**9  # tf2onnx writes this for the end
+    return bound if isinstance(bound, Expr) else -(1 << 31) if bound <= -far else (1 << 31) - 1 if bound >= far else bound
 
 
 @onnx_op("Pad")
