@@ -61,6 +61,7 @@ class _Validation:
         self.types = module.tiny.type_of()
         self.values = module.tiny.value_of()
         self.symbols = module.tiny.model.symbols()
+        self.ranges = module.ranges()
         self.known: dict[str, tuple[str | None, Denotation]] = {}
 
     def faults(self) -> Iterator[Diag]:
@@ -97,7 +98,7 @@ class _Validation:
         return None
 
     def _compare(self, value: tiny.Value, entry: Entry, access: Access, at: int, sizes: Sizes | None) -> dict[str, Any] | None:
-        space = _Space(self.symbols, self.module.ranges(), sizes)
+        space = _Space(self.symbols, self.ranges, sizes)
         claim = self._claim(entry, access, sizes, space)
         meant = self._meant(value, at, access.source, sizes, space)
         for mine, other in ((claim, meant), (meant, claim)):
@@ -135,7 +136,7 @@ class _Validation:
 
     def _claim(self, entry: Entry, access: Access, sizes: Sizes | None, space: "_Space | None" = None) -> Denotation:
         """What the book says."""
-        space = space or _Space(self.symbols, self.module.ranges(), sizes)
+        space = space or _Space(self.symbols, self.ranges, sizes)
         axes = tuple((a.name, a.size) for a in entry.axes)
         found = Denotation({}, {})
         earlier: list[tuple[Bound, ...]] = []
