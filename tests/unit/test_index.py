@@ -138,9 +138,9 @@ def test_a_thousand_movements_cost_their_net_effect() -> None:
         lines.append(f"  %v{n} = {steps[n % 4].replace('%s', last)}")
         last = f"%v{n}"
     module = tiny.parse("tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M, 8]\n  out y : fp32[M, 8]\n\n" + "\n".join(lines) + f"\n\noutputs: y={last}\n")
-    start = time.perf_counter()
+    start = time.process_time()  # of this process alone: the suite runs on every core
     made = lower(module)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     (source,) = made.entries[-1].sources
     assert index.show_access(source, None, ()) == "x[i0, i1]"
 

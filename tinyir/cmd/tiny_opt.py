@@ -9,7 +9,7 @@ from typing import Any, Sequence
 from ..kit.cli import Session, parser_of, run, write_whole
 from ..kit.diag import Diag, refuse
 from ..kit.span import span_of
-from .stage import any_module, language_of
+from .stage import any_module
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,7 +17,6 @@ from typing import Any
 
 from ..ir import tiny
 from ..ir.attrs import show_attr
-from ..ir.expr import Expr
 from ..ir.model import Model, Origin, Tensor, show_name
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import DType, TensorType
@@ -216,4 +215,4 @@ class _Reader:
         return self.builder.finish(Model(name, tuple(self.inputs), outputs, (), default_shapes(symbols, ())), results)
 
 
-__all__ = ["CoreModule", "Expr", "Instruction", "Output", "check", "parse", "read", "show"]
+__all__ = ["CoreModule", "Instruction", "Output", "check", "parse", "read", "show"]

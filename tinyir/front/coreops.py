@@ -15,7 +15,7 @@ from ..kit.diag import Diag, refuse
 from .builder import Builder, Ref, rounded
 from .ops import ELEMENTWISE, FRONT_OPS
 from .ops.table import Attr, Attrs, FrontOp, check_attrs
-from .shorttypes import LONG, dtype_of
+from .shorttypes import LONG
 
 CORE: dict[str, FrontOp] = {}
 _PADDINGS = ("Valid", "Same", "Custom")
@@ -260,4 +260,4 @@ _core("Relu", 1)(_unary("Relu", True))
 _core("Neg", 1)(_unary("Neg", True))
 _core("Exp", 1)(_unary("Exp"))
 _core("Log", 1)(_unary("Log"))
-__all__ = ["CORE", "dtype_of", "from_attrs"]
+__all__ = ["CORE", "from_attrs"]

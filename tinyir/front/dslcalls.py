@@ -12,10 +12,9 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ..ir.expr import ONE, Expr
 from ..ir.rules import product
-from ..ir.types import DTYPES, TensorType
+from ..ir.types import TensorType
 from ..ir.verify import nearest
-from ..kit.diag import refuse
-from ..kit.diag import Refused
+from ..kit.diag import Refused, refuse
 from .builder import Operand, Ref
 from .dslexpr import Args, Evaluator
 from .ops import ELEMENTWISE, FRONT_OPS, check_attrs
@@ -362,5 +361,4 @@ _SPECIAL: dict[str, Callable[[Evaluator, Args], Any]] = {
     "conv_transpose": _conv("ConvTranspose", ("output_padding", "output_shape")), "const": _typed("const", ("value", "type"), "CONST"),
     "iota": _typed("iota", ("type", "axis"), "IOTA"), "random": _typed("random", ("type", "seed", "offset"), "RANDOM"),
 }  # fmt: skip
-BUILT_IN = {*ROWS, *_SPECIAL, *ELEMENTWISE, *_SNAKE, *_FUNCTIONS, *UOPS}
-__all__ = ["BUILT_IN", "DTYPES", "call", "reduced", "scanned"]
+__all__ = ["call", "reduced", "scanned"]

@@ -22,7 +22,7 @@ from .ops import ELEMENTWISE, Attrs, check_attrs
 from .shorttypes import dtype_of, read_short
 
 Value = Operand | tuple[Ref, ...] | None  # None: something was wrong with it, and that has been said
-_WORDS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor", "<": "less", "<=": "less_equal",
+WORDS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor", "<": "less", "<=": "less_equal",
           ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}  # fmt: skip
 MOST_NESTING = 200
 MOST_DIGITS = 300  # of one number
@@ -134,6 +134,7 @@ class Evaluator:
         raise refuse("E0002", found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40], expected="a value", span=span_of_tree(tree))
 
     def variable(self, tree: Any) -> Value:
+        """What a name stands for: a value, a tuple of them, or a shape variable as a number."""
         name = name_of(tree.children[0])
         if name in self.scope.variables:
             return self.scope.variables[name]
@@ -146,6 +147,7 @@ class Evaluator:
         raise refuse("E0202", name, name=name, near=", ".join(nearest(name, self.scope.variables)) or "nothing like it")
 
     def prefix(self, tree: Any) -> Operand:
+        """A prefix operator on an operand."""
         sign, x = str(tree.children[0]), self.value(tree.children[1])
         if isinstance(x, Literal):
             if sign == "!":
@@ -154,6 +156,7 @@ class Evaluator:
         return x if sign == "+" else self.elementwise("neg" if sign == "-" else "not", [x])
 
     def binary(self, sign: str, left: Any, right: Any) -> Operand:
+        """A binary operator on two operands, a scalar broadcast to the other's shape."""
         x, y = self.value(left), self.value(right)
         if isinstance(x, Literal) and isinstance(y, Literal):
             try:
@@ -162,7 +165,7 @@ class Evaluator:
                 raise refuse("E0013", given=f"the value of {sign}") from None
         if sign == "@":
             return self.calls.call(self, "matmul", Args([left, right], {}), False)
-        return self.elementwise(_WORDS[sign], [x, y])
+        return self.elementwise(WORDS[sign], [x, y])
 
     def elementwise(self, fn: str, operands: Sequence[Operand], attrs: Mapping[str, Any] | None = None) -> Ref:
         """One of the front ends' elementwise functions, on operands that agree."""

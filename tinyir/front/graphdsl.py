@@ -22,52 +22,24 @@ written as in tiny text, `%gemm.mul`; `from gemm : GEMM at 17:5` says, like a li
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any
 
 from ..ir import tiny
-from ..ir.attrs import Attrs
 from ..ir.expr import Expr
-from ..ir.model import TENSOR_ATTRS, Model, Origin, Range, Shapes, Tensor, read_schema
+from ..ir.model import Model, Origin, Range, Shapes, Tensor, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Label, Refused, refuse
-from ..kit.span import Span
 from ..kit.text import Grammar, token_span
 from . import dslcalls
-from .builder import Builder, Literal, Operand, Place, Ref
-from .dslexpr import Evaluator, Poisoned, Scope, Value, args_of, bound, labels_of, span_of_tree
-from .shorttypes import read_short, show_short
+from .builder import Builder, Literal, Place, Ref
+from .dslexpr import Evaluator, Poisoned, Scope, Value, args_of, labels_of, span_of_tree
+from .dslgraph import Graph, GraphReader, Param, names_in, renamed, word_of
+from .shorttypes import show_short
 
 GRAMMAR = Grammar("graphdsl")
 MOST_CALLS = 10  # deep
-RESERVED = ("graph", "return", "fused", "fused_reduce", "fused_cumulative", "true", "false")
 ENTRY = "main"
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """An input or output of a graph."""
-
-    name: str
-    token: Any  # of its type
-    type: TensorType
-    attrs: Attrs
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """One graph as it is written: shape variables with their defaults, inputs, outputs, statements."""
-
-    name: str
-    symbols: tuple[tuple[str, int | None], ...]
-    params: tuple[Param, ...]
-    results: tuple[Param, ...]
-    body: tuple[Any, ...]
-    span: Span
-    broken: tuple[str, ...] = ()  # parameters with a fault that has been said
 
 
 def read(text: str, name: str = ENTRY) -> tiny.Module:
@@ -79,19 +51,18 @@ def read(text: str, name: str = ENTRY) -> tiny.Module:
     return module
 
 
-class _Program:
+EXTRA = Param("result", None, None, (), None)  # what a return gives beyond the outputs
+
+
+class _Program(GraphReader):
     """One text. After a fault its statement gives nothing, and what reads that is passed over."""
 
     def __init__(self, text: str):
-        self.text = text
-        self.faults: list[Diag] = []
+        super().__init__(text)
         self.graphs: dict[str, Graph] = {}
         self.builder = Builder()
         self.stated: Origin | None = None  # what a `from` line says
         self.is_stated = False
-
-    def fault(self, code: str, span: Span | None, at: str = "", labels: tuple[Label, ...] = (), **facts: Any) -> None:
-        self.faults.append(Diag(code, at, facts, span, labels))
 
     def module(self, tree: Any, name: str) -> tiny.Module | None:
         """The module of the entry; None when nothing can be made of it."""
@@ -130,69 +101,11 @@ class _Program:
             shape_sets.insert(0, Shapes("default", defaults))
         return self.builder.finish(Model(name, tuple(inputs), outputs, tuple(ranges), tuple(shape_sets)), results)
 
-    # --- graphs as they are written
-
-    def graph(self, tree: Any) -> Graph:
-        """A graph's header, checked for words that are reserved (E0131), symbols that are not declared (E0134), names used twice (E1301)."""
-        symbols, params, results, body, name = [], [], [], [], None
-        for part in tree.children:
-            if part is None:
-                continue
-            if not hasattr(part, "data"):
-                if part.type in ("CALLEE", "IDENT"):
-                    name = part
-                else:
-                    results = [(None, part, None)]
-            elif part.data == "symbol":
-                symbols.append((str(part.children[0]), int(part.children[1]) if part.children[1] is not None else None))
-            elif part.data == "param":
-                params.append(tuple(part.children))
-            elif part.data == "results":
-                results = [tuple(p.children) for p in part.children if p is not None]
-            else:
-                body.append(part)
-        self.not_reserved(name, str(name))
-        known = {s: Expr.of(s) for s, _ in symbols}
-        for symbol in known:
-            if re.fullmatch(r"[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty", symbol):
-                self.fault("E1311", token_span(name), symbol, symbol=symbol)
-        taken, given = self.params(params, known), self.params(results, known)
-        broken = {name_of(i.children[0]) for i, _, _ in params} - {p.name for p in taken}
-        broken |= {"->"} if len(given) < len(results) else set()
-        return Graph(str(name), tuple(symbols), taken, given, tuple(body), token_span(name), tuple(broken))
-
-    def params(self, parts: Sequence[tuple[Any, Any, Any]], known: dict[str, Expr]) -> tuple[Param, ...]:
-        found: dict[str, Param] = {}
-        for ident, type_token, attrs_token in parts:
-            token = ident.children[0] if ident is not None else type_token
-            name = name_of(token) if ident is not None else "output"
-            self.not_reserved(token, name)
-            try:
-                type = read_short(type_token, self.text)
-                type = TensorType(type.dtype, tuple(bound(d, known, type_token) for d in type.shape))
-            except Refused as fault:
-                self.faults += fault.diags
-                continue
-            attrs: Attrs = ()
-            try:
-                items = read_at(read_attrs, attrs_token, self.text) if attrs_token is not None else ()
-                attrs = read_schema(items, TENSOR_ATTRS, name, token_span(attrs_token) if attrs_token is not None else token_span(token))
-            except Refused as fault:
-                self.faults += fault.diags
-            if name in found:
-                self.fault("E1301", token_span(token), name, (Label(found[name].span, "first here"),), name=name)
-            found[name] = Param(name, type_token, type, attrs, token_span(token))
-        return tuple(found.values())
-
     def declare(self, graph: Graph) -> None:
         if graph.name in self.graphs:
             self.fault("E0201", graph.span, graph.name, (Label(self.graphs[graph.name].span, "first defined here"),), name=graph.name)
             return
         self.graphs[graph.name] = graph
-
-    def not_reserved(self, token: Any, name: str) -> None:
-        if name in RESERVED and not str(token).startswith("%"):
-            self.fault("E0131", token_span(token), name, name=name, words=", ".join(RESERVED))
 
     # --- statements
 
@@ -205,7 +118,7 @@ class _Program:
             elif statement.data == "give":
                 if position + 1 < len(graph.body):
                     self.fault("E0132", span_of_tree(graph.body[position + 1]), graph.name, name=graph.name)
-                return [self.statement(t, scope, [names.get(r.name, prefix + r.name)]) for t, r in zip(statement.children, (*graph.results, *[_EXTRA] * len(statement.children)))]
+                return [self.statement(t, scope, [names.get(r.name, prefix + r.name)]) for t, r in zip(statement.children, (*graph.results, *[EXTRA] * len(statement.children)))]
             else:
                 *targets, value = statement.children
                 words = [name_of(t.children[0]) for t in targets]
@@ -214,7 +127,7 @@ class _Program:
                 found = self.statement(value, scope, [names.get(w, prefix + w) for w in words])
                 count = len(found) if isinstance(found, tuple) else 1
                 if found is not None and count != len(words):
-                    self.fault("E0205", span_of_tree(statement), words[0], op=_word_of(value), given=len(words), wanted=count)
+                    self.fault("E0205", span_of_tree(statement), words[0], op=word_of(value), given=len(words), wanted=count)
                     found = None
                 each = found if isinstance(found, tuple) else (found,) * len(words)
                 scope.variables.update(zip(words, each))
@@ -238,7 +151,7 @@ class _Program:
         if id(tree) in known:
             return known[id(tree)]
         span = span_of_tree(tree)
-        origin = self.stated if self.is_stated else Origin(targets[0], _word_of(tree), *((span.line, span.column) if span else ()))
+        origin = self.stated if self.is_stated else Origin(targets[0], word_of(tree), *((span.line, span.column) if span else ()))
         self.builder.open(origin, targets[0])
         try:
             evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls)
@@ -248,7 +161,7 @@ class _Program:
             return None
         except Refused as fault:
             self.builder.drop()
-            read = [scope.variables.get(name) for name in _names_in(tree)]
+            read = [scope.variables.get(name) for name in names_in(tree)]
             for d in fault.diags:
                 labels = d.labels or (labels_of(read) if d.code[1:3] in ("10", "11", "13") else ())
                 self.faults.append(Diag(d.code, targets[0], d.facts, d.span or span, labels, d.edit))
@@ -311,7 +224,7 @@ class _Program:
             inner.symbols.setdefault(symbol, Expr.of(default if default is not None else symbol))
         count = len(self.faults)
         kept = self.stated, self.is_stated
-        found = self.run(graph, inner, f"{targets[0]}.", _renamed(graph, targets, is_whole))
+        found = self.run(graph, inner, f"{targets[0]}.", renamed(graph, targets, is_whole))
         self.stated, self.is_stated = kept
         if found is None or len(self.faults) > count:
             return None
@@ -366,41 +279,4 @@ class _Program:
         return found
 
 
-_EXTRA = Param("result", None, None, (), None)
-
-
-def _renamed(graph: Graph, targets: list[str], is_whole: bool) -> dict[str, str]:
-    """Variables that a graph returns as they stand, and the names that the call gives them."""
-    last = graph.body[-1] if graph.body and graph.body[-1].data == "give" else None
-    if last is None or len(last.children) != len(targets) or not is_whole and len(targets) != 1:
-        return {}
-    returned = [name_of(t.children[0]) for t in last.children if t.data == "ident"]
-    return dict(zip(returned, targets)) if len(returned) == len(targets) and len(set(returned)) == len(returned) else {}
-
-
-def _names_in(tree: Any) -> list[str]:
-    """The variables that an expression reads."""
-    found, pending = [], [tree]
-    while pending:
-        node = pending.pop()
-        if hasattr(node, "data"):
-            if node.data == "ident":
-                found.append(name_of(node.children[0]))
-            pending += node.children
-    return found[::-1]
-
-
-def _word_of(tree: Any) -> str:
-    """What a statement does, for where its values came from."""
-    from .dslexpr import _WORDS
-
-    if tree.data in ("call", "fused"):
-        return str(tree.children[0])
-    if tree.data == "method":
-        return str(tree.children[1])[1:]
-    if tree.data == "binary":
-        return _WORDS.get(str(tree.children[1]), "matmul")
-    return {"prefix": "neg", "ident": "variable"}.get(tree.data, tree.data)
-
-
-__all__ = ["MOST_CALLS", "Operand", "RESERVED", "read"]
+__all__ = ["ENTRY", "MOST_CALLS", "read"]

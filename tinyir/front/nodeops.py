@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..ir.expr import ONE, ZERO, Expr
-from ..ir.ops import OPS
+from ..ir.expr import ONE, Expr
+from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import holds_product
-from ..ir.types import DTYPES, DType, TensorType, promote
+from ..ir.types import DTYPES, DType, promote
 from ..kit.diag import refuse
-from .builder import Builder, Literal, Operand, Ref, accumulator
+from .builder import Builder, Operand, Ref, accumulator
 from .ops import ELEMENTWISE
 from .ops.contraction import acc_dtype, tensor
 from .ops.folding import each_axis, sliding
@@ -183,8 +183,6 @@ def pairs_of(pad: Any, rank: int) -> Any:
 
 def folded_init(b: Builder, x: Ref, op: str, init: float) -> Ref:
     """A reduction that starts from `init`: the reduction, and `init` folded into it."""
-    from ..ir.ops import REDUCERS
-
     fold = REDUCERS[op].fold
     if fold is None:
         raise refuse("E0102", key="init", known="op, axes, dtype")
@@ -198,4 +196,4 @@ def default_acc(x: Ref, op: str) -> DType:
     return DTYPES["i64"] if op.startswith("ARG") else accumulator(x.dtype) if op in ("SUM", "PROD") else x.dtype
 
 
-__all__ = ["INLINE", "Labels", "Literal", "TensorType", "ZERO", "agreed", "axis_labels", "axis_of_word", "default_acc", "folded_init", "give", "pairs_of", "row_of"]
+__all__ = ["INLINE", "Labels", "agreed", "axis_labels", "axis_of_word", "default_acc", "folded_init", "give", "pairs_of", "row_of"]

@@ -16,6 +16,7 @@ from ..ir.model import TENSOR_ATTRS, Model, Shapes, Tensor, show_name
 from ..ir.ops import OPS
 from ..ir.types import TensorType, show_number
 from . import graphdsl
+from .dslgraph import RESERVED
 from .shorttypes import short, show_short
 
 _INFIX = {"ADD": "+", "SUB": "-", "MUL": "*", "FDIV": "/", "CMPLT": "<", "CMPEQ": "==", "CMPNE": "!=", "AND": "&", "OR": "|", "XOR": "^"}
@@ -80,7 +81,7 @@ class _Writer:
     @staticmethod
     def ref(name: str) -> str:
         """A name, bare where the DSL reads it so."""
-        is_bare = _BARE.fullmatch(name) and name not in (*graphdsl.RESERVED, "inf", "nan", "from", "none")
+        is_bare = _BARE.fullmatch(name) and name not in (*RESERVED, "inf", "nan", "from", "none")
         return name if is_bare else f"%{show_name(name)}"
 
     # --- values

@@ -7,7 +7,7 @@ operands of an elementwise op must agree already: how they are brought to is eac
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 from ..ir.expr import Expr
 from ..ir.ops import OPS, REDUCERS, Op

@@ -11,7 +11,7 @@ from ..ir.evaluate import FROM_ML_DTYPES, compute_dtype, convert, numpy_dtype, s
 from ..ir.expr import Expr
 from ..ir.model import Model, Tensor
 from ..ir.types import DType
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, Refused
 
 
 def adopt(array: Any, dtype: DType) -> np.ndarray:

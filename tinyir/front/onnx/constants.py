@@ -148,7 +148,10 @@ def function_of(node: Any, domain: str) -> Any:
     elif schema.has_context_dependent_function:
         usable = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
         types = [_type_of(i) for i in node.inputs]
-        found = schema.get_context_dependent_function_with_opset_version(max(usable), _resolved(node).SerializeToString(), types) if usable else None
+        try:
+            found = schema.get_context_dependent_function_with_opset_version(max(usable), _resolved(node).SerializeToString(), types) if usable else None
+        except (ValueError, RuntimeError):  # onnx finds fault with the types
+            return None
     if not found:
         return None
     function = FunctionProto()

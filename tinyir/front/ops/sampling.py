@@ -49,8 +49,8 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     for what, wanted in (("sizes", len(axes)), ("scales", len(axes)), ("roi", 2 * len(axes))):
         if attrs[what] is not None and len(attrs[what]) != wanted:
             raise refuse("E1101", what=what, given=len(attrs[what]), rank=wanted)
-    if attrs.coordinates == "crop" and attrs.roi is None:
-        raise refuse("E0104", key="roi", kind="a list of numbers")
+    if attrs.coordinates == "crop" and (attrs.roi is None or not all(map(math.isfinite, attrs.roi))):
+        raise refuse("E0104", key="roi", kind="a list of finite numbers")
     dtype = x.dtype
     for at, axis in enumerate(axes):
         size = x.shape[axis].constant

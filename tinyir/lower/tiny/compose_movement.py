@@ -90,6 +90,8 @@ def _plain(value: Value, source: TensorType) -> Value | None:
         if turned == sorted(turned) and value.attr("perm") != tuple(range(source.rank)):
             return replace(value, op="RESHAPE", attrs=())  # only axes of size 1 change places
     if value.op == "EXPAND":
+        if [d for d in value.type.shape if d != ONE] == [d for d in source.shape if d != ONE]:
+            return replace(value, op="RESHAPE", attrs=())  # nothing is repeated
         dims = broadcast_dims(source, value.type, dict(value.attrs))
         spread = _spread(value, source, [d for d, size in zip(dims, source.shape) if size != ONE])
         return spread if spread is not None and spread != value else None
@@ -143,6 +145,16 @@ def _expand_reshape(outer: Value, inner: Value, source: TensorType) -> Value | N
     return _spread(_made(outer, inner, "EXPAND"), source, [dims[axis] for axis, _ in kept])
 
 
+def _reshape_expand(outer: Value, inner: Value, source: TensorType) -> Value | None:
+    """The same, with the RESHAPE after what is repeated."""
+    before, after = ([axis for axis, size in enumerate(v.type.shape) if size != ONE] for v in (inner, outer))
+    if [inner.type.shape[a] for a in before] != [outer.type.shape[a] for a in after]:
+        return None
+    moved = dict(zip(before, after))
+    dims = broadcast_dims(source, inner.type, dict(inner.attrs))
+    return _spread(_made(outer, inner, "EXPAND"), source, [moved[d] for d, size in zip(dims, source.shape) if size != ONE])
+
+
 def _flip_flip(outer: Value, inner: Value, source: TensorType) -> Value | None:
     twice = [{a % source.rank for a in v.attr("axes")} for v in (outer, inner)]
     return _made(outer, inner, "FLIP", axes=tuple(sorted(twice[0] ^ twice[1])))
@@ -176,6 +188,7 @@ _COMPOSED: dict[tuple[str, str], Rule] = {
     ("PERMUTE", "EXPAND"): _permute_expand,
     ("EXPAND", "EXPAND"): _expand_expand,
     ("EXPAND", "RESHAPE"): _expand_reshape,
+    ("RESHAPE", "EXPAND"): _reshape_expand,
     ("FLIP", "FLIP"): _flip_flip,
     ("SHRINK", "SHRINK"): _shrink_shrink,
     ("PAD", "PAD"): _pad_pad,

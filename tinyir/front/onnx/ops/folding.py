@@ -293,6 +293,9 @@ def slice_op(node: Node, x: Array, *_: Array) -> Any:
 def split(node: Node, x: Array, _: Array | None = None) -> Any:
     """Pieces along an axis."""
     sizes, axis = node.ints(1, "split"), node.axis(x.ndim)
+    parts = len(node.outputs)
+    if sizes is None and x.shape[axis] % parts == 0:
+        sizes = [x.shape[axis] // parts] * parts
     if sizes is None or any(isinstance(n, Expr) for n in sizes) or sum(sizes) != x.shape[axis]:
         return None
     return tuple(_like(node, piece) for piece in np.split(x, np.cumsum(sizes)[:-1], axis))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
+from ....ir.expr import Expr
 from ....ir.types import DTYPES
 from ..node import Node
 from ..table import onnx_op
@@ -88,6 +89,8 @@ def one_hot(node: Node) -> Any:
         if depth != int(depth if math.isfinite(depth) else 0):
             raise node.fault(f"depth is {depth}")
         depth = int(depth)
+    if isinstance(depth, int) and depth < 0 or values.shape != (Expr.of(2),):
+        raise node.fault(f"depth is {depth}, its values have the shape [{', '.join(map(str, values.shape))}]")
     is_there = node.op("OneHot", node.cast(index, "i64"), depth=depth, axis=node.attr("axis", -1), dtype=DTYPES["bool"])
     off, on = (node.op("Slice", values, starts=[i], ends=[i + 1], axes=[0], part=word) for i, word in enumerate(("off", "on")))
     return node.fn("where", is_there, on, off)

@@ -58,8 +58,8 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
     count = len(all_axes)
     if not sizes and not scales:
         raise node.fault("neither sizes nor scales are given")
-    if len(sizes or scales) != count:
-        raise node.fault(f"{len(sizes or scales)} sizes or scales are given for {count} axes")
+    if len(sizes or scales) != count or roi and len(roi) != 2 * count:
+        raise node.fault(f"{len(sizes or scales)} sizes or scales are given for {count} axes" + (f", and a roi of {len(roi)}" if roi else ""))
     kept = [i for i, a in enumerate(all_axes) if not (Expr.of(sizes[i]) == x.shape[a] and (scales is None or scales[i] == 1) if sizes else scales[i] == 1) or roi and (roi[i], roi[i + count]) != (0, 1)]
     if not kept:
         return x
