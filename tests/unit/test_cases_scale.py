@@ -37,9 +37,7 @@ def texts(count: int, last: str) -> tuple[float, dict[str, int]]:
         start = time.process_time()
         module = read(diamonds(count))
         lines["tiny"] = tiny.show(module).count("\n")
-        for stage in ("index", "poly"):
-            if lines.keys() >= {last}:
-                break
+        for stage in ("index", "poly", "region")[: ("tiny", "index", "poly", "region").index(last)]:
             module = lower_to(stage, module, "sm90")
             lines[stage] = language_of(stage).show(module).count("\n")
         best = min(best, time.process_time() - start)
@@ -54,8 +52,8 @@ def test_diamonds_in_a_row_give_what_they_were_given() -> None:
 
 
 def test_texts_grow_with_the_graph() -> None:
-    found = {count: texts(count, "poly")[1] for count in (10, 20, 40)}
-    for stage in ("tiny", "index", "poly"):
+    found = {count: texts(count, "region")[1] for count in (10, 20, 40)}
+    for stage in ("tiny", "index", "poly", "region"):
         ten, twenty, forty = (found[n][stage] for n in (10, 20, 40))
         assert forty - twenty == 2 * (twenty - ten)
 
@@ -64,6 +62,24 @@ def test_time_grows_with_the_graph() -> None:
     """Ten times the diamonds take ten times the time (measured: 9.3 to 10.4 times), where paths would have doubled 180 times."""
     texts(20, "poly")
     assert texts(200, "poly")[0] < 15 * texts(20, "poly")[0]
+
+
+def test_regions_of_long_chains_grow_with_the_graph() -> None:
+    """One kernel takes a limited number of values, so that joining them costs no square of the graph."""
+    assert texts(160, "region")[0] < 4 * texts(80, "region")[0]
+
+
+@pytest.mark.parametrize("count", [16, 64])
+def test_a_square_of_a_square_is_not_computed_twice_as_often(count: int) -> None:
+    """Each step reads the one before twice, and at another place, so that nothing but a copy of it could stand there."""
+    ops: list[tuple[str, list[Any], str, dict[str, Any]]] = []
+    for n in range(count):
+        last = f"v{n - 1}" if n else "x"
+        ops += [("Elementwise", [last, last], f"m{n}", {"fn": "mul"}), ("Flip", [f"m{n}"], f"v{n}", {"axes": [0]})]
+    module = read(graph({"x": ("fp32", [16])}, {f"v{count - 1}": ("fp32", [16])}, *ops))
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    assert language_of("region").show(module).count("\n") < 40 * count
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(5000, marks=pytest.mark.slow)])
