@@ -6,11 +6,13 @@ import itertools
 from typing import Any, Iterable
 
 import islpy as isl
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyir.analysis.compute_at import Need, compute_at, edges_of
+from tinyir.analysis.closure import is_closed, openings
+from tinyir.analysis.compute_at import Need, compute_at, edges_of, halo_bytes
 from tinyir.analysis.counting import count
 from tinyir.analysis.tiles import TileClasses, classes_of, leaves_rest, tile_classes
 from tinyir.ir import poly, region, tiny
@@ -18,6 +20,7 @@ from tinyir.ir.read import read_expr
 from tinyir.lower import index as to_index
 from tinyir.lower import poly as to_poly
 from tinyir.lower import region as to_region
+from tinyir.lower.index import HEAVY
 
 Point = tuple[int, ...]
 INDICES = ["{a}", "{a} + 1", "{a} - 1", "2*{a}", "2*{a} + 1", "{n} - 1 - {a}", "floor({a}/2)", "floor(({a} + 1)/2)", "0", "{a} + {b}", "2*{a} + {b} - 1"]
@@ -186,6 +189,7 @@ def test_a_blur_needs_a_ring_of_three_and_computes_its_rim_again() -> None:
     need = Need.of_edge(module, module.edges[0])
     # 4 tiles of 32x32 in 64x64: each reads 33x33, since the image ends on two sides
     assert need.again({"i0": 32, "i1": 32}, {"H": 64, "W": 64}) == 4 * 33 * 33 - 64 * 64
+    assert halo_bytes(module, module.edges[0], {"i0": 32, "i1": 32}, {"H": 64, "W": 64}) == 4 * (4 * 33 * 33 - 64 * 64)
     assert need.again({"i0": 64, "i1": 64}, {"H": 64, "W": 64}) == 0
     assert need.again({"i0": 128, "i1": 128}, {"H": 4096, "W": 4096}) == (4096 + 2 * 31) ** 2 - 4096**2
 
@@ -249,6 +253,42 @@ def test_tiles_of_a_padded_convolution() -> None:
     # a tap at a time: the middle one never leaves the image
     taps = classes_of(one, dict(zip(names, (32, 32))), {"H": 128, "W": 96})
     assert taps.empty == 0 and taps.full + taps.partial == 9 * 12 and taps.full == (3 + 4 + 3) * (2 + 3 + 2)
+
+
+def test_closure_ends_where_a_map_is_not_affine_or_chosen_at_run_time_or_too_long() -> None:
+    def opened(signature: str, *values: str) -> list[tuple[str, str, str]]:
+        return [(o.value, o.source, o.why) for o in openings(lowered(signature, *values).index)]
+
+    assert opened("in x : fp32[M, N]; out y : fp32[M*N]", "%f = RESHAPE(x) : fp32[M*N]", "%y = NEG(%f) : fp32[M*N]") == [("f", "x", "affine")]
+    assert opened("in x : fp32[M, N]; in t : i64[L]; out y : fp32[L, N]", "%y = GATHER(x, t) {axis=0} : fp32[L, N]") == [("y", "x", "run time")]
+    steps = [f"%s{n} = RESHAPE({f'%v{n - 1}' if n else 'x'}) : fp32[3, 10]; %p{n} = PERMUTE(%s{n}) {{perm=[1, 0]}} : fp32[10, 3]; %v{n} = RESHAPE(%p{n}) : fp32[30]" for n in range(8)]
+    shuffled = [s.strip() for step in steps for s in step.split(";")]
+    found = opened("in x : fp32[30]; out y : fp32[30]", *shuffled, "%y = NEG(%v7) : fp32[30]")
+    assert found and {why for _, _, why in found} == {"length"}
+    module = lowered("in x : fp32[M, 4]; out y : fp32[4, M]", "%p = PERMUTE(x) {perm=[1, 0]} : fp32[4, M]", "%f = FLIP(%p) {axes=[1]} : fp32[4, M]", "%y = NEG(%f) : fp32[4, M]").index
+    assert is_closed(module) and not is_closed(lowered("in x : fp32[M, N]; out y : fp32[M*N]", "%y = RESHAPE(x) : fp32[M*N]").index)
+
+
+def test_maps_that_are_cut_stay_exact() -> None:
+    """A shuffle of a shuffle of a shuffle: every element is where NumPy has it, and no map is long."""
+    steps = [f"%s{n} = RESHAPE({f'%v{n - 1}' if n else 'x'}) : i32[3, 10]; %p{n} = PERMUTE(%s{n}) {{perm=[1, 0]}} : i32[10, 3]; %v{n} = RESHAPE(%p{n}) : i32[30]" for n in range(40)]
+    module = lowered("in x : i32[30]; out y : i32[30]", *(s.strip() for step in steps for s in step.split(";")), "%y = NEG(%v39) : i32[30]")
+    assert len(module.blocks) < 40
+    assert max(sum(e.weight for e in s.exprs()) for entry in module.index.entries for s in entry.sources) <= HEAVY
+    x = np.arange(30, dtype=np.int32)
+    wanted = x
+    for _ in range(40):
+        wanted = wanted.reshape(3, 10).T.reshape(30)
+    arrays = {"x": x}
+    for block in module.blocks:  # each block from those before it, by its composed map alone
+        entry = module.index.entry_of()[block.name]
+        shape = tuple(a.size.evaluate({}) for a in entry.axes)
+        found = np.empty(shape, np.int32)
+        for at in np.ndindex(*shape):
+            source, place = entry.sources[0].at({f"i{n}": i for n, i in enumerate(at)})
+            found[at] = arrays[source][place]
+        arrays[block.name] = -found if block.name == "y" else found
+    np.testing.assert_array_equal(arrays["y"], -wanted)
 
 
 def test_sizes_that_leave_a_rest() -> None:

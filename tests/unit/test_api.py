@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 import tinyir
-from tinyir.ir import region
+from tinyir.ir import manifest, region
 from tinyir.kit.diag import Refused
 from tinyir.runtime.arrays import write_arrays
 from tinyir.runtime.cuda import find_fault
+from tinyir.runtime.program import Program
 from tinyir.sim.host import COMPILERS
+from tinyir.sim.launch import SimDevice
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
@@ -124,6 +126,30 @@ def test_a_filter_does_not_load_what_the_callable_needs() -> None:
     script = "import sys, tinyir; print(sorted(m for m in sys.modules if m.startswith(('tinyir.', 'numpy', 'lark'))))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout == "[]\n"
+
+
+class Packed(SimDevice):
+    """The simulation with what passes between launches in one arena, as on a GPU."""
+
+    is_packed = True
+
+
+@pytest.mark.parametrize("device", DEVICES[1:])
+def test_buffers_of_a_packed_device_share_an_arena(device: str) -> None:
+    text = tinyir.compile(json.dumps(LAYERS, indent=1), device="cpu").text
+    module = manifest.parse(text)
+    given = arrays_of(40)
+    packed = Packed()
+    program = Program(packed, text, module, {"M": 40})
+    program.upload({name: np.ascontiguousarray(a) for name, a in given.items()})
+    for _ in range(2):
+        program.run()
+        np.testing.assert_allclose(program.outputs()["p"], expected(given), rtol=1e-4, atol=1e-5)
+    places = {program.buffers[name].number for name in program._passing}
+    assert len(program._passing) > 1 and len(places) == 1
+    program.release()
+    assert not packed._buffers
+    packed.release()
 
 
 @pytest.mark.parametrize("device", DEVICES[1:])

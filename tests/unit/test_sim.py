@@ -268,6 +268,13 @@ def test_errors_of_the_host_compiler_stand_at_their_line() -> None:
     assert diag.code == "E1721" and diag.span.line == 3 and "unknown_name" in diag.facts["fault"]
 
 
+def test_a_function_without_a_twin_is_named() -> None:
+    device = SimDevice()
+    with pytest.raises(Refused, match="no_such_twin") as fault:
+        device.load('__device__ void no_such_twin(int);\nextern "C" __global__ void k(int n) { no_such_twin(n); }\n', {"k": 0})
+    assert [d.code for d in fault.value.diags] == ["E1721"]
+
+
 def test_a_launch_after_a_fault_runs() -> None:
     fault_of("B[N] = 1;")
     assert run("B[threadIdx.x] = A[threadIdx.x];").tolist() == list(range(64))

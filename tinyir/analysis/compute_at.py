@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Iterator, Mapping
 
 from ..ir import poly
+from ..ir.index import Entry
 from ..ir.sets import read_map, read_set, with_names
 from .counting import count
 
@@ -66,7 +67,7 @@ class Need:
     @staticmethod
     def of_edge(module: poly.Module, edge: poly.Edge) -> "Need":
         """The need behind an edge of a poly module, with the symbols in their ranges."""
-        return _need(*_key(module, edge))
+        return _need(*_key(module, edge, module.index.entry_of()))
 
     def at(self, axes: tuple[str, ...]) -> Any:
         """The relation with only some of the reader's axes."""
@@ -202,17 +203,23 @@ def compute_at(need: Need, source: str, reader: str) -> ComputeAt:
 
 def edges_of(module: poly.Module) -> Iterator[ComputeAt]:
     """The verdict on every true dependence of a poly module. Edges that differ in names only are one question to isl."""
+    entries = module.index.entry_of()
     for edge in module.edges:
         if edge.kind == "true":
-            yield replace(_verdict(*_key(module, edge)), source=edge.source, reader=edge.target)
+            yield replace(_verdict(*_key(module, edge, entries)), source=edge.source, reader=edge.target)
+
+
+def halo_bytes(module: poly.Module, edge: poly.Edge, tile: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+    """The bytes of an edge's value that tiles of the reader compute, or load, more than once; `tile` as in `Need.again`."""
+    dtype = module.index.tiny.type_of()[edge.source].dtype
+    return Need.of_edge(module, edge).again(tile, sizes) * dtype.bytes
 
 
 Ranges = tuple[tuple[str, int, int], ...]
 
 
-def _key(module: poly.Module, edge: poly.Edge) -> tuple[str, Ranges, int, tuple[str, ...]]:
+def _key(module: poly.Module, edge: poly.Edge, entries: Mapping[str, Entry]) -> tuple[str, Ranges, int, tuple[str, ...]]:
     """The edge's relation without the names of its ends, the ranges of the parameters, the source's rank, the reader's own axes."""
-    entries = module.index.entry_of()
     ranges = {s: (low, high) for s, low, high in module.index.ranges()}
     params = tuple((p.name, *ranges.get(p.means.name or "", (0, -1))) for p in module.params)
     axes = tuple(a.name for a in entries[edge.target].own_axes)
@@ -230,4 +237,4 @@ def _verdict(relation: str, params: Ranges, rank: int, axes: tuple[str, ...]) ->
     return compute_at(_need(relation, params, rank, axes), "", "")
 
 
-__all__ = ["ComputeAt", "Need", "Witness", "compute_at", "edges_of"]
+__all__ = ["ComputeAt", "Need", "Witness", "compute_at", "edges_of", "halo_bytes"]

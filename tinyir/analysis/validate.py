@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
-from ..ir import index, poly, tiny
+from ..ir import index, tiny
 from ..ir.expr import Bound, Expr
 from ..ir.index import Access, Entry, Read
 from ..ir.ops import OPS
-from ..ir.sets import as_affine, bound_text, domain_text, is_representable, symbol_params
+from ..ir.sets import as_affine, bound_text, domain_text, is_representable, read_map, read_set, symbol_params
 from ..ir.types import TensorType, show_number
 from ..kit.diag import Diag
 from .meaning import Meaning, extra_axes, meanings_of
@@ -60,8 +60,8 @@ class _Validation:
         self.module = module
         self.types = module.tiny.type_of()
         self.values = module.tiny.value_of()
-        self.names = poly.tuple_names(module.tiny)
         self.symbols = module.tiny.model.symbols()
+        self.ranges = module.ranges()
         self.known: dict[str, tuple[str | None, Denotation]] = {}
 
     def faults(self) -> Iterator[Diag]:
@@ -98,7 +98,7 @@ class _Validation:
         return None
 
     def _compare(self, value: tiny.Value, entry: Entry, access: Access, at: int, sizes: Sizes | None) -> dict[str, Any] | None:
-        space = _Space(self.symbols, self.module.ranges(), sizes)
+        space = _Space(self.symbols, self.ranges, sizes)
         claim = self._claim(entry, access, sizes, space)
         meant = self._meant(value, at, access.source, sizes, space)
         for mine, other in ((claim, meant), (meant, claim)):
@@ -136,18 +136,17 @@ class _Validation:
 
     def _claim(self, entry: Entry, access: Access, sizes: Sizes | None, space: "_Space | None" = None) -> Denotation:
         """What the book says."""
-        space = space or _Space(self.symbols, self.module.ranges(), sizes)
+        space = space or _Space(self.symbols, self.ranges, sizes)
         axes = tuple((a.name, a.size) for a in entry.axes)
-        name = self.names[entry.value]
         found = Denotation({}, {})
         earlier: list[tuple[Bound, ...]] = []
         for piece in access.pieces:
             if isinstance(piece.target, Read):
                 there = [(f"o{n}", e) for n, e in enumerate(piece.target.index)]
                 equal = tuple(Bound(Expr.of(o), equals=e) for o, e in there)
-                _add(found.reads, piece.target.source, space.relation(name, axes, self.names[piece.target.source], len(there), (*piece.guard, *equal), earlier))
+                _add(found.reads, piece.target.source, space.relation(axes, len(there), (*piece.guard, *equal), earlier))
             else:
-                _add(found.fills, show_number(piece.target.value), space.points(name, axes, piece.guard, earlier))
+                _add(found.fills, show_number(piece.target.value), space.points(axes, piece.guard, earlier))
             earlier.append(piece.guard)
         return found
 
@@ -168,14 +167,14 @@ class _Validation:
         meaning = meanings_of(value, operands)[at]
         axes = tuple((f"i{n}", size) for n, size in enumerate(value.type.shape))
         axes += tuple((f"k{n}", size) for n, size in enumerate(extra_axes(value, operands)))
-        return self._denote(value.name, axes, value.operands[at], operands[at], meaning, space)
+        return self._denote(axes, value.operands[at], operands[at], meaning, space)
 
-    def _denote(self, name: str, axes: tuple[tuple[str, Expr], ...], operand: str, shape: TensorType, meaning: Meaning, space: "_Space") -> Denotation:
+    def _denote(self, axes: tuple[tuple[str, Expr], ...], operand: str, shape: TensorType, meaning: Meaning, space: "_Space") -> Denotation:
         inside = tuple(Bound(Expr.of(f"o{n}"), Expr.of(0), size) for n, size in enumerate(shape.shape))
-        reads = space.relation(self.names[name], axes, self.names[operand], shape.rank, (*meaning.constraints, *inside), [])
+        reads = space.relation(axes, shape.rank, (*meaning.constraints, *inside), [])
         if meaning.fill is None:
             return Denotation({operand: reads}, {})
-        return Denotation({operand: reads}, {show_number(meaning.fill): space.points(self.names[name], axes, (), []).subtract(reads.domain())})
+        return Denotation({operand: reads}, {show_number(meaning.fill): space.points(axes, (), []).subtract(reads.domain())})
 
 
 def _without_certainty(found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -197,26 +196,20 @@ class _Space:
         """True when a parameter stands for a product of symbols, so that isl knows less than is true."""
         return len(self.params) > self.given
 
-    def relation(self, name: str, axes: Any, source: str, rank: int, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
-        """The isl map from instances to elements `o0, ...` under the guard and none of the earlier ones."""
-        import islpy
-
+    def relation(self, axes: Any, rank: int, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
+        """The isl map from instances to elements `o0, ...` under the guard and none of the earlier ones. Its tuples have no names, so that
+        the layers of a network, which differ in names only, are one text, which isl reads once."""
         there = [f"o{n}" for n in range(rank)]
-        text = f"{{ {name}[{', '.join(a for a, _ in axes)}] -> {source}[{', '.join(there)}] : {self._constraints(axes, there, guard, earlier)} }}"
-        return islpy.Map(self._header() + text)
+        return read_map(f"{{ [{', '.join(a for a, _ in axes)}] -> [{', '.join(there)}] : {self._constraints(axes, there, guard, earlier)} }}", self._words())
 
-    def points(self, name: str, axes: Any, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
+    def points(self, axes: Any, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
         """The isl set of instances under the guard and none of the earlier ones."""
-        import islpy
+        return read_set(f"{{ [{', '.join(a for a, _ in axes)}] : {self._constraints(axes, [], guard, earlier)} }}", self._words())
 
-        text = f"{{ {name}[{', '.join(a for a, _ in axes)}] : {self._constraints(axes, [], guard, earlier)} }}"
-        return islpy.Set(self._header() + text)
-
-    def _header(self) -> str:
+    def _words(self) -> tuple[str, ...]:
         if self.sizes is not None:
-            return ""
-        plain = [s for s in self.symbols if Expr.of(s) not in self.params]
-        return f"[{', '.join([*plain, *self.params.values()])}] -> "
+            return ()
+        return (*(s for s in self.symbols if Expr.of(s) not in self.params), *self.params.values())
 
     def _constraints(self, axes: Any, there: list[str], guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> str:
         names = {**dict(axes), **dict.fromkeys(there, Expr.of(1))}

@@ -28,6 +28,7 @@ class _Validation:
         self.values = module.index.tiny.value_of()
         self.entries = module.index.entry_of()
         self.types = module.index.tiny.type_of()
+        self.ranges = module.index.ranges()
         self.params = {p.means: p.name for p in module.params if p.means.name != p.name}
 
     def faults(self) -> Iterator[Diag]:
@@ -40,7 +41,7 @@ class _Validation:
 
     def _faults_of(self, block: Block, entry: Entry) -> Iterator[Diag]:
         name = self.names[block.name]
-        found = find_contraction(self.values[block.name], self.entries, self.values, self.module.index.ranges()) if self.values[block.name].op == "REDUCE" else None
+        found = find_contraction(self.values[block.name], self.entries, self.values, self.ranges) if self.values[block.name].op == "REDUCE" else None
         contraction = found if isinstance(found, Contraction) else None
         yield from self._kind(block, entry, contraction)
         domain, wanted = self._set(block.domain), self._set(domain_of(entry, name, self.params))

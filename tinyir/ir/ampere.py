@@ -17,9 +17,9 @@ _WORD = "unsigned int"
 
 def _copy(size: int) -> tuple[str, str]:
     cache = "cg" if size == 16 else "ca"
-    operands = '"r"(shared_address(to)), "l"(from), "r"(bytes)'
+    name, operands = f"cp_async_{size}", '"r"(shared_address(to)), "l"(from), "r"(bytes)'
     ptx = f"cp.async.{cache}.shared.global [%0], [%1], {size}, %2;"
-    return f"cp_async_{size}", f'{_INLINE}void cp_async_{size}(void *to, const void *from, int bytes) {{ asm volatile("{ptx}" :: {operands} : "memory"); }}'
+    return name, f'{_INLINE}void {name}(void *to, const void *from, int bytes) {{ asm volatile("{ptx}" :: {operands} : "memory"); }}'
 
 
 def _tiles(count: int, transposed: str) -> Rows:
@@ -52,11 +52,13 @@ def _product(dtype: str) -> tuple[str, str]:
 }}"""
 
 
+_WAIT = 'asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");'
+_EXP2 = 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
 GUARDED: Rows = (
     *map(_copy, (16, 8, 4)),
     ("cp_async_commit", f'{_INLINE}void cp_async_commit() {{ asm volatile("cp.async.commit_group;" ::: "memory"); }}'),
-    ("cp_async_wait", f'template <int pending> {_INLINE}void cp_async_wait() {{ asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory"); }}'),
-    *(row for count in (1, 2, 4) for transposed in ("", "_trans") for row in _tiles(count, transposed) if row[0] != "stmatrix_x4"),  # ir.hopper has it
+    ("cp_async_wait", f"template <int pending> {_INLINE}void cp_async_wait() {{ {_WAIT} }}"),
+    *(row for count in (1, 2, 4) for trans in ("", "_trans") for row in _tiles(count, trans) if row[0] != "stmatrix_x4"),  # ir.hopper has it
     *map(_product, TYPES),
-    ("exp2_approx", f'{_INLINE}float exp2_approx(float x) {{ float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }}'),
+    ("exp2_approx", f"{_INLINE}float exp2_approx(float x) {{ {_EXP2} }}"),
 )

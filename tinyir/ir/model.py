@@ -103,11 +103,15 @@ class Model:
     outputs: tuple[Tensor, ...]
     ranges: tuple[Range, ...] = ()
     shape_sets: tuple[Shapes, ...] = ()
+    _symbols: tuple[str, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        dims = (d for t in self.inputs + self.outputs for d in t.type.shape)
+        object.__setattr__(self, "_symbols", tuple(dict.fromkeys(name for d in dims for name in d.names())))
 
     def symbols(self) -> tuple[str, ...]:
         """Every symbol, in the order of first use."""
-        dims = (d for t in self.inputs + self.outputs for d in t.type.shape)
-        return tuple(dict.fromkeys(name for d in dims for name in d.names()))
+        return self._symbols
 
     def input(self, name: str) -> Tensor | None:
         """The input called `name`, or None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Iterable, Mapping
+from typing import Any, Collection, Iterable, Mapping
 
 from .expr import Atom, Bound, Expr, Floor, Monomial
 
@@ -17,12 +17,12 @@ Axes = tuple[tuple[str, Expr], ...]
 Ranges = tuple[tuple[str, int, int], ...]
 
 
-def identifier(name: str, taken: Iterable[str] = ()) -> str:
+def identifier(name: str, taken: Collection[str] = ()) -> str:
     """`name` as an isl identifier: other characters become `_`; `_` and a number follow until it is not among `taken`."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
     word = f"_{word}" if word[0].isdigit() else word
-    used, plain, count = set(taken), word, 1
-    while word in used:
+    plain, count = word, 1
+    while word in taken:
         count += 1
         word = f"{plain}_{count}"
     return word

@@ -24,7 +24,7 @@ from ..ir.types import DType, TensorType, round_to
 from ..kit.diag import Diag, Refused
 
 MANY = 16  # pieces of a composed access beyond which a movement is read as a value of its own
-HEAVY = 128  # weight of a composed access beyond which, likewise: maps that mix ever more must not grow for ever
+HEAVY = 96  # weight of a composed access beyond which, likewise: maps that mix ever more must not grow for ever
 WIDE = 62  # bits of an integer in one
 Step = tuple[tuple[Axis, ...], tuple[Access, ...]]
 

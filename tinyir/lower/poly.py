@@ -45,8 +45,8 @@ def lower(module: index.Module) -> poly.Module:
 
 
 def _found(module: index.Module) -> list[tuple[str, Contraction | Missed]]:
-    entries, values = module.entry_of(), module.tiny.value_of()
-    return [(v.name, find_contraction(v, entries, values, module.ranges())) for v in module.tiny.values if v.op == "REDUCE"]
+    entries, values, ranges = module.entry_of(), module.tiny.value_of(), module.ranges()
+    return [(v.name, find_contraction(v, entries, values, ranges)) for v in module.tiny.values if v.op == "REDUCE"]
 
 
 def _needed(module: index.Module, contractions: dict[str, Contraction]) -> set[str]:

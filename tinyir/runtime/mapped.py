@@ -14,6 +14,7 @@ from typing import Any, Sequence
 from .device import Argument, Box, Buffer
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
+MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
 DTYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32"}
 
 
@@ -58,6 +59,8 @@ class MappedModule:
     def _pack(self, arguments: tuple[Argument, ...]) -> Any:
         """An array of pointers to the arguments, and what they point to, which must live as long."""
         if arguments not in self._packed:
+            if len(self._packed) >= MOST_PACKED:
+                self._packed.clear()  # a launch has copied what it was given
             kept, places = [], []
             for argument in arguments:
                 place, owner = self._place(argument)

@@ -28,12 +28,19 @@ KERNEL_FLAGS = (
 )  # fmt: skip
 CHECKS = "-fsanitize=bounds,alignment"
 # "traced" calls back for each access to memory; "bare" is faster and finds less; "asan" is for a process in which libasan is loaded
-MODES = {"traced": ("-fsanitize=thread", CHECKS), "bare": (CHECKS,), "asan": ("-fsanitize=address,undefined", "-fno-sanitize=vptr")}
+MODES = {
+    "traced": ("-fsanitize=thread", CHECKS),
+    "bare": (CHECKS,),
+    "asan": ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"),
+}
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
 STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(fp16|bf16|tensor_map)\s*\{")
 MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k16_(fp16|bf16))(?:_of_registers)?\b")
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
-LAUNCHER_SOURCES = ("abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp", "trace.hpp", "launcher.cpp")
+LAUNCHER_SOURCES = (
+    "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
+    "trace.hpp", "launcher.cpp",
+)  # fmt: skip
 KERNEL_SOURCES = ("abi.h", "device.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")
 
 

@@ -109,9 +109,9 @@ class SimDevice:
             raise refuse("E1719", kernel, kernel=kernel, reason=f"its grid {list(sizes[0])} is no multiple of its cluster {list(sizes[2])}")
         slots = _Slots(arguments)
         launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
-        fault, waits = abi.Fault(), (abi.Wait * (abi.MAX_THREADS * abi.MAX_BLOCKS))()
-        addresses = (ctypes.cast(getattr(self._code, name), ctypes.c_void_p) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic"))
-        code = abi.Code(*addresses, self.mode == "traced")
+        fault, waits = abi.Fault(), (abi.Wait * (_count(block) * _count(cluster)))()
+        entries = (getattr(self._code, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic"))
+        code = abi.Code(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries), self.mode == "traced")
         with _ONE_AT_A_TIME:
             _library().tinyir_launch(ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits)
         if fault.kind:

@@ -119,11 +119,12 @@ def _notes_of(waits: Sequence[abi.Wait], lines: Mapping[int, int], scene: Scene)
         last = members[-1]
         come = f"{max(w.arrived for w in members)} of {last.wanted} came"
         missing = f", {last.numbers[1]} B to come" if last.numbers[1] else ""
+        place = name_shared(scene.shared_object, number & 0xFFFFFF) if kind == abi.AT_MBARRIER else ""
         what = {
             abi.EXITED: "returned",
             abi.AT_BARRIER: f"waiting at line {line} for barrier {number} ({come})",
             abi.AT_COLLECTIVE: f"waiting at line {line} for the lanes {number:#010x} ({come})",
-            abi.AT_MBARRIER: f"waiting at line {line} for phase {last.numbers[0]} of {name_shared(scene.shared_object, number & 0xFFFFFF)} ({come}{missing})",
+            abi.AT_MBARRIER: f"waiting at line {line} for phase {last.numbers[0]} of {place} ({come}{missing})",
             abi.AT_CLUSTER: f"waiting at line {line} for the cluster ({come})",
             abi.AT_WGMMA: f"waiting at line {line} for the warpgroup's products ({come})",
             abi.AT_REGISTERS: f"waiting at line {line} for {number} registers ({last.numbers[0]} are free)",

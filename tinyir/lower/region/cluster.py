@@ -14,6 +14,8 @@ from ...ir.ops import OPS
 from .graph import Graph, Node, point_map, targets
 
 Place = dict[str, int]
+FREE_OPS = frozenset(("CAST", "NEG", "ABS", "RELU", "ADD", "SUB", "MUL", "NOT"))
+MOST_FREE = 4  # ops that take no longer than a load; without a limit a chain of them would be copied whole into each reader
 
 
 @dataclass(slots=True)
@@ -91,24 +93,27 @@ class Cluster:
         return sum(OPS[node.value.op].is_elementwise and node.value.op != "CAST" for node in self.members.values())
 
 
-def is_free(node: Node, graph: Graph, known: dict[str, bool]) -> bool:
-    """True when computing the value again costs no more than loading it: one op on inputs that are no larger than it is."""
-    if node.name in known:
-        return known[node.name]
-    known[node.name] = False
-    if node.kind != "elementwise" or graph.results_of(node.name):
-        return False
+def is_free(node: Node, graph: Graph, known: dict[str, int]) -> bool:
+    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it is. `known`
+    gives the ops of each value seen so far that is free, else 0."""
+    if node.name not in known:
+        known[node.name] = _ops_if_free(node, graph, known)
+    return known[node.name] > 0
+
+
+def _ops_if_free(node: Node, graph: Graph, known: dict[str, int]) -> int:
+    if node.kind != "elementwise" or graph.results_of(node.name) or node.value.op not in FREE_OPS:
+        return 0
     elements = _elements(graph.types[node.name].shape)
     read = 0
     for source in node.sources():
         if source in graph.leaves:
             continue
-        if source in graph.nodes and not known.get(source, False):
-            return False
+        if source in graph.nodes and not known.get(source):
+            return 0
         read += _elements(graph.types[source].shape) == elements
-    cheap = node.value.op in ("CAST", "NEG", "ABS", "RELU", "ADD", "SUB", "MUL", "NOT")
-    known[node.name] = cheap and read <= 1
-    return known[node.name]
+    ops = 1 + sum(known.get(t.source, 0) for access in node.reads for t in targets(access))  # each operand is computed for itself
+    return ops if read <= 1 and ops <= MOST_FREE else 0
 
 
 def _elements(shape: tuple[Expr, ...]) -> Expr:

@@ -22,6 +22,7 @@ from .graph import Graph, point_map, targets
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
 NEVER = ("reshape", "scatter")
+MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile, and every further join would look at all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Verdict:
     Rules of what is fused: same point, prologue, epilogue, rows, copy, deferred, sibling. Of what is not: other point (the reader
     wants other elements), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
     (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
-    card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself)."""
+    card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
+    more than MOST_VALUES values)."""
 
     source: str
     reader: str
@@ -49,7 +51,7 @@ class Partition:
         self.graph = graph
         self.order = {name: at for at, name in enumerate(graph.nodes)}
         self.typical = typical_sizes(graph.program.model)
-        free: dict[str, bool] = {}
+        free: dict[str, int] = {}
         self.free = {n for n, node in graph.nodes.items() if is_free(node, graph, free)}
         self.clusters: dict[int, Cluster] = {}
         self.home: dict[str, int] = {}
@@ -62,10 +64,14 @@ class Partition:
 
     def _drop_copied(self) -> None:
         """A value that all its readers compute for themselves needs no cluster of its own."""
+        computing: dict[str, set[int]] = {}
+        for cluster in self.clusters.values():
+            for member in cluster.members:
+                computing.setdefault(member, set()).add(cluster.number)
         for name in reversed(list(self.graph.nodes)):
             number = self.home[name]
             users = self.graph.users.get(name, ())
-            alive = [c for c in self.clusters.values() if c.number != number and any(u in c.members for u in users)]
+            alive = [self.clusters[n] for n in sorted(set().union(*(computing[u] for u in users)) - {number}) if n in self.clusters]
             if not self.graph.results_of(name) and users and all(name in c.copies for c in alive):
                 del self.clusters[number]
 
@@ -164,6 +170,8 @@ class Partition:
         """Why the joined cluster is not to be; empty when it is."""
         if any(node.kind in NEVER for c in (producer, consumer) for node in c.members.values()):
             return "memory"
+        if len(found.members) > MOST_VALUES:
+            return "size"
         return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
 
     def family_fault(self, found: Cluster) -> str:

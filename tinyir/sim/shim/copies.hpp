@@ -19,7 +19,7 @@ inline void finish_products(const Work& work);
 
 // --- swizzles: bits 4.. of an address are changed by bits 7.. of it
 
-inline unsigned swizzled(unsigned address, unsigned span) { return address ^ (address >> 3 & (span - 1) & 0x70); }
+inline unsigned swizzled(unsigned address, unsigned span) { return span ? address ^ (address >> 3 & (span - 1) & 0x70) : address; }
 
 // --- boxes of a tensor
 
@@ -101,7 +101,8 @@ inline void land(const Work& work) {
     for (Block& block : machine->blocks) {
       if (!(work.blocks >> block.rank & 1)) continue;
       char* shared = shared_of(block);
-      for (unsigned chunk = 0; chunk < row_bytes; chunk += 16) memcpy(shared + swizzled(work.to + offset + chunk, map.swizzle ? map.swizzle : 16), row.data() + chunk, 16);
+      for (unsigned chunk = 0; chunk < row_bytes; chunk += 16)
+        memcpy(shared + swizzled(work.to + offset + chunk, map.swizzle), row.data() + chunk, 16);
     }
   });
   for (Block& block : machine->blocks) {
@@ -123,7 +124,7 @@ inline void read_box(TensorStore& store) {
   Block& block = block_of(*current);
   store.box.resize(bytes);
   for (unsigned chunk = 0; chunk < bytes; chunk += 16) {
-    unsigned from = swizzled(store.from + chunk, store.map.swizzle ? store.map.swizzle : 16);
+    unsigned from = swizzled(store.from + chunk, store.map.swizzle);
     memcpy(store.box.data() + chunk, shared_of(block) + from, 16);
     block.readers[from / kPin]--;
   }
@@ -178,7 +179,8 @@ inline void wait_for_stores(unsigned pending, bool is_read) {
 
 inline void issue_copy(unsigned to, const void* from, unsigned size, unsigned bytes) {
   must(to % size == 0, "cp_async", "to", "aligned to its size", to);
-  must(reinterpret_cast<uint64_t>(from) % size == 0 || !bytes, "cp_async", "from", "aligned to its size", int64_t(reinterpret_cast<uint64_t>(from) % 16));
+  unsigned off = unsigned(reinterpret_cast<uint64_t>(from) % size);
+  must(off == 0 || !bytes, "cp_async", "from % size", "0", off);
   must(bytes <= size, "cp_async", "bytes", "<= its size", bytes);
   SharedPlace place = place_of(to, size);
   must(place.block->rank == current->block, "cp_async", "to", "of the own block", to);

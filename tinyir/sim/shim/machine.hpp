@@ -40,7 +40,7 @@ struct Fiber {
   int result;                  // of the barrier it waited at
   bool is_ready, is_atomic, has_arrived_at_cluster;
   uint64_t code;  // of the call that it is in
-  uint32_t clock, fenced, acquired;  // stamps: its own, of its last proxy fence, of when it last learnt of others
+  uint32_t clock, fenced;  // stamps: its own, and of its last proxy fence
   unsigned registers;
   std::vector<std::vector<Copy>> copies;         // groups of cp.async; the last one is open
   std::vector<std::vector<TensorStore>> stores;  // groups of tensor stores; the last one is open
@@ -208,10 +208,15 @@ inline unsigned char tag_of(const Fiber& fiber) {
   leave(kind);
 }
 
-// An access of the running fiber to global memory. What is outside every buffer is left to the guard zones.
+// An access of the running fiber to global memory. What is far outside is left to the guard zones, which need no trace.
 inline void note_global(const void* address, size_t bytes, bool is_write) {
+  if (!machine->is_traced) return;
   Allocation* found = find_data(address, bytes);
-  if (!found || !machine->is_traced) return;
+  if (!found) {
+    int near = find_allocation(address);
+    if (near >= 0) stop_in(TINYIR_MEMORY, allocations[near], static_cast<const char*>(address), is_write);
+    return;
+  }
   const char* p = static_cast<const char*>(address);
   unsigned char* writers = found->writers + (p - found->data);
   unsigned char own = tag_of(*current);

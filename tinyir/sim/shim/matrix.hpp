@@ -26,7 +26,8 @@ inline void complete_tiles(void** payloads, unsigned mask) {
   const Tiles& form = *static_cast<Tiles*>(payloads[0]);
   for (unsigned l = 0; l < kWarp; ++l) {
     const Tiles& lane = *static_cast<Tiles*>(payloads[l]);
-    if (lane.count != form.count || lane.is_transposed != form.is_transposed) refuse_operand(TINYIR_UNEQUAL, "ldmatrix", "form", "", lane.count, form.count);
+    if (lane.count != form.count || lane.is_transposed != form.is_transposed)
+      refuse_operand(TINYIR_UNEQUAL, "ldmatrix", "form", "", lane.count, form.count);
   }
   const char* name = form.is_store ? "stmatrix" : "ldmatrix";
   for (int tile = 0; tile < form.count; ++tile)
@@ -175,7 +176,8 @@ inline void check_held(const Accumulator& accumulator, unsigned thread) {
 inline unsigned find_accumulator(const Warpgroup& group, unsigned thread, const float* d, unsigned n) {
   unsigned found = 0;
   while (found < group.accumulators.size() && !(group.accumulators[found].open && group.accumulators[found].held[thread] == d)) ++found;
-  if (found < group.accumulators.size() && group.accumulators[found].n != n) refuse_operand(TINYIR_UNEQUAL, "wgmma", "n", "", n, group.accumulators[found].n);
+  if (found < group.accumulators.size() && group.accumulators[found].n != n)
+    refuse_operand(TINYIR_UNEQUAL, "wgmma", "n", "", n, group.accumulators[found].n);
   return found;
 }
 
@@ -212,7 +214,8 @@ inline void check_operand(const Matrix& matrix, const char* name) {
   });
 }
 
-inline void issue_product(unsigned n, bool is_bf16, bool a_mn, bool b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, bool is_accumulated) {
+inline void issue_product(unsigned n, bool is_bf16, bool a_mn, bool b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b,
+                          bool is_accumulated) {
   Warpgroup& group = warpgroup_of(*current);
   unsigned thread = current->number % kWarpgroup, number = current->products++;
   if (number == group.products.size()) {
@@ -258,7 +261,8 @@ inline void commit_products() {
   Warpgroup& group = warpgroup_of(*current);
   unsigned number = current->commits++;
   if (number == group.groups.size()) group.groups.push_back(current->products);
-  if (group.groups[number] != current->products) refuse_operand(TINYIR_UNEQUAL, "wgmma_commit", "products", "", current->products, group.groups[number]);
+  if (group.groups[number] != current->products)
+    refuse_operand(TINYIR_UNEQUAL, "wgmma_commit", "products", "", current->products, group.groups[number]);
 }
 
 inline void wait_for_products(unsigned pending) {

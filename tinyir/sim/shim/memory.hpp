@@ -67,7 +67,7 @@ inline int allocate(size_t bytes, size_t alignment, void** data) {
 // The allocation in whose zone an address lies, or -1.
 inline int find_allocation(const void* address) {
   const char* p = static_cast<const char*>(address);
-  for (int index = 0; index < kMaxAllocations; ++index) {
+  for (int index = 0; index < allocation_count; ++index) {
     const Allocation& a = allocations[index];
     if (a.zone && p >= a.zone && p < a.zone + a.zone_bytes) return index;
   }

@@ -49,14 +49,13 @@ inline void release(Fiber& fiber, Clocks& into) {
 inline void acquire(Fiber& fiber, const Clocks& from) {
   if (!machine->is_traced) return;
   join(known_to(fiber), from);
-  fiber.acquired = ++machine->now;
 }
 
 // A barrier of all threads of the block: from here on, all is known that was done before.
 inline void meet(Block& block) {
   block.floor = ++machine->now;
   Fiber* first = &machine->fibers[block.rank * machine->threads];
-  for (unsigned t = 0; t < machine->threads; ++t) first[t].clock = first[t].acquired = block.floor;
+  for (unsigned t = 0; t < machine->threads; ++t) first[t].clock = block.floor;
 }
 
 inline bool is_ordered(const Block& block, uint32_t stamp, unsigned who, const Fiber& fiber) {
@@ -159,7 +158,7 @@ inline void note_write(Block& block, const Fiber& fiber, unsigned offset, unsign
   mark_written(block, fiber, offset, bytes, code);
 }
 
-// An asynchronous unit will read 16 bytes for `fiber`: they must be there, be ordered, and lie behind a proxy fence.
+// An asynchronous unit will read 16 bytes for `fiber`: they must be there, be ordered, and lie behind a proxy fence of who wrote them.
 inline void note_unit_read(Block& block, const Fiber& fiber, unsigned offset) {
   check_state(block, offset, kPin, false);
   if (!machine->is_traced) return;
@@ -167,8 +166,7 @@ inline void note_unit_read(Block& block, const Fiber& fiber, unsigned offset) {
     const Cell& cell = block.cells[c];
     if (!cell.wrote) continue;
     if (!is_ordered(block, cell.wrote, cell.writer, fiber)) stop_between(TINYIR_RACE, c * kCell, false, cell.writer, cell.wrote_code);
-    bool is_fenced = machine->fibers[cell.writer].fenced > cell.wrote || fiber.fenced > (cell.writer == fiber.id ? cell.wrote : fiber.acquired);
-    if (!is_fenced) stop_between(TINYIR_PROXY, c * kCell, false, cell.writer, cell.wrote_code);
+    if (machine->fibers[cell.writer].fenced <= cell.wrote) stop_between(TINYIR_PROXY, c * kCell, false, cell.writer, cell.wrote_code);
   }
 }
 

@@ -13,7 +13,8 @@ inline void trace(const void* address, size_t bytes, bool is_write, const void* 
     Block& block = block_of(*current);
     current->code = code;
     if (offset + bytes > machine->shared_bytes) stop_at(TINYIR_OUTSIDE, int64_t(offset), is_write);
-    is_write ? note_write(block, *current, unsigned(offset), unsigned(bytes), code) : note_read(block, *current, unsigned(offset), unsigned(bytes), code);
+    if (is_write) note_write(block, *current, unsigned(offset), unsigned(bytes), code);
+    else note_read(block, *current, unsigned(offset), unsigned(bytes), code);
   } else if (is_stack(address)) {
     check_accumulators(address, is_write, code);
   } else {

@@ -1,0 +1,95 @@
+"""Reports about other compilers, restated: graphs whose cost grew with the number of paths through them and not with their size."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.cmd.tinyc import lower_to
+from tinyir.front.json import read
+from tinyir.ir import tiny
+from tinyir.ir.pipeline import language_of
+from tinyir.play.tiny import play
+
+from .stages import graph
+
+# --- A20: p(i+1) = 0.5*p(i) + 0.5*p(i) doubled the work at each step (tinygrad 2259)
+
+
+def diamonds(count: int) -> str:
+    """Front-end JSON of `count` diamonds in a row; the result equals x."""
+    ops: list[tuple[str, list[Any], str, dict[str, Any]]] = []
+    for n in range(count):
+        last = f"p{n}"
+        ops += [("Elementwise", [last, 0.5], f"{side}{n}", {"fn": "mul"}) for side in "ab"]
+        ops.append(("Elementwise", [f"a{n}", f"b{n}"], f"p{n + 1}", {"fn": "add"}))
+    return graph({"p0": ("fp32", [16])}, {f"p{count}": ("fp32", [16])}, *ops)
+
+
+def texts(count: int, last: str) -> tuple[float, dict[str, int]]:
+    """Seconds of the process from JSON to the text of stage `last`, the fastest of three, and the lines of each text."""
+    best, lines = 1e9, {}
+    for _ in range(3):
+        start = time.process_time()
+        module = read(diamonds(count))
+        lines["tiny"] = tiny.show(module).count("\n")
+        for stage in ("index", "poly", "region")[: ("tiny", "index", "poly", "region").index(last)]:
+            module = lower_to(stage, module, "sm90")
+            lines[stage] = language_of(stage).show(module).count("\n")
+        best = min(best, time.process_time() - start)
+    return best, lines
+
+
+def test_diamonds_in_a_row_give_what_they_were_given() -> None:
+    x = np.random.default_rng(0).standard_normal(16).astype(np.float32)
+    for count in (1, 10, 40, 200):
+        module = read(diamonds(count))
+        np.testing.assert_array_equal(play(module, {"p0": x})[f"p{count}"], x)
+
+
+def test_texts_grow_with_the_graph() -> None:
+    found = {count: texts(count, "region")[1] for count in (10, 20, 40)}
+    for stage in ("tiny", "index", "poly", "region"):
+        ten, twenty, forty = (found[n][stage] for n in (10, 20, 40))
+        assert forty - twenty == 2 * (twenty - ten)
+
+
+def test_time_grows_with_the_graph() -> None:
+    """Ten times the diamonds take ten times the time (measured: 9.3 to 10.4 times), where paths would have doubled 180 times."""
+    texts(20, "poly")
+    assert texts(200, "poly")[0] < 15 * texts(20, "poly")[0]
+
+
+def test_regions_of_long_chains_grow_with_the_graph() -> None:
+    """One kernel takes a limited number of values, so that joining them costs no square of the graph."""
+    assert texts(160, "region")[0] < 4 * texts(80, "region")[0]
+
+
+@pytest.mark.parametrize("count", [16, 64])
+def test_a_square_of_a_square_is_not_computed_twice_as_often(count: int) -> None:
+    """Each step reads the one before twice, and at another place, so that nothing but a copy of it could stand there."""
+    ops: list[tuple[str, list[Any], str, dict[str, Any]]] = []
+    for n in range(count):
+        last = f"v{n - 1}" if n else "x"
+        ops += [("Elementwise", [last, last], f"m{n}", {"fn": "mul"}), ("Flip", [f"m{n}"], f"v{n}", {"axes": [0]})]
+    module = read(graph({"x": ("fp32", [16])}, {f"v{count - 1}": ("fp32", [16])}, *ops))
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    assert language_of("region").show(module).count("\n") < 40 * count
+
+
+@pytest.mark.parametrize("count", [1000, pytest.param(5000, marks=pytest.mark.slow)])
+def test_thousands_of_diamonds(count: int) -> None:
+    """Reading, parsing, checking and lowering do not recurse along the graph, which is deeper than Python's stack."""
+    assert 2 * count > sys.getrecursionlimit()
+    module = read(diamonds(count))
+    assert tiny.parse(tiny.show(module)) == module
+    assert [d for d in tiny.check(module) if d.is_error] == []
+    for stage in ("index", "poly"):
+        module = lower_to(stage, module, "sm90")
+    assert len(module.blocks) == 3 * count
+    assert [d for d in language_of("poly").check(module) if d.is_error] == []
