@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
 from tinyir.lower.tiny import canonical
 from tinyir.play.tiny import play
+
+from ..golden.cases import GOLDEN, split_case
 
 NAMES = {d.numpy: short(d) for d in DTYPES.values()}
 
@@ -220,3 +223,21 @@ def test_canonical_text_is_a_fixed_point_and_keeps_the_numbers(steps: list[tuple
     arrays = {"x": np.array([-1, 0, 2.5], np.float32), "z": np.array([3, -2, 0.25], np.float32)}
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(play(front.read(text), arrays)["y"], play(front.read(found), arrays)["y"])
+
+
+def test_no_damaged_text_ends_in_a_trace() -> None:
+    draw = random.Random(7)
+    whole = split_case(GOLDEN / "front" / "coreir_every.case")[1]
+    words = ["%0", "%99", "(", ")", "{", "}", "=", ":", "f32[2]", "f32[", "axes=[0]", "-1", "0", "1e400", '"', "outputs:", "\n", "#", "Neg", "é", "[[", "B", "inf"]
+    for _ in range(200):
+        text = whole
+        for _ in range(draw.randint(1, 3)):
+            at = draw.randrange(len(text))
+            text = text[:at] + draw.choice(["", draw.choice(words), draw.choice(words)]) + text[at + draw.randint(0, 6) :]
+        try:
+            module = coreir.parse(text)
+            assert coreir.parse(coreir.show(module)) == module
+            coreform.canonical(module)
+            coreir_of(front.read(text))
+        except Refused as fault:
+            assert fault.diags

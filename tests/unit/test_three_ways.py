@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyir import front
+from tinyir.front import coreform, coreir
+from tinyir.front.to_coreir import coreir_of
 from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import tiny
 from tinyir.lower.tiny import canonical
 from tinyir.lower.tiny.forget_origins import forget_origins
+from tinyir.lower.tiny.graph import likeness
 from tinyir.play.tiny import play
 
 from .threeways import random_graph
@@ -23,6 +26,14 @@ from .threeways import random_graph
 def text_of(module: tiny.Module) -> str:
     assert [d for d in tiny.check(module) if d.is_error] == []
     return tiny.show(forget_origins(canonical(module)))
+
+
+def nameless(module: tiny.Module) -> list[str]:
+    """The canonical form without the names of values and outputs."""
+    found = canonical(module)
+    place = {t.name: f"in{i}" for i, t in enumerate(found.model.inputs)} | {v.name: f"%{i}" for i, v in enumerate(found.values)}
+    values = [likeness(v) + str([place[o] for o in v.operands]) for v in found.values]
+    return values + [place[r.value] for r in found.results]
 
 
 def check(draw: random.Random, is_core: bool, is_chain: bool) -> None:
@@ -34,6 +45,9 @@ def check(draw: random.Random, is_core: bool, is_chain: bool) -> None:
         assert text_of(module) == first, text
     assert tiny.show(tiny.parse(first)) == first
     assert text_of(front.read(dsl_of(modules[0]))) == first
+    if is_core:
+        assert nameless(front.read(coreir_of(modules[2]))) == nameless(modules[2]), texts[2]
+        assert nameless(front.read(coreir.show(coreform.canonical(coreir.parse(texts[2]))))) == nameless(modules[2]), texts[2]
     for module in (modules[0], tiny.parse(first)):
         given = play(module, graph.inputs)
         for id in outputs:

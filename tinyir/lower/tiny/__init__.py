@@ -25,8 +25,8 @@ CANONICAL: tuple[Pass, ...] = (
     drop_defaults,  # first: others compare attributes
     fold_constants,
     compose_movement,  # after folding, which leaves no movement of a constant to compose
-    merge_equal,  # after both: what they make alike is alike
-    remove_dead,  # after the three that leave values without users
+    remove_dead,  # after both, which leave values without users; before merging, so that none of these gives its name
+    merge_equal,  # what is merged leaves nothing unused: its operands were merged before it
     order_values,
     order_operands,  # after order_values: it goes by the order of the values
     number_values,  # last: it counts in the final order

@@ -38,7 +38,7 @@ def compose_movement(module: Module) -> Module:
     names: dict[str, str] = {}
     for value in module.values:
         value = with_operands(value, names)
-        while OPS[value.op].is_movement:
+        while OPS[value.op].is_movement and not _moves_nothing(value, types[value.operands[0]]):
             simpler = _simplified(value, values, types)
             if simpler is None:
                 break
