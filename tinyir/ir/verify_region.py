@@ -65,8 +65,10 @@ def _check_memory(module: Any) -> Iterator[Diag]:
         if target is None:
             continue
         home = known.get(target)
-        if home is None or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
+        is_exchanged = home is not None and "col_major" in (home.attr("layout"), buffer.attr("layout"))
+        if home is None or is_exchanged or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
             fault = f"{target} is not memory of the program" if home is None else f"{target} is {home.type}, of another size or dtype"
+            fault = f"{target} lies col_major, and another shape of it reads rows" if is_exchanged else fault
             yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"}, buffer.span)
     for region in module.program.regions:
         for tensor in region.inputs + region.outputs:

@@ -99,3 +99,11 @@ def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
         for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
             found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
     return found
+
+
+def in_memory_order(tensor: Tensor, index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """A tensor's sizes and one element's index in the order in which the axes lie in memory: col_major exchanges the last two."""
+    shape = tensor.type.shape
+    if tensor.attr("layout") != "col_major" or len(shape) < 2:
+        return shape, index
+    return (*shape[:-2], shape[-1], shape[-2]), (*index[:-2], index[-1], index[-2])

@@ -18,7 +18,7 @@ from ...ir.region import Region, Tensor
 from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
+from .head import COUNTED, SPECIAL, bounds_of, comment_of, in_memory_order, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
@@ -118,7 +118,8 @@ class _Printer(Hopper):
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
-        return f"{self.names.of('tensor', name)}[{self.integers.offset(self.tensors[name].type.shape, index)}]"
+        shape, index = in_memory_order(self.tensors[name], index)
+        return f"{self.names.of('tensor', name)}[{self.integers.offset(shape, index)}]"
 
     # --- statements
 

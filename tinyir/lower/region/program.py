@@ -12,6 +12,7 @@ from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.ops import OPS
 from ...ir.region import Program, Region, Tensor, Yield
+from ...kit.diag import refuse
 from .cluster import Cluster
 from .fuse import Partition
 from .graph import Graph
@@ -59,8 +60,12 @@ class Memory:
         return name
 
     def reshape(self, name: str) -> None:
-        """The memory of a value that is another's in another shape."""
+        """The memory of a value that is another's in another shape. Raises Refused (E1402) where that memory does not lie in rows."""
         (source,) = self.graph.nodes[name].sources()
+        home = self.known[self.place[source]]
+        if home.attr("layout") == "col_major":
+            fault = f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
+            raise refuse("E1402", name, home.span, name=name, fault=fault)
         self.place[name] = self.buffer(name, name, alias=self.place[source])
         self.copies += [(self.place[name], o) for o in self.graph.results_of(name)]
 
