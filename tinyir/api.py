@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any, Mapping
 
 from .ir.pipeline import STAGES, language_of
 from .kit.diag import Refused
 from .kit.text import read_stage
+from .lower import lower_to
 
 ARCHS = ("sm80", "sm90")
 
@@ -89,7 +89,7 @@ def compile(
     stage, module = _module_of(model, text)
     _must_hold(stage, module)
     for following in STAGES[STAGES.index(stage) + 1 :]:
-        module = _lowered(following, module, arch or _arch_here(device))
+        module = lower_to(following, module, arch or _arch_here(device))
         _must_hold(following, module)
     bound = dict(params or {})
     from .runtime.weights import read_weights
@@ -128,11 +128,6 @@ def _module_of(model: Any, text: str | None) -> tuple[str, Any]:
     from . import front
 
     return "tiny", front.read(text)
-
-
-def _lowered(stage: str, module: Any, arch: str) -> Any:
-    lowering = importlib.import_module(f".lower.{stage}", __package__)
-    return lowering.lower(module, arch=arch) if stage == "plan" else lowering.lower(module)
 
 
 def _must_hold(stage: str, module: Any) -> None:

@@ -65,7 +65,7 @@ def model_of(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
 
 def emitted(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
     """The CUDA text."""
-    from tinyir.cmd.tinyc import lower_to
+    from tinyir.lower import lower_to
     from tinyir.front import read
     from tinyir.ir import manifest
     from tinyir.ir.pipeline import STAGES

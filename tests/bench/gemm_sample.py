@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tinyir.cmd.tinyc import lower_to  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
 from tinyir.front import read  # noqa: E402
 from tinyir.ir import manifest, tiny  # noqa: E402
 from tinyir.ir.pipeline import STAGES  # noqa: E402

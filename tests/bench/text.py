@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.models import RandomModel, bert, resnet50  # noqa: E402
-from tinyir.cmd.tinyc import lower_to  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
 from tinyir.front.json import read  # noqa: E402
 from tinyir.ir import tiny  # noqa: E402
 from tinyir.ir.pipeline import FILTERS, STAGES, language_of  # noqa: E402

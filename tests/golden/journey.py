@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tinyir import front
-from tinyir.cmd.tinyc import lower_to
+from tinyir.lower import lower_to
 from tinyir.ir.pipeline import STAGES, language_of
 
 from .cases import SAMPLES

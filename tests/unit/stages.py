@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping
 import numpy as np
 import pytest
 
-from tinyir.cmd.tinyc import lower_to
+from tinyir.lower import lower_to
 from tinyir.front.json import read
 from tinyir.ir import manifest, region, tiny
 from tinyir.play.region import play as play_region

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyir.cmd.tinyc import lower_to
+from tinyir.lower import lower_to
 from tinyir.front.json import read
 from tinyir.ir import tiny
 from tinyir.ir.pipeline import language_of

@@ -62,7 +62,7 @@ def test_largest_micro_tile_does_not_spill(target: str) -> None:
 @pytest.mark.parametrize("sample", sorted((ROOT / "samples").glob("*/*.cu")), ids=lambda f: f.stem)
 def test_sample_compiles_clean(sample: Path, target: str) -> None:
     """Planned for the architecture it is compiled for: the committed text is sm90's."""
-    from tinyir.cmd.tinyc import lower_to
+    from tinyir.lower import lower_to
     from tinyir.ir import manifest, region
 
     if target == "sm_90a":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinyir import front
-from tinyir.cmd.tinyc import lower_to
+from tinyir.lower import lower_to
 from tinyir.ir import manifest
 from tinyir.ir.pipeline import STAGES
 from tinyir.kit.diag import Refused

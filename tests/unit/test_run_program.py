@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinyir.cmd.tinyc import lower_to
+from tinyir.lower import lower_to
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.kit.diag import Refused
 from tinyir.lower import cu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Sequence
 
 from ..ir.pipeline import FILTERS, STAGES, filters_between, language_of
@@ -10,6 +9,7 @@ from ..kit.cli import Notes, Session, filter_main
 from ..kit.diag import Refused, refuse
 from ..kit.span import span_of
 from ..kit.text import read_stage
+from ..lower import lowering_of
 
 
 def stage_filter(argv: Sequence[str] | None, name: str, summary: str) -> int:
@@ -35,11 +35,6 @@ def _lowered(stage: str, module: Any, notes: Notes | None) -> Any:
     if notes is not None and hasattr(lowering, "verdicts"):
         notes += lowering.verdicts(module)
     return result
-
-
-def lowering_of(stage: str) -> Any:
-    """The module of `lower` that makes text of `stage`; imported when asked for."""
-    return importlib.import_module(f"..lower.{stage}", __package__)
 
 
 def read_module(session: Session, stage: str) -> Any:

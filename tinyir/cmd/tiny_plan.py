@@ -6,7 +6,8 @@ import argparse
 from typing import Sequence
 
 from ..kit.cli import Notes, filter_main, parser_of, run
-from .stage import language_of, lowering_of, read_module
+from ..lower import lowering_of
+from .stage import language_of, read_module
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

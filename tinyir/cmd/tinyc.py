@@ -9,7 +9,8 @@ from ..ir.pipeline import STAGES
 from ..kit.cli import Session, parser_of, run, write_whole
 from ..kit.diag import refuse
 from .source import read_source, shape_option
-from .stage import language_of, lowering_of, stage_of
+from ..lower import lower_to
+from .stage import language_of, stage_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
 DUMPS = {"frontend": "json", "tiny": "tiny", "indexbook": "index", "index": "index", "poly_view": "poly", "poly": "poly", "region": "region", "plan": "plan", "gpu": "gpu", "cu": "cu"}
@@ -67,9 +68,3 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
 
 def _printer(stage: str, module: Any) -> Callable[[], str]:
     return lambda: language_of(stage).show(module)
-
-
-def lower_to(stage: str, module: Any, arch: str) -> Any:
-    """The module of `stage` from the module of the stage before it."""
-    lowering = lowering_of(stage)
-    return lowering.lower(module, arch=arch) if stage == "plan" else lowering.lower(module)

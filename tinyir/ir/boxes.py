@@ -15,7 +15,7 @@ from typing import Iterable, Mapping
 from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Unary, operands_of, walk
 from .expr import ONE, Bound, Expr
 from .kernels import Contraction, extent_of
-from .model import Model
+from .model import Model, is_exchanged
 from .region import Region, Tensor, Yield
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
@@ -121,7 +121,7 @@ def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
 def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contraction) -> View | str:
     """The view of the tensor `name`, read or written at `index`; or in words why the copy engine cannot move its tiles."""
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
-    if tensor.attr("layout") == "col_major":
+    if is_exchanged(tensor):
         return f"{name} is col_major"
     if tensor.type.dtype.bits < 16:
         return f"{name} is {tensor.type.dtype}"

@@ -109,13 +109,13 @@ class Expr:
                     yield from atom.num.names()
                     yield from atom.den.names()
 
-    def is_affine(self, symbols: frozenset[str] | None = None) -> bool:
+    def is_affine(self) -> bool:
         """True when isl can hold it: no product of names, no divisor that is not an integer."""
         for _, monomial in self.terms:
             if len(monomial) > 1:
                 return False
             for atom in monomial:
-                if isinstance(atom, Floor) and (atom.den.constant is None or not atom.num.is_affine(symbols)):
+                if isinstance(atom, Floor) and (atom.den.constant is None or not atom.num.is_affine()):
                     return False
         return True
 

@@ -126,6 +126,11 @@ class Model:
         return next((r for r in self.ranges if r.symbol == symbol), Range(symbol, 0, (1 << 31) - 1))
 
 
+def is_exchanged(tensor: Any) -> bool:
+    """Whether the last two axes of a tensor, of the signature or of a region, lie exchanged in memory: layout col_major."""
+    return tensor.attr("layout") == "col_major" and tensor.type.rank >= 2
+
+
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
     return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else json.dumps(name, ensure_ascii=False)
@@ -221,4 +226,4 @@ def check_model(model: Model) -> list[Diag]:
     return diags
 
 
-__all__ = ["Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "model_of", "origin_of", "read_schema", "show_model", "show_name"]
+__all__ = ["Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "is_exchanged", "model_of", "origin_of", "read_schema", "show_model", "show_name"]

@@ -8,6 +8,7 @@ from ..kit.diag import Diag, Label
 from .body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Transpose,
                    operands_of, walk)
 from .expr import Expr
+from .model import is_exchanged
 from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
 from .types import DType, is_exact, round_to
@@ -65,10 +66,10 @@ def _check_memory(module: Any) -> Iterator[Diag]:
         if target is None:
             continue
         home = known.get(target)
-        is_exchanged = home is not None and "col_major" in (home.attr("layout"), buffer.attr("layout"))
-        if home is None or is_exchanged or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
+        lies_otherwise = home is not None and (is_exchanged(home) or is_exchanged(buffer))
+        if home is None or lies_otherwise or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
             fault = f"{target} is not memory of the program" if home is None else f"{target} is {home.type}, of another size or dtype"
-            fault = f"{target} lies col_major, and another shape of it reads rows" if is_exchanged else fault
+            fault = f"{target} lies col_major, and another shape of it reads rows" if lies_otherwise else fault
             yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"}, buffer.span)
     for region in module.program.regions:
         for tensor in region.inputs + region.outputs:

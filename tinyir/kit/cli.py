@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence
 
 from .. import __version__
 from .diag import Diag, Refused, refuse
-from .text import MAX_TEXT, write_atomically
+from .text import MAX_TEXT
 
 OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
 Notes = list[Diag]

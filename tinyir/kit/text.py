@@ -13,9 +13,9 @@ import re
 import tempfile
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from .diag import Diag, Label, Refused
+from .diag import Diag, Refused
 from .span import Span, span_of
 
 VERSION = "1.0"
@@ -187,6 +187,3 @@ def _one_of(words: list[str]) -> str:
 def token_span(token: Any, offset: int = 0) -> Span:
     """The Span of a Lark token of a text whose first character stands at `offset` of the whole (same line numbering as lark's)."""
     return Span(token.start_pos + offset, token.end_pos + offset, token.line, token.column)
-
-
-__all__ = ["Callable", "Grammar", "Label", "VERSION", "body_of", "cache_dir", "header", "read_stage", "token_span", "write_atomically"]

@@ -10,7 +10,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from ..ir.model import Model, Tensor
+from ..ir.model import Model, Tensor, is_exchanged
 from ..play.arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
 
 
@@ -37,11 +37,6 @@ def room_for(tensor: Tensor, sizes: Mapping[str, int]) -> np.ndarray:
 def logical(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     """The caller's view of what lies in memory; no copy."""
     return np.swapaxes(array, -1, -2) if is_exchanged(tensor) else array
-
-
-def is_exchanged(tensor: Tensor) -> bool:
-    """Whether the last two axes lie exchanged in memory."""
-    return tensor.attr("layout") == "col_major" and tensor.type.rank >= 2
 
 
 def _native(array: Any) -> np.ndarray:

@@ -13,10 +13,10 @@ from typing import Any, Mapping
 import numpy as np
 
 from ..ir import manifest
-from ..ir.model import Tensor
+from ..ir.model import Tensor, is_exchanged
 from ..kit.diag import Diag, Refused, refuse
 from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
-from .abi import admit, in_memory, is_exchanged
+from .abi import admit, in_memory
 from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device

@@ -11,7 +11,7 @@ from ...ir.expr import Expr
 from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
 from ...ir.kernels import bodies_of
-from ...ir.model import Model
+from ...ir.model import Model, is_exchanged
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from .value import memory_type
@@ -104,6 +104,6 @@ def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
 def in_memory_order(tensor: Tensor, index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """A tensor's sizes and one element's index in the order in which the axes lie in memory: col_major exchanges the last two."""
     shape = tensor.type.shape
-    if tensor.attr("layout") != "col_major" or len(shape) < 2:
+    if not is_exchanged(tensor):
         return shape, index
     return (*shape[:-2], shape[-1], shape[-2]), (*index[:-2], index[-1], index[-2])

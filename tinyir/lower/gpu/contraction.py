@@ -24,7 +24,6 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Contraction, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.types import DType
 from ...kit.diag import refuse
 from .fold import literal, type_of
 from .point import Fresh, Values, below, cast, divides, guarded, named, names_in, needed, split, wide

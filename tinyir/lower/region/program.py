@@ -10,6 +10,7 @@ from typing import Mapping
 
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
+from ...ir.model import is_exchanged
 from ...ir.ops import OPS
 from ...ir.region import Program, Region, Tensor, Yield
 from ...kit.diag import refuse
@@ -63,7 +64,7 @@ class Memory:
         """The memory of a value that is another's in another shape. Raises Refused (E1402) where that memory does not lie in rows."""
         (source,) = self.graph.nodes[name].sources()
         home = self.known[self.place[source]]
-        if home.attr("layout") == "col_major":
+        if is_exchanged(home):
             fault = f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
             raise refuse("E1402", name, home.span, name=name, fault=fault)
         self.place[name] = self.buffer(name, name, alias=self.place[source])

@@ -46,7 +46,7 @@ class Writer:
     # --- what is a value, and along which axes
 
     def _choose_lets(self) -> set[str]:
-        cluster, graph = self.cluster, self.graph
+        cluster = self.cluster
         sites: dict[str, list[str]] = {}
         for reader in cluster.members.values():
             for access in reader.reads:
