@@ -1,8 +1,10 @@
 """R0: a fold of a fold by the same op is one fold over the axes of both (seed 001 section 6.6).
 
-before: %a = reduce sum (k0: K) : fp32 { X[i0, i1, k0] }
-        %b = reduce sum (i1) : fp32 { %a }
-after:  %b = reduce sum (k0: N, k1: K) : fp32 { X[i0, k0, k1] }
+before: in x : fp32[M, N, K]
+        %a = REDUCE(x) {op=SUM, axes=[2], dtype=fp32} : fp32[M, N]
+        %b = REDUCE(%a) {op=SUM, axes=[1], dtype=fp32} : fp32[M]
+after:  in x : fp32[M, N, K]
+        %b = REDUCE(x) {op=SUM, axes=[1, 2], dtype=fp32} : fp32[M]
 
 The inner fold must have no other reader and the accumulator of the outer one. Sums associate anew, as C-CON1 allows any order.
 """
@@ -34,11 +36,7 @@ def merge_reduces(graph: Graph) -> tuple[Graph, tuple[tuple[str, str], ...]]:
             inner = _inner(node, nodes, graph)
     if not merged:
         return graph, ()
-    users: dict[str, dict[str, None]] = {}
-    for node in nodes.values():
-        for source in node.sources():
-            users.setdefault(source, {})[node.name] = None
-    return replace(graph, nodes=nodes, users={s: tuple(u) for s, u in users.items()}), tuple(merged)
+    return replace(graph, nodes=nodes), tuple(merged)
 
 
 def _inner(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
