@@ -22,11 +22,13 @@ KINDS = ("elementwise", "movement", "reduction")
 
 
 def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points: Mapping[str, int]) -> Cluster | str:
-    """The consumer with the producer's members as copies without a place, or why not: `memory`, `other point`, `size` or `cost`. `points` gives
+    """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other point`, `size` or `cost`. `points` gives
     the points of each value, typically."""
     if producer.is_memory or consumer.is_memory:
         return "memory"
-    if consumer.heavy() or not _is_short(producer) or not _is_read_by(consumer, producer, graph):
+    if consumer.heavy():
+        return "operand"
+    if not _is_short(producer) or not _is_read_by(consumer, producer, graph):
         return "other point"
     works = _Works(producer.members, graph)
     reads: dict[str, list[int]] = {}

@@ -34,7 +34,7 @@ class Verdict:
     value for the typical sizes, which a round trip moves twice.
 
     Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, deferred, sibling. Of what is not: other point (the reader
-    wants other elements), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
+    wants other elements), operand (so does a contraction, which reads what it multiplies and does not compute it), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
     (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
     card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
     more than MOST_VALUES values)."""
@@ -142,7 +142,7 @@ class Partition:
 
     def _witness(self, rule: str, source: str, reader: str, producer: Cluster, consumer: Cluster, found: Cluster | str) -> str:
         """What shows that a rule holds: the read of another point, the path out and back in, the axis of the fold done again."""
-        if rule in ("other point", "cost"):
+        if rule in ("other point", "operand", "cost"):
             node = self.graph.nodes[reader]
             reads = [t for a in node.reads for t in targets(a) if t.source == source]
             other = next((t for t in reads if point_map(node, self.graph.nodes[source], t) is None), reads[0] if reads else None)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ...analysis.access import compose
 from ...ir.index import Axis
 from ...ir.scope import Scope
-from .graph import Graph, Node, targets
+from .graph import Graph, Node
 from .write import moved
 
 MERGEABLE = ("SUM", "PROD", "MAX", "MIN")
@@ -50,8 +50,7 @@ def _inner(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
         return None
     if inner.value.type.dtype != node.value.type.dtype or graph.results_of(inner.name):
         return None
-    readers = [n for n in nodes.values() if any(t.source == inner.name for a in n.reads for t in targets(a))]
-    return inner if len(readers) == 1 else None
+    return inner if len(graph.users[inner.name]) == 1 else None
 
 
 def _joined(outer: Node, inner: Node, graph: Graph) -> Node:

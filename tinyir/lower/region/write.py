@@ -168,6 +168,9 @@ class Writer:
 
     def _reduction(self, node: Node, point: Point, in_fold: bool) -> Body:
         dtype, op = node.value.type.dtype, node.value.attr("op").lower()
+        chooses = op in ("argmax", "argmin")
+        if any(a.size == ZERO for a in node.extra):  # nothing is read
+            return Literal(0 if chooses else neutral_of(op, dtype), dtype)
         inside = dict(point)
         axes: list[Axis] = []
         place = self.cluster.place.get(node.name, {})
@@ -179,7 +182,6 @@ class Writer:
             found = Axis(self.iter_of[number]) if number in self.iter_of else self._fresh(axis.size)
             axes.append(found)
             inside[axis.name] = Expr.of(found.name)
-        chooses = op in ("argmax", "argmin")
         body = self._operand(node.reads[0], inside, self.graph.types[node.value.operands[0]].dtype, bool(axes) or in_fold)
         self._close(axes)
         if not chooses and not is_exact(body.dtype, dtype):
