@@ -21,7 +21,7 @@ from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
 from .row import propose_row
-from .split_siblings import split_siblings
+from .split_siblings import parts_of, split_siblings
 from .table import table_of
 from .warp_specialized import propose_warp_specialized
 
@@ -47,17 +47,8 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
 
 def verdicts(module: region.Module) -> list[Diag]:
     """R3467 for each region that is several kernels."""
-    names = {r.name for r in module.program.regions}
-    found: list[Diag] = []
-    parts: dict[str, list[str]] = {}
-    for one in split_siblings(module).program.regions:
-        if one.name in names:
-            last = one.name
-        parts.setdefault(last, []).append(one.name)
-    for name, made in parts.items():
-        if len(made) > 1:
-            found.append(Diag("R3467", name, {"region": name, "parts": ", ".join(made)}, module.program.region(name).span))
-    return found
+    several = {name: parts for name, parts in parts_of(module).items() if len(parts) > 1}
+    return [Diag("R3467", name, {"region": name, "parts": ", ".join(p.name for p in parts)}, parts[0].span) for name, parts in several.items()]
 
 
 def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[plan.Plan, ...]:

@@ -24,24 +24,27 @@ from ...ir.types import TensorType
 
 def split_siblings(module: Module) -> Module:
     """The module with a region for each contraction."""
-    regions: list[Region] = []
-    buffers = list(module.program.buffers)
-    taken = {t.name for t in (*module.model.inputs, *module.model.outputs, *buffers)}
+    parts = parts_of(module)
+    known = {t.name for one in module.program.regions for t in one.inputs + one.outputs}
+    made = {t.name: t for several in parts.values() for one in several for t in one.outputs if t.name not in known}
+    if all(len(several) == 1 for several in parts.values()):
+        return module
+    regions = tuple(one for several in parts.values() for one in several)
+    return replace(module, program=Program(module.program.name, (*module.program.buffers, *made.values()), regions))
+
+
+def parts_of(module: Module) -> dict[str, tuple[Region, ...]]:
+    """The regions that each region becomes, by its name."""
+    taken = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
     names = {r.name for r in module.program.regions}
+    found: dict[str, tuple[Region, ...]] = {}
     for one in module.program.regions:
         parts = _Split(one, taken, names).parts()
-        if len(parts) > 1 and all(isinstance(next(iter(kernels_of(p)), None), Contraction) for p in parts):
-            known = {t.name for t in one.inputs + one.outputs}
-            made = {t.name: t for p in parts for t in p.outputs if t.name not in known}
-            buffers += made.values()
-            taken |= made.keys()
-            names |= {p.name for p in parts}
-            regions += parts
-        else:
-            regions.append(one)
-    if len(regions) == len(module.program.regions):
-        return module
-    return replace(module, program=Program(module.program.name, tuple(buffers), tuple(regions)))
+        is_split = len(parts) > 1 and all(isinstance(next(iter(kernels_of(p)), None), Contraction) for p in parts)
+        found[one.name] = parts if is_split else (one,)
+        taken |= {t.name for p in found[one.name] for t in p.outputs}
+        names |= {p.name for p in found[one.name]}
+    return found
 
 
 class _Split:
@@ -127,4 +130,4 @@ def _refs(body: Body) -> Iterator[str]:
     return (n.name for n in walk(body) if isinstance(n, Ref))
 
 
-__all__ = ["split_siblings"]
+__all__ = ["parts_of", "split_siblings"]

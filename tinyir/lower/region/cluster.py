@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator
 
+from ...analysis.traffic import SLOW
 from ...ir.expr import ONE, Expr
 from ...ir.ops import OPS
 from .graph import Graph, Node, point_map, targets
@@ -100,15 +101,17 @@ class Cluster:
 
 
 def is_free(node: Node, graph: Graph, known: dict[str, int]) -> bool:
-    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it is. `known`
-    gives the ops of each value seen so far that is free, else 0."""
+    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it is, or on nothing
+    that is read. `known` gives the ops of each value seen so far that is free, else 0."""
     if node.name not in known:
         known[node.name] = _ops_if_free(node, graph, known)
     return known[node.name] > 0
 
 
 def _ops_if_free(node: Node, graph: Graph, known: dict[str, int]) -> int:
-    if node.kind != "elementwise" or graph.results_of(node.name) or node.value.op not in FREE_OPS:
+    if node.kind != "elementwise" or graph.results_of(node.name):
+        return 0
+    if node.value.op not in FREE_OPS and (node.sources or node.value.op in SLOW):
         return 0
     elements = _elements(graph.types[node.name].shape)
     read = 0
@@ -128,7 +131,8 @@ def _elements(shape: tuple[Expr, ...]) -> Expr:
 
 
 def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
-    """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts."""
+    """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts; of a factor of it only casts,
+    so that what a contraction multiplies is read as it lies."""
     cluster = Cluster(number, {}, set(), {}, {}, {}, {}, (node.name,) if node.is_fold else (), node.kind in MEMORY)
     _add(cluster, node, {a.name: None for a in node.axes if a.name not in node.still})
     pending = [node]
@@ -138,7 +142,8 @@ def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
             inner = graph.nodes.get(source)
             if inner is None or source in cluster.members or reader.kind == "reshape":
                 continue
-            if source in free or reader.is_heavy and inner.kind == "elementwise" and inner.value.op == "MUL":
+            is_product = reader.is_heavy and inner.kind == "elementwise" and inner.value.op == "MUL"
+            if is_product or source in free and (not node.is_heavy or inner.value.op == "CAST"):
                 cluster.copies.add(source)
                 maps = [point_map(reader, inner, t) for a in reader.reads for t in targets(a) if t.source == source]
                 place = cluster.place.get(reader.name)

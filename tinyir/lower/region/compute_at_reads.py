@@ -17,7 +17,7 @@ from .cluster import Cluster, outside_of, reads_between
 from .graph import Graph, Node, targets
 
 MOST_TAPS = 64  # points of a window that is folded at each point of its reader
-MOST_TERMS = 128  # ops and reads of the text that one cluster may become in another
+MOST_TERMS = 64  # ops and reads of the text that one cluster may become in another: more cannot be read
 KINDS = ("elementwise", "movement", "reduction")
 
 

@@ -34,7 +34,7 @@ class Verdict:
     value for the typical sizes, which a round trip moves twice.
 
     Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, deferred, sibling. Of what is not: other point (the reader
-    wants other elements), operand (so does a contraction, which reads what it multiplies and does not compute it), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
+    wants other elements), operand (a contraction reads what it multiplies and does not compute it), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
     (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
     card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
     more than MOST_VALUES values)."""
@@ -196,6 +196,8 @@ class Partition:
         """Why the joined cluster is not to be; empty when it is."""
         if producer.is_memory or consumer.is_memory:
             return "memory"
+        if not producer.folds and self._is_operand(producer, consumer):
+            return "operand"
         return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
 
     def family_fault(self, found: Cluster) -> str:
@@ -271,17 +273,24 @@ class Partition:
         escaping = list(dict.fromkeys(s.name for _, s, _ in reads_between(producer, consumer, graph)))
         elements = max((self.points[m] for m in escaping), default=1)
         saved = sum(round_trip(self.points[m], graph.types[m].dtype.bytes) for m in escaping)
-        if consumer.heavy():
-            fold = consumer.heavy()[0]
-            wide = [i for m in escaping for i in found.own(fold) - found.own(m)]
-            times = math.ceil(points_of((found.sizes[i] for i in wide), typical) / TILE)
-            ops = sum(OPS[graph.nodes[m].value.op].is_elementwise for m in producer.members)
-            return "cost" if recompute(ops, elements, times) > saved else ""
         target = self.points[max(consumer.computed(), key=self.points.__getitem__)]
         if target <= elements:
             return ""
         ops = sum(OPS[n.value.op].is_elementwise and n.value.op != "CAST" for n in producer.members.values())
         return "cost" if recompute(ops, elements, target / elements) > saved else ""
+
+
+    def _is_operand(self, producer: Cluster, consumer: Cluster) -> bool:
+        """True when a factor of a contraction is read from the producer."""
+        products = {s for h in consumer.heavy() for s in consumer.members[h].sources}
+        pending = [s for p in products for s in (p, *self.graph.nodes[p].sources)]
+        while pending:
+            name = pending.pop()
+            if name in producer.open:
+                return True
+            if name in consumer.copies:
+                pending += consumer.members[name].sources
+        return False
 
 
 def partition(graph: Graph) -> Partition:
