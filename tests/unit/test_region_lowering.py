@@ -48,6 +48,12 @@ def test_a_random_graph_means_the_same(seed: int) -> None:
         np.testing.assert_allclose(given_[name], array, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
+@pytest.mark.slow
+def test_thousands_of_random_graphs_mean_the_same() -> None:
+    for seed in range(2000):
+        test_a_random_graph_means_the_same.hypothesis.inner_test(seed)
+
+
 @pytest.mark.parametrize("name, regions", [("conv_pad_stride", ["conv"]), ("layernorm", ["layernorm"]), ("gemm_sm80", ["gemm"])])
 def test_one_kernel_each(name: str, regions: list[str]) -> None:
     module = index.parse((ROOT / "tests/golden/design" / f"{name}.index").read_text(encoding="utf-8"))
