@@ -1,4 +1,4 @@
-"""Arrays over named axes: how the values of a region lie in NumPy.
+"""Arrays over named axes: how the values of a region, and what a book reads, lie in NumPy.
 
 A Grid is an array and the names of its axes, one a dimension. Each axis runs over a range of a Frame, so that a region can be played
 in blocks. Index expressions become integer Grids; a read whose index is plain (each dim one axis, scaled and shifted) is a view.
@@ -12,9 +12,9 @@ from typing import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..ir.expr import Bound, Expr
-from ..ir.region import Region
 from ..ir.types import DType
 from ..kit.diag import refuse
+from .indirect import in_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Frame:
-    """Where an expression is played: sizes of symbols, the range of each axis (start, stop), tensors, values, the order of axes,
-    the points of axes that a value has chosen (Gather), and the ranges over which the values lie (`block`)."""
+    """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each axis (start, stop),
+    tensors, values, the order of axes, the points of axes that a value has chosen (Gather), and the ranges over which the values lie (`block`)."""
 
-    region: Region
+    name: str
     symbols: Mapping[str, int]
     spans: dict[str, tuple[int, int]]
     tensors: Mapping[str, np.ndarray]
@@ -61,7 +61,15 @@ class Frame:
         order = dict(self.order)
         for name in spans:
             order.setdefault(name, len(order))
-        return Frame(self.region, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen), self.block)
+        return Frame(self.name, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen), self.block)
+
+    def choosing(self, axis: str, size: int, at: Grid) -> tuple["Frame", Grid]:
+        """The frame in which `axis`, of `size` points, stands where the integers `at` choose, counted from the end below 0; and where they lie
+        inside. Elsewhere it stands at 0."""
+        place, is_inside = in_range(at.array, size)
+        inside = self.within({axis: (0, size)})
+        inside.chosen[axis] = Grid(place, at.axes)
+        return inside, Grid(is_inside, at.axes)
 
     def extent(self, axes: Iterable[str]) -> tuple[int, ...]:
         """How many points each axis has here."""
@@ -136,7 +144,7 @@ class Frame:
         for axis, (where, size) in enumerate(zip(at, array.shape)):
             if where.size and (where.min() < 0 or where.max() >= size):
                 if not is_guarded:
-                    raise refuse("E1403", self.region.name, read=name, axis=axis, bound=f"0 <= index < {size}")
+                    raise refuse("E1403", self.name, read=name, axis=axis, bound=f"0 <= index < {size}")
                 at[axis] = np.clip(where, 0, max(size - 1, 0))
         shape = np.broadcast_shapes(*(w.shape for w in at)) if at else ()
         if array.size == 0:
