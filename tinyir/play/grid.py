@@ -77,10 +77,14 @@ class Frame:
 
     def integers(self, expr: Expr) -> Grid:
         """The value of an index expression at every point of its axes, as i64."""
-        names = {n for n in expr.names() if n in self.spans}
-        names = {a for n in names for a in (self.chosen[n].axes if n in self.chosen else (n,))}
-        axes = tuple(sorted(names, key=self.order.__getitem__))
+        axes = self._axes_of((expr,))
         return Grid(self._evaluate(expr, axes), axes)
+
+    def _axes_of(self, exprs: Iterable[Expr]) -> tuple[str, ...]:
+        """The axes along which index expressions vary."""
+        names = {n for e in exprs for n in e.names() if n in self.spans}
+        names = {a for n in names for a in (self.chosen[n].axes if n in self.chosen else (n,))}
+        return tuple(sorted(names, key=self.order.__getitem__))
 
     def _evaluate(self, expr: Expr, axes: tuple[str, ...]) -> np.ndarray:
         total = np.zeros((1,) * len(axes), np.int64)
@@ -131,6 +135,9 @@ class Frame:
     def pick(self, name: str, array: np.ndarray, index: Sequence[Expr], is_guarded: bool) -> Grid:
         """The elements of an array at an index. Where a guard stands around it, places outside give any element; without a guard
         they are refused (E1403)."""
+        if any(start == stop for start, stop in self.spans.values()):  # no point: the index need not be inside, nor have a meaning
+            axes = self._axes_of(index)
+            return Grid(np.zeros(self.extent(axes), array.dtype), axes)
         plain = self._plain(array, index)
         if plain is not None:
             return plain
