@@ -104,6 +104,8 @@ class _Player:
 
     def read(self, operand: str, access: Access, frame: Frame) -> Grid:
         """What an access reads, over the axes along which it varies."""
+        if any(start == stop for start, stop in frame.spans.values()):  # no point, so that the index of none need be inside
+            return Grid(np.zeros((), numpy_dtype(self.types[operand].dtype)))
         found: Grid | None = None
         for piece in reversed(access.pieces):
             grid = self.target(operand, piece, frame, len(access.pieces) > 1)

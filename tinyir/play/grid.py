@@ -135,14 +135,15 @@ class Frame:
     def pick(self, name: str, array: np.ndarray, index: Sequence[Expr], is_guarded: bool) -> Grid:
         """The elements of an array at an index. Where a guard stands around it, places outside give any element; without a guard
         they are refused (E1403)."""
-        if any(start == stop for start, stop in self.spans.values()):  # no point: the index need not be inside, nor have a meaning
-            axes = self._axes_of(index)
+        axes = self._axes_of(index)
+        walked = {*axes, *(self.spans.keys() - self.block.keys())}
+        if 0 in self.extent(walked):  # no point, under an empty fold for one: the index need not be inside, nor have a meaning
             return Grid(np.zeros(self.extent(axes), array.dtype), axes)
         plain = self._plain(array, index)
         if plain is not None:
             return plain
         places = [self.integers(e) for e in index]
-        return self.fetch(name, array, places, is_guarded)
+        return self.fetch(name, array, places, is_guarded or 0 in self.extent(self.block))
 
     def fetch(self, name: str, array: np.ndarray, places: Sequence[Grid], is_guarded: bool) -> Grid:
         """The elements of an array at places given as integer grids."""
