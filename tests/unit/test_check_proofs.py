@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.models import bert
 from tinyir.analysis.proofs import proofs_of
 from tinyir.cmd.tiny_check import main
+from tinyir.front.json import read
 from tinyir.ir import region, tiny
+from tinyir.ir.body import Binary, Literal
+from tinyir.ir.present import axes_of_values
 from tinyir.ir.prove_region import obligations_of
 from tinyir.lower import lower_to
 
@@ -115,3 +120,25 @@ def test_texts_without_a_name_in_common_are_not_called_the_same(tmp_path: Path, 
     other = CHAIN.replace("%a", "%p").replace("%b", "%q").replace("%y", "%r").replace("out y", "out r")
     code, out, err = differing(tmp_path, capsys, CHAIN, other, "--size", "N=5")
     assert (code, out) == (1, "") and "E1482" in err
+
+
+def test_a_fault_planted_in_a_network_is_the_first_value_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Ten values of a transformer's regions, each made wrong in turn: what is named is that value, however many follow from it."""
+    model = bert("B", 4, 1, 16, 2, 10, 16)
+    module = read(model.text)
+    files = [tmp_path / "net.tiny", tmp_path / "net.region"]
+    files[0].write_text(tiny.show(module), encoding="utf-8")
+    shapes = {v.name: v.type.rank for v in module.values}
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    axes = {(r.name, name): len(found) for r in module.program.regions for name, found in axes_of_values(r).items()}
+    lets = [(r, at) for r in module.program.regions for at, v in enumerate(r.lets) if v.expr.dtype.name == "fp32" and shapes.get(v.name) == axes[r.name, v.name]]
+    assert len(lets) >= 20
+    for one, at in lets[:: len(lets) // 10]:
+        let = one.lets[at]
+        wrong = replace(let, expr=Binary("mul", let.expr, Literal(-3.0, let.expr.dtype), let.expr.dtype))
+        changed = replace(one, lets=(*one.lets[:at], wrong, *one.lets[at + 1 :]))
+        program = replace(module.program, regions=tuple(changed if r is one else r for r in module.program.regions))
+        files[1].write_text(region.show(region.Module(module.model, program)), encoding="utf-8")
+        assert main(["--diag", "plain", "--size", "B=2", "--diff", *map(str, files)]) == 1
+        assert f"ValuesDiffer at {let.name}: " in capsys.readouterr().err
