@@ -60,7 +60,6 @@ def test_two_thousand_random_graphs_mean_the_same(part: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="a region with an axis of no point gives 0 for an output that lacks this axis, in place of what the op gives (seed 1518)")
 def test_graphs_with_axes_of_no_point_mean_the_same() -> None:
     for seed in range(1500, 2000):
         check_means_the_same(seed, True)
