@@ -33,11 +33,12 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     slots = max(1, (plan.persistent or device.sms) // (down * across))
     instructions = bm // ROWS * (bk * kernel.lhs.dtype.bytes // 32)
     products = instructions * max(bn / 2, t["shared_read"] * (OPERAND_A + bn / 4))
+    slots = slots // plan.parts if plan.parts > 1 else slots
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
     for read, side, sharing in ((kernel.lhs, bm, across), (kernel.rhs, bn, down)):
         shares = sharing if read.tensor in multicast else 1
-        fetched += side / shares * bk * read.dtype.bytes * (1 if _starts_on_lines(region, kernel, read, sizes) else t["unaligned"])
+        fetched += side / shares * bk * read.dtype.bytes * (1 if plan.is_padded(read.tensor) or _starts_on_lines(region, kernel, read, sizes) else t["unaligned"])
     busy = min(1.0, clusters / slots)
     operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
     fetched *= t["missed"] if operands > device.l2_bytes else 1
@@ -45,8 +46,20 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     step = (products ** t["sharpness"] + loads ** t["sharpness"]) ** (1 / t["sharpness"]) + t["step_clocks"]
     consumers = plan.consumers.count if plan.consumers else 1
     epilogue = t["tile_clocks"] + t["element_clocks"] * bm * bn / consumers
-    clocks = -(-clusters // slots) * (-(-depth // bk) * step + epilogue) + (t["cluster_clocks"] if down * across > 1 else 0)
-    return {"compute": clocks / device.clock_ghz / 1e3, "memory": moved / device.dram_bytes_per_us}
+    steps = -(--(-depth // bk) // plan.parts)
+    clocks = -(-clusters // slots) * (steps * step + epilogue) + (t["cluster_clocks"] if down * across * plan.parts > 1 else 0)
+    before = _padding(plan, region, kernel, sizes, device)
+    return {"compute": clocks / device.clock_ghz / 1e3 + before, "memory": moved / device.dram_bytes_per_us + before}
+
+
+def _padding(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
+    """Microseconds of the kernel that makes the padded copies: each byte read and written once."""
+    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_padded(r.tensor)}
+    if not reads:
+        return 0.0
+    types = {tensor.name: tensor.type for tensor in region.inputs}
+    copied = sum(2 * math.prod(e.evaluate(sizes) for e in types[name].shape) * types[name].dtype.bytes for name in reads)
+    return device.tensor["padding_us"] + copied / device.tensor["padding_bytes_per_us"]
 
 
 def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: Mapping[str, int]) -> bool:

@@ -129,6 +129,11 @@ __device__ void cluster_barrier() {
   tinyir_cluster_arrive();
   tinyir_cluster_wait();
 }
+__device__ float load_of_cta(const float* place, int cta) {
+  float value;
+  tinyir_cluster_read(tinyir_shared_address(place), tinyir_uint(cta), &value, sizeof value);
+  return value;
+}
 __device__ tinyir_uint cluster_rank() { return tinyir_cluster_rank(); }
 template <int count> __device__ void give_registers() { tinyir_setmaxnreg(count, 0); }
 template <int count> __device__ void take_registers() { tinyir_setmaxnreg(count, 1); }
