@@ -14,7 +14,7 @@ What a value reads along one side of the tile alone (a bias, a scale of the rows
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Container
 
 from ...ir.body import Body, BroadcastInDim, Read, Ref, Transpose, rebuild, substitute
@@ -32,6 +32,7 @@ from .fresh import Fresh
 from .point import Values, below, divides, guarded, needed, split
 
 WARPGROUP = 128  # threads
+WORD_BYTES = 4  # that a thread moves at once
 STAGED_DTYPES = ("fp16", "bf16", "fp32")
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
@@ -106,13 +107,27 @@ def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item
 
 def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Leaving, piece: Piece, chunk: int) -> Statement:
     """The piece from shared memory, neighbours in a row by neighbouring threads: rows that begin anywhere are written in whole requests."""
-    e, r, n, row, col = (fresh.expr(word) for word in ("e", "r", "n", "row", "col"))
-    point = {**split(row, kernel.left), **split(col, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
-    inside = {place: _bounds(place, plan, kernel, side) for side, place in enumerate((row, col))}
-    store = element_store(item.item, Read(item.tile, (r, n), item.dtype, piece.slot), point, region, inside)
-    places = ((e, WARPGROUP * fresh.expr("v") + Expr.of("warpgroup.thread")), (r, e // chunk), (n, e - chunk * (e // chunk)),
+    e, r, n, row, col, w = (fresh.expr(word) for word in ("e", "r", "n", "row", "col", "w"))
+    wide = WORD_BYTES // item.dtype.bytes
+    inside = [_bounds(place, plan, kernel, side) for side, place in enumerate((row, col))]
+
+    def stored(place: Expr, column: Expr) -> Statement:
+        point = {**split(row, kernel.left), **split(place, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
+        return element_store(item.item, Read(item.tile, (r, column), item.dtype, piece.slot), point, region, {})
+
+    one = stored(col, n)
+    whole = stored(col + w, n + w)
+    if wide > 1 and len(kernel.right) == 1 and isinstance(whole, nodes.Store):
+        body = replace(whole, over=((str(w), Expr.of(wide)),), vector=wide)
+        single = nodes.If(inside[1], (one,)) if inside[1] else one
+        body = nodes.If(tuple(b.substitute({str(col): col + wide - 1}) for b in inside[1]), (body,), (single,)) if inside[1] else body
+    else:
+        wide, body = 1, nodes.If(inside[1], (one,)) if inside[1] else one
+    body = nodes.If(inside[0], (body,)) if inside[0] else body
+    words = chunk // wide
+    places = ((e, WARPGROUP * fresh.expr("v") + Expr.of("warpgroup.thread")), (r, e // words), (n, wide * (e - words * (e // words))),
               (row, piece.origin["left"] + r), (col, piece.origin["right"] + n))
-    return nodes.For(fresh("v"), ZERO, Expr.of(WARPGROUP_ROWS * chunk // WARPGROUP), (*(nodes.Let(str(a), b) for a, b in places), store), unroll=8)
+    return nodes.For(fresh("v"), ZERO, Expr.of(WARPGROUP_ROWS * words // WARPGROUP), (*(nodes.Let(str(a), b) for a, b in places), body), unroll=8)
 
 
 @dataclass(frozen=True, slots=True)

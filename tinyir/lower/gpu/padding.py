@@ -5,14 +5,13 @@
         let piece = 8*cta.x + warp.index
         if piece < pieces.a
           let row = floor(piece/in_row)
-          for u in 0..8 unroll
-            let line = 8*(piece - in_row*row) + u
+          for u in 0..2 unroll
+            let line = 8*(piece - in_row*row) + 4*u + floor(lane/8)
             if line < width
-              let col = 64*line + lane
-              store gemm.A.padded[row, col] = A[row, col] where col < K else 0.0
+              let col = 64*line + 8*(lane - 8*floor(lane/8))
+              store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] where col + v < K else 0.0 vector 8
 
-Elements move one by one: where a row begins on an odd address nothing wider is allowed to read it, and a warp's 64 bytes are one request
-all the same.
+A lane writes 16 bytes at once, and reads them so wherever the row begins: two aligned accesses, shifted together.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from .point import below, guarded, split
 THREADS = 256
 LANES = 32
 WARPS = THREADS // LANES
+VECTOR_BYTES = 16  # that a lane moves at once
 LINES = 8  # of a row, that a warp has on their way at once: a piece
 
 
@@ -101,24 +101,24 @@ def padding_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model
 
 def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement, ...]:
     piece, row, line, col = (fresh.expr(f"{word}.{letter}") for word in ("piece", "row", "line", "col"))
+    vector = VECTOR_BYTES // one.read.dtype.bytes
     elements = LINE_BYTES // one.read.dtype.bytes
     outer = [Axis(str(n), d.size) for n, d in enumerate(one.view.dims[:-1])]
     at = tuple(split(row, outer).values())
     inner = one.view.dims[-1]
-    stores = []
-    for step in range(elements // LANES):
-        place = col + LANES * step
-        point = split(place, inner.axes)
-        for dim, e in zip(one.view.dims, reversed(at)):
-            point |= split(e, dim.axes)
-        source = Read(one.read.tensor, tuple(e.substitute(point) for e in one.read.index), one.read.dtype)
-        value = guarded(below(place, extent_of(inner.axes)), source)
-        stores.append(nodes.Store(Place(one.copy.tensor.name, (*reversed(at), place)), value))
+    place = col + fresh.expr("v")
+    point = split(place, inner.axes)
+    for dim, e in zip(one.view.dims, reversed(at)):
+        point |= split(e, dim.axes)
+    source = Read(one.read.tensor, tuple(e.substitute(point) for e in one.read.index), one.read.dtype)
+    value = guarded(below(place, extent_of(inner.axes)), source)
+    store = nodes.Store(Place(one.copy.tensor.name, (*reversed(at), place)), value, ((fresh("v"), Expr.of(vector)),), vector)
+    lines = vector * LANES // elements  # that the lanes copy at once
     turn = (
-        nodes.Let(str(line), LINES * (piece - one.in_row * row) + fresh.expr("u")),
-        nodes.If((Bound(line, upper=one.width),), (nodes.Let(str(col), elements * line + Expr.of("lane")), *stores)),
+        nodes.Let(str(line), LINES * (piece - one.in_row * row) + lines * fresh.expr("u") + Expr.of("lane") // (LANES // lines)),
+        nodes.If((Bound(line, upper=one.width),), (nodes.Let(str(col), elements * line + vector * Expr.of("lane") - elements * (Expr.of("lane") // (LANES // lines))), store)),
     )
-    loop = nodes.For(fresh("u"), ZERO, Expr.of(LINES), turn, unroll=0)
+    loop = nodes.For(fresh("u"), ZERO, Expr.of(LINES // lines), turn, unroll=0)
     inside = (nodes.Let(str(row), piece // one.in_row), loop)
     return nodes.Let(str(piece), WARPS * cta + Expr.of("warp.index")), nodes.If((Bound(piece, upper=fresh.expr(f"pieces.{letter}")),), inside)
 

@@ -38,6 +38,7 @@ ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = Regs(40, 232)  # what two consumers leave of an SM's registers to a producer, in steps of eight
 LEAST_STAGES = 3
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
+RESIDENT = (1, 2)  # CTAs of a cluster that an SM may hold: two hide one another's start and end
 SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 128, 2))  # rows, columns, warpgroups
 
 
@@ -133,8 +134,10 @@ def _split_proposals(kernel: Contraction, region: Region, model: Model, card: De
             base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
             if not _hold(base.assume, model):
                 continue
-            stages = _stages(base, region, kernel, card)
-            yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+            for resident in RESIDENT:
+                stages = _stages(base, region, kernel, card, resident)
+                if resident == 1 or stages >= LEAST_STAGES:
+                    yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
 def _layout(way: Way) -> tuple[Layout, ...]:
@@ -161,10 +164,12 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
                 yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
-def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device) -> int:
-    """As many as fit in shared memory."""
+def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> int:
+    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
+    arch = card.arch
+    most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
     sizes = [resources.smem_of(replace(plan, stages=n), region, kernel) for n in range(1, MAX_STAGES + 1)]
-    return sum(size <= card.arch.smem_per_cta for size in sizes)
+    return sum(size <= most for size in sizes)
 
 
 def _parts(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
