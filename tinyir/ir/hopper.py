@@ -116,11 +116,8 @@ GUARDED: Rows = (
     _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release.aligned;")),
     _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire.aligned;")),
     _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
-    _one(
-        "float load_of_cta(const float *place, int cta)",
-        'float y; asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.f32 %0, [there]; }"'
-        ' : "=f"(y) : "r"(shared_address(place)), "r"(cta) : "memory"); return y;',
-    ),
+    # The address alone is PTX: an ordinary load keeps its place among barriers, and the compiler may have several on their way.
+    _one("float load_of_cta(const float *place, int cta)", 'const float *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); return *there;'),
     _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),

@@ -26,6 +26,8 @@ TILES = (
     (128, 256, 2, ((2, 1), (1, 1))),
     (256, 128, 2, ((1, 2), (1, 1))),
     (128, 192, 2, ((2, 1), (1, 1))),
+    (192, 192, 3, ((2, 1), (1, 1))),
+    (192, 128, 3, ((2, 1), (1, 1))),
     (128, 128, 2, ((2, 1), (1, 1))),
     (256, 64, 2, ((1, 1),)),
     (128, 64, 2, ((1, 1),)),
@@ -35,7 +37,7 @@ TILES = (
 )
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
-REGS = Regs(40, 232)  # what two consumers leave of an SM's registers to a producer, in steps of eight
+REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
 LEAST_STAGES = 3
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs of a cluster that an SM may hold: two hide one another's start and end
@@ -116,7 +118,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
         algo="warp_specialized",
         tile=whole,
         consumers=Consumers(consumers, "cooperative"),
-        regs=REGS if consumers > 1 else None,
+        regs=REGS.get(consumers),
         bind=binds,
         cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
         load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
