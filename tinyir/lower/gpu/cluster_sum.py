@@ -3,10 +3,11 @@
     each r, n of acc[0, 64*j] size [64, 64]         in the consumers
       store sums[cluster.rank][r, 64*j + n] = acc[r, 64*j + n]
     barrier cluster                                 all threads of all CTAs
+    for v in 0..8 unroll                            at row `cluster.rank` of every `parts` rows
+      whole[v] = add(add(sums[0][r, n], sums[1][r, n]), ...)
+    barrier cluster_exit                            nobody leaves while others read
     for v in 0..8 unroll
-      %gemm = add(add(sums[0][r, n], sums[1][r, n]), ...)
-      the region's values and stores                at row `cluster.rank` of every `parts` rows
-    barrier cluster                                 nobody leaves while others read
+      %gemm = whole[v] ...                          the region's values and stores
 
 The parts are added in the order of the CTAs, so the result is the same at every run. No memory outside the chip is touched.
 """
@@ -57,29 +58,32 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
     rows = plan.tile[0] // parts
     e, turn, r, n, row, col = (fresh.expr(word) for word in ("e", "own", "r", "n", "row", "col"))
     bounds = (*below(row, extent_of(kernel.left)), *below(col, extent_of(kernel.right)))
-    point = {**split(row, kernel.left), **split(col, kernel.right)}
-    if kernel.batch:
-        point |= split(fresh.expr("batch"), kernel.batch)
+    point = {**split(row, kernel.left), **split(col, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
+    turns, v = -(-rows * columns // threads), fresh.expr("v")
     values = Values(region, point, {kernel.value: Ref(kernel.value, kernel.dtype)})
-    statements: list[Statement] = [nodes.Value(kernel.value, _sum(fresh, (r, n), kernel, parts))]
+    statements: list[Statement] = [nodes.Value(kernel.value, Read(fresh("whole"), (v,), kernel.dtype))]
     for name in needed(region, (y.expr for y in region.yields)):
         if name != kernel.value:
             let = region.let(name)
             statements.append(nodes.Value(name, values.at(let.expr)))
             values.known[name] = Ref(name, let.expr.dtype)
     statements += [element_store(item, values.at(item.expr), point, region, {}) for item in region.yields]
-    body: tuple[Statement, ...] = (
-        nodes.Let(str(r), Expr.of("cluster.rank") + parts * turn),
-        nodes.Let(str(n), e - columns * turn),
-        nodes.Let(str(row), fresh.expr("m0") + r),
-        nodes.Let(str(col), fresh.expr("n0") + n),
-        nodes.If(bounds, tuple(statements)),
+    place = nodes.Let(str(r), Expr.of("cluster.rank") + parts * turn), nodes.Let(str(n), e - columns * turn)
+    corner = nodes.Let(str(row), fresh.expr("m0") + r), nodes.Let(str(col), fresh.expr("n0") + n)
+    added = nodes.Assign(Place(fresh("whole"), (v,)), _sum(fresh, (r, n), kernel, parts))
+
+    def over(*body: Statement) -> Statement:
+        inner = (nodes.If((Bound(turn, upper=Expr.of(rows)),), body),) if rows * columns % threads else body
+        lets = nodes.Let(str(e), Expr.of("thread.index") + threads * v), nodes.Let(str(turn), e // columns)
+        return nodes.For(str(v), ZERO, Expr.of(turns), (*lets, *inner), unroll=0)
+
+    return (
+        nodes.Reg(fresh("whole"), TensorType(kernel.dtype, (Expr.of(turns),))),
+        nodes.Barrier("cluster"),
+        over(*place, added),
+        nodes.Barrier("cluster_exit"),
+        over(*place, *corner, *((nodes.If(bounds, tuple(statements)),) if bounds else statements)),
     )
-    if rows * columns % threads:
-        body = (nodes.If((Bound(turn, upper=Expr.of(rows)),), body),)
-    lets = nodes.Let(str(e), Expr.of("thread.index") + threads * fresh.expr("v")), nodes.Let(str(turn), e // columns)
-    loop = nodes.For(fresh("v"), ZERO, Expr.of(-(-rows * columns // threads)), (*lets, *body), unroll=4)
-    return nodes.Barrier("cluster"), loop, nodes.Barrier("cluster")
 
 
 def _sum(fresh: Fresh, index: tuple[Expr, Expr], kernel: Contraction, parts: int) -> Body:
