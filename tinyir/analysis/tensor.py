@@ -30,10 +30,9 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     bm, bn, bk = plan.tile
     down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
-    slots = max(1, (plan.persistent or device.sms) // (down * across))
+    slots = t["clusters"][plan.parts - 1] if plan.parts > 1 else max(1, (plan.persistent or device.sms) // (down * across))
     instructions = bm // ROWS * (bk * kernel.lhs.dtype.bytes // 32)
     products = instructions * max(bn / 2, t["shared_read"] * (OPERAND_A + bn / 4))
-    slots = slots // plan.parts if plan.parts > 1 else slots
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
     for read, side, sharing in ((kernel.lhs, bm, across), (kernel.rhs, bn, down)):
@@ -45,7 +44,8 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
     step = (products ** t["sharpness"] + loads ** t["sharpness"]) ** (1 / t["sharpness"]) + t["step_clocks"]
     consumers = plan.consumers.count if plan.consumers else 1
-    epilogue = t["tile_clocks"] + t["element_clocks"] * bm * bn / consumers
+    by_rows = any(item.by == "rows" for item in plan.store)
+    epilogue = t["tile_clocks"] + (t["element_clocks"] + by_rows * t["row_clocks"]) * bm * bn / consumers + (t["sum_clocks"] if plan.parts > 1 else 0)
     steps = -(--(-depth // bk) // plan.parts)
     clocks = -(-clusters // slots) * (steps * step + epilogue) + (t["cluster_clocks"] if down * across * plan.parts > 1 else 0)
     before = _padding(plan, region, kernel, sizes, device)
