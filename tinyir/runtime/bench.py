@@ -106,6 +106,7 @@ class graph_of:
         self._replay = self._must(driver.cuGraphInstantiate(self._graph, 0))
 
     def run(self) -> None:
+        """Queue one replay."""
         self._must(self._driver.cuGraphLaunch(self._replay, self._stream))
 
     def __enter__(self) -> "graph_of":

@@ -150,8 +150,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     fault = misfit(region, kernel)
     if fault:
         raise _refusal(plan, "load", fault)
-    if plan.parts > 1 and (plan.split_k.by != "cluster" or plan.cluster or plan.persistent or plan.store or bm % plan.parts):
-        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} with a cluster, persistent CTAs, stores or rows of its own")
+    if plan.parts > 1 and (plan.split_k.by != "cluster" or plan.cluster or plan.persistent or plan.store or plan.regs or bm % plan.parts):
+        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} with a cluster, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
     if bm % (WARPGROUP_ROWS * count) or bn % width or bk % width or bn > COLUMNS:
@@ -200,7 +200,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
     tiles_m, tiles_n = fresh.expr("tiles.m"), fresh.expr("tiles.n")
     assumes = tuple(nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many)
-    before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns), nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch)
+    before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)
     number, inside = fresh.expr("tile"), []
     if kernel.batch:
         inside.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
@@ -212,6 +212,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     if plan.parts > 1:
         mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // plan.parts)
         return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
+    before += (nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch),)
     step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")
     return Walk(assumes, before, Expr.of("cta.x") // _cluster(plan), fresh.expr("tiles"), step, tuple(inside))
 

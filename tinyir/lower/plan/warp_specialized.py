@@ -132,7 +132,7 @@ def _split_proposals(kernel: Contraction, region: Region, model: Model, card: De
     """Every tile with its sum cut in parts, where there are as many steps at every shape set."""
     for rows, columns, consumers in SPLIT_TILES:
         for parts in PARTS:
-            base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way), order=Order("group", ORDERS[0]))
+            base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
             base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
             if not _hold(base.assume, model):
                 continue
