@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.test_any_shape import CASES as ANY_SHAPE
 from tests.unit.test_warp_specialized import BIAS, CASES, product, proposed, with_tile
 from tinyir.ir import manifest, plan
 from tinyir.ir.types import DTYPES
@@ -45,6 +46,14 @@ def test_each_kind_is_exact(layout: str, tile: tuple, cluster: tuple, kind: dict
     names = dict(zip("MNK", sizes))
     module = with_tile(product(layout, sizes=", ".join(f"{k}={v}" for k, v in names.items()), **kind), *tile, cluster)
     _, report = run(text_of(module), whole_numbers(module, names, 3), device="cuda", check=True, rtol=0, atol=0)
+    assert {d.wrong for d in report.differences} == {0}
+
+
+@pytest.mark.parametrize("number", range(len(ANY_SHAPE)))
+def test_padded_operands_and_cut_sums_are_exact(number: int) -> None:
+    planned, sizes = ANY_SHAPE[number]
+    module = planned(sizes)
+    _, report = run(text_of(module), whole_numbers(module, dict(zip("MNK", sizes)), number), device="cuda", check=True, rtol=0, atol=0)
     assert {d.wrong for d in report.differences} == {0}
 
 

@@ -113,8 +113,6 @@ GUARDED: Rows = (
     _one("void fence_async_proxy()", _asm("fence.proxy.async.shared::cta;")),
     # Not .aligned: behind roles the lanes of a warp need not have come together again.
     _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;")),
-    # Relaxed: a release would wait for this thread's writes to memory, and nobody reads those.
-    _one("void cluster_exit()", _asm("barrier.cluster.arrive.relaxed; barrier.cluster.wait;")),
     _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release.aligned;")),
     _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire.aligned;")),
     _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),

@@ -97,8 +97,7 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, or `barrier 1 threads 256`, the named barrier that only these threads reach.
-    `barrier cluster_exit`: all threads of the cluster have read what they will of one another's shared memory; it orders no writes."""
+    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
 
     scope: str
     threads: int = 0

@@ -183,14 +183,13 @@ class _Memory:
         """A CTA stays until the others of its cluster have read its shared memory."""
         for (name, _), reader in state.read.items():
             if self._is_of_cluster(name):
-                self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster_exit` stands before the kernel's end")
+                self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end")
 
     def _one(self, s: Statement, state: _State) -> None:
         if isinstance(s, (nodes.Barrier, nodes.BlockReduce)):
             is_cluster = isinstance(s, nodes.Barrier) and s.scope == "cluster"
-            is_exit = isinstance(s, nodes.Barrier) and s.scope == "cluster_exit"
-            for touched, is_all in ((state.written, is_cluster), (state.read, is_cluster or is_exit)):
-                for key in [key for key in touched if is_all or not is_exit and not self._is_of_cluster(key[0])]:
+            for touched in (state.written, state.read):
+                for key in [key for key in touched if is_cluster or not self._is_of_cluster(key[0])]:
                     del touched[key]
         for node in reads_in(s):
             if isinstance(node, Read) and node.tensor in self.arrays:

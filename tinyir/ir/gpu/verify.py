@@ -189,7 +189,7 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     if isinstance(s, nodes.WaitGroup):
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
-        yield "barrier", s.scope, ("cta", "cluster", "cluster_exit", "warpgroup")
+        yield "barrier", s.scope, ("cta", "cluster", "warpgroup")
     if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):

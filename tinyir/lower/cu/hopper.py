@@ -197,8 +197,6 @@ class Hopper(Matrices):
         """A barrier of the cluster, of a warpgroup (numbered from 1 by its place in the CTA), or a named one."""
         if s.scope == "cluster":
             self.say("cluster_barrier();")
-        elif s.scope == "cluster_exit":
-            self.say("cluster_exit();")
         elif s.scope == "warpgroup":
             self.say(f"warpgroup_barrier({1 + self.first_warpgroup} + {self.names.of('integer', 'warpgroup.index')});")
         else:

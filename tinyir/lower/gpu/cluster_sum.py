@@ -5,7 +5,7 @@
     barrier cluster                                 all threads of all CTAs
     for v in 0..8 unroll                            at row `cluster.rank` of every `parts` rows
       whole[v] = add(add(sums[0][r, n], sums[1][r, n]), ...)
-    barrier cluster_exit                            nobody leaves while others read
+    barrier cluster                                 nobody leaves while others read
     for v in 0..8 unroll
       %gemm = whole[v] ...                          the region's values and stores
 
@@ -81,7 +81,7 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
         nodes.Reg(fresh("whole"), TensorType(kernel.dtype, (Expr.of(turns),))),
         nodes.Barrier("cluster"),
         over(*place, added),
-        nodes.Barrier("cluster_exit"),
+        nodes.Barrier("cluster"),
         over(*place, *corner, *((nodes.If(bounds, tuple(statements)),) if bounds else statements)),
     )
 

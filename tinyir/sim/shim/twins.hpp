@@ -133,10 +133,6 @@ __device__ void cluster_barrier() {
   tinyir_cluster_arrive();
   tinyir_cluster_wait();
 }
-__device__ void cluster_exit() {
-  tinyir_cluster_arrive();
-  tinyir_cluster_wait();
-}
 __device__ float load_of_cta(const float* place, int cta) {
   float value;
   tinyir_cluster_read(tinyir_shared_address(place), tinyir_uint(cta), &value, sizeof value);
