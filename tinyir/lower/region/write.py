@@ -162,8 +162,6 @@ class Writer:
     def _reduction(self, node: Node, point: Point, in_fold: bool) -> Body:
         dtype, op = node.value.type.dtype, node.value.attr("op").lower()
         chooses = op in ("argmax", "argmin")
-        if any(a.size == ZERO for a in node.extra):  # nothing is read
-            return Literal(0 if chooses else neutral_of(op, dtype), dtype)
         inside = dict(point)
         axes: list[Axis] = []
         place = self.cluster.place.get(node.name, {})
