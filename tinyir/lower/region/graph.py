@@ -17,6 +17,7 @@ from ...ir.index import Access, Axis, Entry, Piece, Read
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...ir.types import TensorType
+from .movements import kept_for, read_until
 
 FOLDS = ("reduction", "scan")
 
@@ -105,14 +106,14 @@ def build(module: poly.Module) -> Graph:
     """The graph of everything that the results need."""
     program = module.index.tiny
     entries, values = module.index.entry_of(), program.value_of()
-    blocks = module.block_of()
+    blocks, kept = module.block_of(), kept_for(module, entries, values)
     needed = {r.value for r in program.results}
     nodes: dict[str, Node] = {}
     leaves: dict[str, tiny.Value] = {}
     for value in reversed(program.values):
         if value.name not in needed:
             continue
-        node = _node_of(value, entries, values, module)
+        node = _node_of(value, entries, values, module, kept.get(value.name, frozenset()))
         block = blocks.get(value.name)
         is_heavy = block is not None and block.kind == "contraction" and bool(block.left and block.right)
         read = {t.source for a in node.reads for t in targets(a)}
@@ -126,7 +127,8 @@ def build(module: poly.Module) -> Graph:
     return Graph(module, {v.name: nodes[v.name] for v in program.values if v.name in nodes}, program.type_of(), leaves, results)
 
 
-def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module) -> Node:
+def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module, kept: frozenset[str]) -> Node:
+    """The node of a value; it reads the movements that are `kept` as values."""
     entry, group = entries[value.name], OPS[value.op].group
     operand = values.get(value.operands[0]) if value.operands else None
     if not entry.is_scop and value.op == "RESHAPE" and (operand is None or OPS[operand.op].group != "leaf"):
@@ -134,7 +136,7 @@ def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tin
     if group == "leaf":
         return Node(value, "movement", entry.axes, (identity(value.name, (a.name for a in entry.axes)),))
     kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(group, "movement" if group == "movement" else "elementwise")
-    reads = entry.sources
+    reads = tuple(read_until(value.name, at, kept, module, entries) for at in range(len(entry.reads))) if kept else entry.sources
     axes = entry.axes
     if kind == "scan":  # the body is wanted at the point itself; the fold along the axis is the form's own
         axes = entry.own_axes
