@@ -18,6 +18,7 @@ from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...ir.types import TensorType
 from ...ir.verify_region import neutral_of
+from .movements import kept_for, read_until
 
 FOLDS = ("reduction", "scan")
 
@@ -107,14 +108,14 @@ def build(module: poly.Module) -> Graph:
     program = module.index.tiny
     entries = module.index.entry_of()
     values = {v.name: _of_no_point(v, entries[v.name]) for v in program.values}
-    blocks = module.block_of()
+    blocks, kept = module.block_of(), kept_for(module, entries, values)
     needed = {r.value for r in program.results}
     nodes: dict[str, Node] = {}
     leaves: dict[str, tiny.Value] = {}
     for value in reversed(values.values()):
         if value.name not in needed:
             continue
-        node = _node_of(value, entries, values, module)
+        node = _node_of(value, entries, values, module, kept.get(value.name, frozenset()))
         block = blocks.get(value.name)
         is_heavy = node.kind == "reduction" and block is not None and block.kind == "contraction" and bool(block.left and block.right)
         read = {t.source for a in node.reads for t in targets(a)}
@@ -137,7 +138,8 @@ def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
     return replace(value, op="CONST", operands=(), attrs=(("value", number),))
 
 
-def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module) -> Node:
+def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module, kept: frozenset[str]) -> Node:
+    """The node of a value; it reads the movements that are `kept` as values."""
     entry, group = entries[value.name], OPS[value.op].group
     operand = values.get(value.operands[0]) if value.operands else None
     if not entry.is_scop and value.op == "RESHAPE" and (operand is None or OPS[operand.op].group != "leaf"):
@@ -145,7 +147,7 @@ def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tin
     if group == "leaf":
         return Node(value, "movement", entry.own_axes, (identity(value.name, (a.name for a in entry.own_axes)),))
     kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(group, "movement" if group == "movement" else "elementwise")
-    reads = entry.sources
+    reads = tuple(read_until(value.name, at, kept, module, entries) for at in range(len(entry.reads))) if kept else entry.sources
     axes = entry.axes
     if kind == "scan":  # the body is wanted at the point itself; the fold along the axis is the form's own
         axes = entry.own_axes
