@@ -23,6 +23,7 @@ from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
+from .vectors import Vectors
 
 ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
@@ -40,13 +41,13 @@ class Emitted:
     dynamic_shared: int
 
 
-def emit(kernel: Kernel, plans: Module, entry: str) -> Emitted:
+def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] = ()) -> Emitted:
     """The CUDA of one kernel. Raises Refused (E1620) for a statement that has no spelling yet."""
-    return _Printer(kernel, plans, entry).run()
+    return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper):
-    def __init__(self, kernel: Kernel, plans: Module, entry: str):
+class _Printer(Hopper, Vectors):
+    def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
         self.entry = entry
@@ -54,8 +55,8 @@ class _Printer(Hopper):
         program = plans.program.program
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
         self.plan = plan_of(kernel, plans.plans)
-        self.tensors: dict[str, Tensor] = {t.name: t for r in self.regions for t in (*r.inputs, *r.outputs)}
-        self.outputs = {t.name for r in self.regions for t in r.outputs}
+        self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
+        self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names = Names()
         self.used_tensors: set[str] = set()
@@ -115,6 +116,8 @@ class _Printer(Hopper):
                 return self._held_element(name, index)
             if getattr(self.arrays[name], "swizzle", 0):
                 return self._swizzled_element(name, index, slot)
+            if getattr(self.arrays[name], "cluster", 0):
+                return self._of_cluster(name, index, slot)
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
@@ -318,7 +321,8 @@ class _Printer(Hopper):
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
         """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
         if s.vector > 1 and s.to.name in self.tensors:
-            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors")
+            self._moved_whole(s)
+            return
         outer = self.integers.ranges
         self.integers.ranges = dict(outer)
         for name, size in s.over:

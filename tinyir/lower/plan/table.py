@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Sequence
 
 from ...analysis.device import Device
@@ -23,18 +24,23 @@ def rows_of(found: Sequence[Candidate]) -> list[tuple[str, ...]]:
     return rows
 
 
-def table_of(region: str, found: Sequence[Candidate], card: Device) -> str:
-    """The candidates of one region under a heading, columns aligned, numbers to the right; ends in a line break."""
-    rows = [COLUMNS, *rows_of(found)]
+def table_of(region: str, found: Sequence[Candidate], card: Device, is_whole: bool = False) -> str:
+    """The candidates of one region under a heading, columns aligned, numbers to the right; ends in a line break. Of the rejected ones there is
+    a count a reason, or when `is_whole` a row each."""
+    rows = [COLUMNS, *rows_of(found if is_whole else [c for c in found if not c.rejected])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     left = {1, 3, 7, 11}
     lines = ["  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
     kept = sum(not c.rejected for c in found)
+    if not is_whole:
+        lines += [f"rejected {count}: {reason}" for reason, count in Counter(c.rejected for c in found if c.rejected).most_common()]
     return f"region {region} on {card.title}: {kept} of {len(found)} candidates kept\n" + "\n".join(lines) + "\n"
 
 
 def _parts(plan: Plan) -> str:
     if plan.consumers:
         cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"
-        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}"
+        parts = f", sum in {plan.parts}" if plan.parts > 1 else ""
+        copies = f", {' and '.join(item.tensor for item in plan.layout)} padded" if plan.layout else ""
+        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}{parts}{copies}"
     return "x".join(map(str, plan.threads)) + (f" of {'x'.join(map(str, plan.micro))}" if plan.micro else "")
