@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, operand_needs, store_view, view_of
+from .boxes import View, operand_needs, padded, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
@@ -36,7 +36,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),
     "cache": ("smem", "reg"),
     "load": ("ld", "cp_async", "gather", "tma"),
-    "store": ("global", "tma"),
+    "store": ("global", "tma", "rows"),
     "consumers": ("cooperative", "pingpong"),
     "order": ("group", "hilbert"),
     "split_k": ("cluster", "serial", "workspace", "atomic"),
@@ -245,7 +245,7 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     if plan.cluster and ARCHS[plan.arch].has_tma:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
-        counts.append(("split_k", "split_k", plan.split_k.parts, 1, MAX_PARTS))
+        counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS))
     for word, what, given, least, most in counts:
         if not least <= given <= most:
             yield _fault(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
@@ -343,6 +343,9 @@ def _check_row(case: Case) -> Iterator[Diag]:
 
 def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
+    for item in plan.layout:
+        if item.hint == "padded" and plan.load_of(item.tensor).by != "tma":
+            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is padded, and not fetched by tma")
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
         return
     moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
@@ -350,10 +353,10 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
     views = []
     for word, name, view in moved:
         if isinstance(view, View):
-            views.append(view)
+            views.append(padded(view, region) if plan.is_padded(name) else view)
         else:
             yield _fault(plan, "E1523", word, tensor=name, fault=view)
-    for need in operand_needs(region, kernel, case.model, views):
+    for need in operand_needs(kernel, case.model, views, plan.least_sum):
         if need not in plan.assume:
             yield _fault(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
 
