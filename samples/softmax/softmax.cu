@@ -49,7 +49,6 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
-  __shared__ __align__(16) float part[1];
   const int i0 = cta_x;
   float softmax_max_acc[1] = {__uint_as_float(0xff800000u)};
   #pragma unroll 1
@@ -57,7 +56,6 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
   }
-  // max over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
   const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
@@ -68,7 +66,6 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
     const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
     softmax_sum_acc[0] += softmax_exp2;
   }
-  // sum over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);
   const float softmax_sum = softmax_sum_acc[0];  // softmax : Softmax at 12:5

@@ -136,6 +136,8 @@ class _Rows:
         return own if fold.axes[0].size is None else fold.axes
 
     def _over_threads(self, op: str, name: str, dtype: DType) -> Statement:
+        if self.plan.threads[0] <= 32:
+            return nodes.WarpReduce(op, name, self.plan.threads[0])
         part = self.parts[wide(dtype)] = self.parts.get(wide(dtype)) or self.fresh.name("part")
         return nodes.BlockReduce(op, name, part)
 
