@@ -29,7 +29,7 @@ from tinyir.play import tiny as play_tiny  # noqa: E402
 
 NETWORKS: dict[str, Callable[..., RandomModel]] = {"resnet50": resnet50, "bert": bert, "gpt2": gpt2, "vit": lambda **how: vit(**{"layers": 12, **how})}
 SMALL: dict[str, dict[str, Any]] = {
-    "resnet50": {"layers": (1, 1), "width": 4, "size": 16, "classes": 5},
+    "resnet50": {"layers": (1, 1), "width": 4, "size": 32, "classes": 5},
     "bert": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 2, "words": 50, "positions": 16},
     "gpt2": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 2, "words": 50, "positions": 16},
     "vit": {"layers": 1, "size": 32, "hidden": 32, "heads": 2, "classes": 5},
