@@ -360,9 +360,7 @@ class _Printer(Hopper, Vectors):
         index = self._spell("thread.index")
 
         def fold(element: str, dtype: DType) -> None:
-            self._over_lanes(s.op, element, dtype, min(32, self.kernel.threads))
-            if warps == 1:
-                return
+            self._over_lanes(s.op, element, dtype, 32)
             self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")
