@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Mapping
 
 import numpy as np
@@ -15,6 +16,13 @@ from tinyir.play.arrays import bind_symbols
 from tinyir.play.region import play
 from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
+
+
+def alone(module: gpu.Module, name: str) -> str:
+    """The CUDA text of one kernel of several that are alternatives, with the parts that serve it."""
+    kernels = tuple(k for k in module.kernels if name in (k.name, k.serves))
+    assert kernels
+    return manifest.show(to_cu.lower(replace(module, kernels=kernels)))
 
 
 def region_text(tensors: str, body: str) -> str:

@@ -60,7 +60,7 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
     kernel = kernel_of(region, one.family)
     if len(one.regions) == 1 and one.algo == "warp_specialized" and isinstance(kernel, Contraction):
         return warp_specialized_kernel(one, region, kernel, module.program.model)
-    for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout))):
+    for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
         if is_asked:
             raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
     template = TEMPLATES.get(one.algo)
