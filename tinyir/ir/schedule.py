@@ -196,7 +196,11 @@ class Plan:
     @property
     def least_sum(self) -> int:
         """Elements along the sum without which some part would have no tile."""
-        return self.tile[2] * (self.parts - 1) + 1
+        return self.tile[-1] * (self.parts - 1) + 1
+
+    def width_of(self, axis: str) -> int:
+        """How many elements along the axis move as one access."""
+        return next((v.width for v in self.vectorize if v.axis == axis), 1)
 
     def place_of(self, part: str) -> str | None:
         """Where an axis or a part of one (`i0.o`) is bound, or None."""
