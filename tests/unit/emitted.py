@@ -35,11 +35,11 @@ def region_text(tensors: str, body: str) -> str:
 
 
 def planned(text: str, number: int = 0, **fields: object) -> plan.Module:
-    """The region text with a plan: candidate `number`, with some fields changed."""
+    """The region text with a plan: candidate `number`, with some fields changed; one without tensor cores where `micro` is among them."""
     from dataclasses import replace
 
     module = region.parse(text)
-    kept = [c for c in to_plan.candidates(module, module.program.regions[0]) if not c.rejected]
+    kept = [c for c in to_plan.candidates(module, module.program.regions[0]) if c.rejected in ("", to_plan.CROWDED) and ("micro" not in fields or c.plan.micro)]
     return plan.Module(module, (replace(kept[min(number, len(kept) - 1)].plan, **fields),))
 
 
