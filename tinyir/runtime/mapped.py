@@ -15,7 +15,6 @@ from .device import Argument, Box, Buffer
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
-UNUSED = (16,)  # bytes; a tensor of one axis has no stride, and the driver takes no empty list
 DTYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32"}
 
 
@@ -87,14 +86,14 @@ class MappedModule:
         """The driver's map of a row-major tensor. Dims and strides are told innermost first."""
         d = self._driver
         dims, sides = box.dims[::-1], box.box[::-1]
-        strides = [math.prod(dims[: i + 1]) * box.buffer.item for i in range(len(dims) - 1)]
+        strides = [math.prod(dims[: i + 1]) * box.buffer.item for i in range(len(dims) - 1)] or [MAP_ALIGNMENT]  # no list may be empty
         return self._must(
             d.cuTensorMapEncodeTiled(
                 getattr(d.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{DTYPES[box.dtype]}"),
                 len(dims),
                 box.buffer.address,
                 [d.cuuint64_t(n) for n in dims],
-                [d.cuuint64_t(n) for n in strides or UNUSED],
+                [d.cuuint64_t(n) for n in strides],
                 [d.cuuint32_t(n) for n in sides],
                 [d.cuuint32_t(1)] * len(dims),
                 d.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -24,6 +24,7 @@ from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
+from .vectors import Vectors
 
 ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
@@ -46,7 +47,7 @@ def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] 
     return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper, Ampere):
+class _Printer(Hopper, Ampere, Vectors):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
@@ -366,9 +367,7 @@ class _Printer(Hopper, Ampere):
         index = self._spell("thread.index")
 
         def fold(element: str, dtype: DType) -> None:
-            self._over_lanes(s.op, element, dtype, min(32, self.kernel.threads))
-            if warps == 1:
-                return
+            self._over_lanes(s.op, element, dtype, 32)
             self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")

@@ -103,10 +103,10 @@ def card_of(arch: str, device: str | None) -> Device:
     return replace(card, arch=ARCHS[arch])
 
 
-def explain(module: region.Module, arch: str = "sm90", device: str | None = None) -> str:
-    """The table of candidates of every region as plain text."""
+def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False) -> str:
+    """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
     card, module = card_of(arch, device), split_siblings(module)
-    return "\n".join(table_of(one.name, candidates(module, one, arch, device), card) for one in module.program.regions)
+    return "\n".join(table_of(one.name, candidates(module, one, arch, device), card, is_whole) for one in module.program.regions)
 
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
