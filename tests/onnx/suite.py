@@ -59,7 +59,7 @@ def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]
             return NEAR, difference
         return (FAILED, difference) if difference else (PASSED, "")
     except Refused as refusal:
-        return REFUSED, " ".join(sorted({d.code for d in refusal.diags})) + "  " + refusal.diags[0].why()
+        return REFUSED, " ".join(sorted({d.code for d in refusal.diags if d.is_error})) + "  " + refusal.diags[0].why()
     except Exception as fault:  # noqa: BLE001 - what is counted here must not stop the count
         frames = traceback.extract_tb(fault.__traceback__)
         return CRASHED, f"{type(fault).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}: {fault}"

@@ -57,3 +57,30 @@ def test_the_projection_after_attention_reads_rows() -> None:
     assert "joined" in {t.name.rsplit(".", 1)[-1] for r in program.regions for t in r.outputs}
     folds = [n for r in program.regions for v in r.lets for n in walk(v.expr) if isinstance(n, Reduce)]
     assert not any(has_floor(e) for f in folds for n in walk(f) if isinstance(n, Read) for e in n.index)
+
+
+def test_what_follows_a_movement_is_done_where_it_is_written() -> None:
+    """A grouped convolution with its norm, activation and residual: the groups are an axis of it, and none of what follows."""
+    vector, image = ("fp32", [8]), ("fp32", [2, 8, 5, 5])
+    text = graph(
+        {"x": image, "w": ("fp32", [8, 2, 3, 3]), "g": vector, "b": vector, "m": vector, "v": vector}, {"y": image},
+        ("Conv", ["x", "w"], "c", {"stride": [1], "pad": [1], "groups": 4}), ("BatchNorm", ["c", "g", "b", "m", "v"], "n", {}),
+        ("Elementwise", ["n", "x"], "a", {"fn": "add"}), ("Elementwise", ["a"], "y", {"fn": "relu"}),
+    )  # fmt: skip
+    stages = Stages(text)
+    (one,) = stages.region.program.regions
+    assert len(one.lets) == 2 and ", ".join(map(str, one.yields[0].index)) == "i0, 2*i1 + i2, i3, i4"
+    numbers = np.random.default_rng(0)
+    arrays = {t.name: numbers.uniform(0.5, 1.5, [d.constant for d in t.type.shape]).astype(np.float32) for t in stages.region.model.inputs}
+    played = dict(stages.outputs(arrays))
+    np.testing.assert_allclose(played["region"]["y"], played["tiny"]["y"], rtol=1e-5)
+
+
+def test_a_group_norm_is_one_kernel() -> None:
+    image = ("fp32", [2, 12, 4, 4])
+    stages = Stages(graph({"x": image, "g": ("fp32", [12]), "b": ("fp32", [12])}, {"y": image}, ("GroupNorm", ["x", "g", "b"], "y", {"groups": 3})))
+    assert len(stages.region.program.regions) == 1
+    numbers = np.random.default_rng(0)
+    arrays = {t.name: numbers.standard_normal([d.constant for d in t.type.shape]).astype(np.float32) for t in stages.region.model.inputs}
+    played = dict(stages.outputs(arrays))
+    np.testing.assert_allclose(played["region"]["y"], played["tiny"]["y"], rtol=1e-4, atol=1e-5)

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, operand_needs, padded, store_view, view_of
+from .boxes import View, multiple_of, operand_needs, padded, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
@@ -49,6 +49,7 @@ WORDS: dict[str, tuple[str, ...]] = {
 MAX_STAGES = 8
 MAX_PARTS = 256
 VECTOR_BYTES = 16
+LEAST_COPY = 4  # bytes of a cp.async
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Case:
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 18 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 19 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -361,6 +362,26 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
             yield _fault(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
 
 
+def _check_copies(case: Case) -> Iterator[Diag]:
+    plan, kernel, region = case.plan, case.kernel, case.regions[0]
+    if not isinstance(kernel, Contraction) or plan.algo != "multistage":
+        return
+    for read in (kernel.lhs, kernel.rhs):
+        if plan.load_of(read.tensor).by != "cp_async":
+            continue
+        view = view_of(region, read.tensor, read.index, kernel)
+        if not isinstance(view, View):
+            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=view)
+            continue
+        axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
+        width = plan.width_of(axis)
+        if width * read.dtype.bytes < LEAST_COPY:
+            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {LEAST_COPY} B is the least")
+        for need in multiple_of(size, width):
+            if need not in plan.assume:
+                yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
+
+
 def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
@@ -370,6 +391,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies,
 )
 __all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]

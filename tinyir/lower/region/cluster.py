@@ -240,15 +240,17 @@ def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
 def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
     """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its result meets again
     lie in one row."""
-    def dims(cluster: Cluster) -> dict[tuple[str, int], int]:
-        found: dict[tuple[str, int], int] = {}
+    def dims(cluster: Cluster) -> dict[tuple[str, int, Expr, int], int]:
+        found: dict[tuple[str, int, Expr, int], int] = {}
         for node in cluster.members.values():
             place = cluster.place.get(node.name, {})
             for read in (t for access in node.reads for t in targets(access)):
                 if read.source not in left.members and read.source not in right.members:
                     for dim, index in enumerate(read.index):
-                        if index.name in place:
-                            found.setdefault((read.source, dim), place[index.name])
+                        axes = [m[0] for _, m in index.terms if len(m) == 1 and m[0] in place]
+                        form = index.substitute({axis: f"@{at}" for at, axis in enumerate(axes)})
+                        for at, axis in enumerate(axes):
+                            found.setdefault((read.source, dim, form, at), place[axis])
         return found
 
     here, there = dims(left), dims(right)

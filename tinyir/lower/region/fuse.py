@@ -9,7 +9,7 @@ iteration space, no path leads out of it and back in, and one kernel can do its 
   has the same axes, and nothing lies along the axis that it sums.
 
 It is done when it saves more than it costs: a round trip through memory against work done again. Where a reader wants other points, what
-it reads may be computed at each of them (`compute_at_reads`), or written where a mere movement wants it (`store_in_order`).
+it reads may be computed at each of them (`compute_at_reads`), or written where a movement has it (`store_in_order`).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Partition:
             stored = store_in_order(producer, consumer, self.graph)
             if isinstance(copied, Cluster):
                 found, rule, kind = copied, "", "compute at"
-            elif stored is not None:
+            elif stored is not None and not self.cycle(producer, consumer) and len(stored.members) <= MOST_VALUES:
                 found, rule, kind = stored, "", "stored"
             elif copied != "other point":
                 rule = copied

@@ -113,9 +113,13 @@ class Writer:
             point = self._point(node)
             index = tuple(Expr.of(point[a.name]) for a in node.own)
             if member in cluster.stored:
-                member, order = cluster.stored[member]
-                index = tuple(e.substitute(self._point(cluster.members[member])) for e in order)
+                source, order = cluster.stored[member]
+                index = tuple(e.substitute(self._point(cluster.members[source])) for e in order)
+                point = {a.name: e for a, e in zip(node.own, index)}
             body = Ref(member, node.value.type.dtype) if member in self.lets else self._body(node, point, False)
+            if member in cluster.stored and not isinstance(body, (Literal, Ref)):
+                lets.append(Let(member, body, node.value.origin))
+                body = Ref(member, body.dtype)
             yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
         written = tuple(self.known[o] for outputs in self.outputs.values() for o in outputs)
         return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))
