@@ -18,10 +18,11 @@ from .contraction import synchronous_kernel
 from .flat import flat_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
+from .scan import scan_kernel
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
-TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
+TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
 
 
 def lower(module: plan.Module) -> gpu.Module:
