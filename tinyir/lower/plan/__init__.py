@@ -15,13 +15,14 @@ from ...analysis.device import Device, get_device
 from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
-from ...ir.kernels import FAMILY, Contraction, Kernel, Row, kernels_of, sizes_of, why_none
+from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, kernels_of, sizes_of, why_none
 from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
 from .multistage import propose_multistage
 from .row import propose_row
+from .scan import propose_scan
 from .split_siblings import parts_of, split_siblings
 from .table import table_of
 from .warp_specialized import propose_warp_specialized
@@ -111,8 +112,14 @@ def explain(module: region.Module, arch: str = "sm90", device: str | None = None
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
     if isinstance(kernel, Contraction):
+<<<<<<< HEAD
         on_tensor_cores = (*propose_warp_specialized(kernel, module.model, one, card), *propose_multistage(kernel, module.model, one, card))
         return (*on_tensor_cores, *propose_contraction(kernel, one, card))
+=======
+        return (*propose_warp_specialized(kernel, module.model, one, card), *propose_contraction(kernel, one, card))
+    if isinstance(kernel, Prefix):
+        return propose_scan(kernel, one, card)
+>>>>>>> scan
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
 
 
