@@ -17,12 +17,9 @@ SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment 
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 MBARRIER_BYTES = 8
-<<<<<<< HEAD
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment lie in different banks
-=======
 WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
->>>>>>> scan
 SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters

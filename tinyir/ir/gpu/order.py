@@ -188,13 +188,8 @@ class _Memory:
                 self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end")
 
     def _one(self, s: Statement, state: _State) -> None:
-<<<<<<< HEAD
-        if isinstance(s, (nodes.Barrier, nodes.BlockReduce)):
-            scope = s.scope if isinstance(s, nodes.Barrier) else "cta"
-=======
         if isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan)):
-            is_cluster = isinstance(s, nodes.Barrier) and s.scope == "cluster"
->>>>>>> scan
+            scope = s.scope if isinstance(s, nodes.Barrier) else "cta"
             for touched in (state.written, state.read):
                 for key in [key for key in touched if self._is_met(key, scope)]:
                     del touched[key]

@@ -192,13 +192,8 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     if isinstance(s, nodes.WaitGroup):
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
-<<<<<<< HEAD
         yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
-    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
-=======
-        yield "barrier", s.scope, ("cta", "cluster", "warpgroup")
     if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.Atomic)):
->>>>>>> scan
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")

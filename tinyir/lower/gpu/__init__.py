@@ -23,12 +23,8 @@ from .scan import scan_kernel
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
-<<<<<<< HEAD
-TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
-ON_TENSOR_CORES = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel}
-=======
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
->>>>>>> scan
+ON_TENSOR_CORES = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel}
 
 
 def lower(module: plan.Module) -> gpu.Module:

@@ -112,14 +112,10 @@ def explain(module: region.Module, arch: str = "sm90", device: str | None = None
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
     if isinstance(kernel, Contraction):
-<<<<<<< HEAD
         on_tensor_cores = (*propose_warp_specialized(kernel, module.model, one, card), *propose_multistage(kernel, module.model, one, card))
         return (*on_tensor_cores, *propose_contraction(kernel, one, card))
-=======
-        return (*propose_warp_specialized(kernel, module.model, one, card), *propose_contraction(kernel, one, card))
     if isinstance(kernel, Prefix):
         return propose_scan(kernel, one, card)
->>>>>>> scan
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
 
 
