@@ -99,9 +99,7 @@ class Statements:
             if isinstance(inner, Scatter):
                 return thread_scatter(inner, values, self.fresh.name(f"{name}.acc"), self.fresh.name(f"{inner.axes[0].name}.at"), lines, self._emit_to)
             if isinstance(inner, Gather):
-                made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
-                lines.extend(made)
-                return value
+                return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
             return self._thread_fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), values, lines)
 
         return emit

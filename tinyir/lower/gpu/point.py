@@ -224,9 +224,10 @@ def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
     return tuple(let.name for let in region.lets if let.name in wanted)
 
 
-def choice(gather: Gather, values: Values, name: str) -> tuple[list[Statement], Body]:
-    """The place that a gather chooses, as the integer `name`, and the value there; 0 where there is no such place."""
-    at = values.shielded(values.at(gather.at))
-    there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)})
-    value = guarded((Bound(Expr.of(name), lower=ZERO),), there.at(gather.body))
-    return [nodes.Choose(name, at, gather.axis.size)], value
+def choice(gather: Gather, values: Values, name: str, lines: list[Statement]) -> Body:
+    """The value at the place that a gather chooses; 0 where there is no such place. The place goes to `lines` as the integer `name`, in front
+    of what is folded there, which reads nothing where there is none."""
+    lines.append(nodes.Choose(name, values.shielded(values.at(gather.at)), gather.axis.size))
+    found = (Bound(Expr.of(name), lower=ZERO),)
+    there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)}, sides=(*values.sides, (found, True)))
+    return guarded(found, there.at(gather.body))
