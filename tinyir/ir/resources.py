@@ -10,6 +10,7 @@ from .boxes import vectors_of
 from .kernels import Contraction, Kernel, Row
 from .region import Region
 from .schedule import Plan
+from .streaming import Streaming
 
 WARPGROUP_ROWS = 64  # of a warpgroup's matrix product
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
@@ -30,6 +31,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     `others` are the further regions of the plan, whose inputs may be cached too."""
     if isinstance(kernel, Row):
         return ARCHS[plan.arch].warp * 4 if plan.arch in ARCHS else 128
+    if isinstance(kernel, Streaming):
+        return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
     if not isinstance(kernel, Contraction):
         return 0
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
@@ -58,6 +61,21 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
 
 
+def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of the tiles of a streaming kernel: the query's, the key's, the value's, the weights'. Where threads stand below one
+    another rows are padded by one access, so that they meet different banks."""
+    rows, columns, _ = plan.tile
+    depth, _ = kernel.sizes
+    access = max(1, 16 // kernel.dtype.bytes)
+    depth = -(-depth // access) * access + access
+    return ((rows, depth), (columns, depth), (columns, plan.threads[0] * width_each(plan, kernel)), (rows, columns + access))
+
+
+def width_each(plan: Plan, kernel: Streaming) -> int:
+    """Columns of the output that a thread of a streaming kernel sums."""
+    return -(-kernel.sizes[1] // plan.threads[0])
+
+
 def aligned(size: int) -> int:
     """Bytes of an array in shared memory with what follows it up to the next one."""
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
@@ -80,6 +98,8 @@ def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
 
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
     """32-bit registers a thread that hold the accumulators; 0 when nothing is accumulated over the loop."""
+    if isinstance(kernel, Streaming):
+        return plan.micro[0] * (plan.micro[1] + width_each(plan, kernel)) * max(1, kernel.dtype.bytes // 4)
     if not isinstance(kernel, Contraction):
         return 0
     words = max(1, kernel.dtype.bytes // 4)
@@ -100,6 +120,9 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     if plan.consumers:
         return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
     held = accumulators_of(plan, kernel)
+    if isinstance(kernel, Streaming):
+        fragments = 4 * max(sum(plan.micro), plan.micro[0] + width_each(plan, kernel)) + 4 * plan.micro[0]
+        return min(arch.registers_per_thread, -(-(held + fragments + ADDRESSING) // 8) * 8)
     if plan.warp_tile or not isinstance(kernel, Contraction):
         wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
     else:

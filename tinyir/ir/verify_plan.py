@@ -16,9 +16,10 @@ from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
 from .model import Model, show_name
 from .region import Region
+from .streaming import Streaming, streaming_of
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming_softmax"),
+    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming", "streaming_softmax"),
     "row": ("row_resident", "row_streamed"),
     "map": ("flat",),
 }
@@ -27,6 +28,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "multistage": ("warp_tile", "threads"),
     "implicit_gemm": ("warp_tile", "threads"),
     "warp_specialized": ("consumers",),
+    "streaming": ("micro", "threads"),
     "streaming_softmax": ("consumers",),
     "row_resident": ("threads",),
     "row_streamed": ("threads",),
@@ -46,6 +48,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "edge": ("reg", "smem", "smem_ring"),
     "swizzle": ("0", "32", "64", "128"),
 }
+STREAMING = ("streaming", "streaming_softmax")  # of two regions joined by a deferred buffer
 MAX_STAGES = 8
 MAX_PARTS = 256
 VECTOR_BYTES = 16
@@ -53,7 +56,8 @@ VECTOR_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One plan with what it speaks of: its regions, the first of them as a kernel of the plan's family, and the signature."""
+    """One plan with what it speaks of: its regions, the first of them (or both, when they stream) as a kernel of the plan's family, and the
+    signature."""
 
     plan: Any
     regions: tuple[Region, ...]
@@ -71,8 +75,14 @@ def check_plans(module: Any) -> list[Diag]:
         diags += words
         if words or len(regions) != len(plan.regions):
             continue
-        kernel = kernel_of(regions[0], plan.family)
-        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo != "streaming_softmax":
+        if plan.algo == "streaming":
+            kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
+            if isinstance(kernel, str):
+                diags.append(_fault(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel))
+                continue
+        else:
+            kernel = kernel_of(regions[0], plan.family)
+        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo not in STREAMING:
             can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
             diags.append(_fault(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
@@ -190,8 +200,11 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
     if isinstance(kernel, Contraction):
         yield from ((a, 1) for a in kernel.batch)
         yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
-        if plan.algo != "streaming_softmax":
+        if plan.algo not in STREAMING:
             yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
+    elif isinstance(kernel, Streaming):
+        yield from ((a, 1) for a in kernel.outer)
+        yield kernel.row, tile[0]
     else:
         axes = kernel.rows if isinstance(kernel, Row) else kernel.axes
         yield from ((a, tile[0] if len(axes) == 1 else 0) for a in axes)
@@ -217,7 +230,7 @@ def _check_tile(case: Case) -> Iterator[Diag]:
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
-    groups = kernel.groups[:2] if isinstance(kernel, Contraction) else kernel.groups
+    groups = kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) else kernel.groups
     for group in groups:
         place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
@@ -235,7 +248,7 @@ def _check_threads(case: Case) -> Iterator[Diag]:
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in ("synchronous", *FAMILIES["row"], *FAMILIES["map"])
+    ringless = plan.algo in ("synchronous", "streaming", *FAMILIES["row"], *FAMILIES["map"])
     counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
     if plan.asynchrony:
@@ -315,7 +328,7 @@ def is_multiple(size: Expr, tile: int) -> bool:
 
 def _check_epilogue(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
-    if plan.algo == "streaming_softmax":
+    if plan.algo in STREAMING:
         return
     wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
     if list(plan.epilogue) != wanted:

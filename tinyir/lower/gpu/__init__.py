@@ -12,10 +12,12 @@ from dataclasses import replace
 
 from ...ir import gpu, plan
 from ...ir.kernels import Contraction, kernel_of
+from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
 from .row import row_kernel
+from .streaming import streaming_kernel
 from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
@@ -36,7 +38,13 @@ def lower(module: plan.Module) -> gpu.Module:
 
 
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
-    region = module.program.program.region(one.regions[0])
+    regions = [module.program.program.region(name) for name in one.regions]
+    if one.algo == "streaming" and len(regions) == 2:
+        streamed = streaming_of(*regions)
+        if isinstance(streamed, Streaming):
+            return streaming_kernel(one, *regions, streamed)
+        raise refuse("E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed)
+    region = regions[0]
     kernel = kernel_of(region, one.family)
     if len(one.regions) == 1 and one.algo == "warp_specialized" and isinstance(kernel, Contraction):
         return warp_specialized_kernel(one, region, kernel, module.program.model)
