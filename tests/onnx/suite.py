@@ -1,9 +1,9 @@
-"""Run the ONNX backend suite through the front end and playback: `python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--list]`.
+"""Run the ONNX backend suite through the front end and playback: `python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region] [--list]`.
 
 Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which codes), or are out of scope.
 `near` counts those whose only differences are that numbers of 16-bit floats are up to two units in the last place away, or that numbers of wider
-ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. Exit code 1 when a test failed or
-crashed.
+ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. With `--stage region`
+it is region text that is checked and played. Exit code 1 when a test failed or crashed.
 """
 
 from __future__ import annotations
@@ -21,23 +21,31 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.onnx.cases import Case, folder_cases, node_cases  # noqa: E402
 from tinyir.front import json as front_json  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
-from tinyir.ir import tiny  # noqa: E402
+from tinyir.ir.pipeline import language_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
-from tinyir.play.tiny import play  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
+from tinyir.play import region as play_region  # noqa: E402
+from tinyir.play import tiny as play_tiny  # noqa: E402
 
 PASSED, NEAR, FAILED, CRASHED, REFUSED, OUT = "passed", "near", "failed", "crashed", "refused", "out of scope"
 UNITS = {"float16": 2 * 2.0**-10, "bfloat16": 2 * 2.0**-7, "float32": 2 * 2.0**-23, "float64": 2 * 2.0**-52}  # two units in the last place
 
 
-def run(case: Case) -> tuple[str, str]:
-    """How one test ends, and why: the codes of a refusal, the difference of a failure."""
+PLAYERS = {"tiny": play_tiny.play, "region": play_region.play}
+LOWERINGS = {"tiny": (), "region": ("index", "poly", "region")}
+
+
+def run(case: Case, stage: str = "tiny") -> tuple[str, str]:
+    """How one test ends at a stage, and why: the codes of a refusal, the difference of a failure."""
     case = case.frozen()
     try:
         module = front_json.read(to_json(case.model.SerializeToString()))
-        faults = [d for d in tiny.check(module) if d.is_error]
+        for step in LOWERINGS[stage]:
+            module = lower_to(step, module, "sm90")
+        faults = [d for d in language_of(stage).check(module) if d.is_error]
         if faults:
             return CRASHED, "; ".join(f"{d.code} {d.at}" for d in faults)
-        found = play(module, {name: _coded(array) for name, array in case.inputs.items()})
+        found = PLAYERS[stage](module, {name: _coded(array) for name, array in case.inputs.items()})
         difference = compare([found[o.name] for o in case.model.graph.output], case)
         if difference and not compare([found[o.name] for o in case.model.graph.output], case, is_lenient=True):
             return NEAR, difference
@@ -94,19 +102,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--op", action="append", help="only tests of this op; may be repeated")
     parser.add_argument("--scope", choices=("in", "stretch", "out"), help="only tests of this scope")
+    parser.add_argument("--stage", choices=tuple(PLAYERS), default="tiny", help="the text that is checked and played (default: tiny)")
     parser.add_argument("--list", action="store_true", help="a line for each test that did not pass")
     args = parser.parse_args()
     cases = [c for c in all_cases() if (not args.op or c.op in args.op) and args.scope in (None, c.scope)]
-    return report(cases, args.list)
+    return report(cases, args.list, args.stage)
 
 
-def report(cases: list[Case], is_listed: bool) -> int:
+def report(cases: list[Case], is_listed: bool, stage: str) -> int:
     """Run the cases and print the table; 1 when a test failed or crashed."""
     table: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
     codes: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
     total: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for case in cases:
-        outcome, why = run(case)
+        outcome, why = run(case, stage)
         if outcome == REFUSED:
             codes[case.scope, case.op] |= set(why.split("  ")[0].split())
             outcome = OUT if case.scope == "out" else REFUSED

@@ -31,14 +31,29 @@ def _outcomes(cases: list[suite.Case]) -> tuple[collections.Counter[tuple[str, s
     return counts, faults
 
 
-def test_a_part_of_every_op() -> None:
+def _part(count: int) -> list[suite.Case]:
+    """The first cases of every op."""
     by_op: dict[tuple[str, str, bool], list[suite.Case]] = collections.defaultdict(list)
     for case in suite.all_cases():
         by_op[case.scope, case.op, "expanded" in case.name].append(case)
-    counts, faults = _outcomes([c for group in by_op.values() for c in group[:2]])
+    return [c for group in by_op.values() for c in group[:count]]
+
+
+def _otherwise_as_regions(cases: list[suite.Case]) -> list[str]:
+    """The cases that do not end as regions as they end as tiny text. Sums in another order may be another unit in the last place away."""
+    ends = ((c.name, suite.run(c)[0], suite.run(c, "region")[0]) for c in cases)
+    return [f"{name}: {end} as tiny, {region} as regions" for name, end, region in ends if end != region and {end, region} != {PASSED, NEAR}]
+
+
+def test_a_part_of_every_op() -> None:
+    counts, faults = _outcomes(_part(2))
     assert faults == []
     assert counts["in", REFUSED] == 0
     assert counts["in", PASSED] > 300
+
+
+def test_regions_end_as_tiny_text_does() -> None:
+    assert _otherwise_as_regions([c for c in _part(1) if "expanded" not in c.name]) == []
 
 
 def test_some_through_the_pipe(tmp_path: Path) -> None:
@@ -62,3 +77,8 @@ def test_the_whole_suite() -> None:
     assert counts["in", PASSED] >= 1637
     assert counts["in", PASSED] + counts["in", NEAR] == 1650
     assert counts["stretch", PASSED] >= 213
+
+
+@pytest.mark.slow
+def test_the_whole_suite_as_regions() -> None:
+    assert _otherwise_as_regions(suite.all_cases()) == []

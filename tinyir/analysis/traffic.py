@@ -14,8 +14,11 @@ from ..ir.model import Model
 
 BYTES_PER_SECOND = 3.35e12
 OPS_PER_SECOND = 6.0e13
+LOADS_PER_SECOND = 7.2e12  # of elements that are in the cache: a warp each SM and clock
 LAUNCH_SECONDS = 3.0e-6
 UNKNOWN_SIZE = 256  # of a symbol that no shape set gives
+SLOW = frozenset(("FDIV", "RECIP", "SQRT", "RSQRT", "EXP2", "LOG2", "SIN", "TANH", "ERF", "POW", "MOD", "REM", "IDIV", "FLOORDIV"))
+SLOW_OPS = 16  # plain ops that one of these is worth
 TILE = 128  # rows or columns of a contraction that share one load of an operand
 
 
@@ -35,9 +38,10 @@ def round_trip(elements: int, bytes_each: int) -> float:
     return 2 * elements * bytes_each / BYTES_PER_SECOND + LAUNCH_SECONDS
 
 
-def recompute(ops_each: int, elements: int, times: float) -> float:
-    """Seconds of computing `elements` of `ops_each` ops `times` over instead of once."""
-    return ops_each * elements * max(0.0, times - 1) / OPS_PER_SECOND
+def recompute(ops_each: float, elements: int, times: float, loads_each: float = 0.0) -> float:
+    """Seconds of computing `elements`, each of `ops_each` ops and `loads_each` loads that hit the cache, `times` over instead of once."""
+    each = max(ops_each / OPS_PER_SECOND, loads_each / LOADS_PER_SECOND)
+    return each * elements * max(0.0, times - 1)
 
 
-__all__ = ["TILE", "points_of", "recompute", "round_trip", "typical_sizes"]
+__all__ = ["SLOW", "SLOW_OPS", "TILE", "points_of", "recompute", "round_trip", "typical_sizes"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from argparse import ArgumentParser, Namespace
+from typing import Any, Callable, Sequence
 
 from ..ir.pipeline import FILTERS, STAGES, filters_between, language_of
 from ..kit.cli import Notes, Session, filter_main
@@ -12,8 +13,10 @@ from ..kit.text import read_stage
 from ..lower import lowering_of
 
 
-def stage_filter(argv: Sequence[str] | None, name: str, summary: str) -> int:
-    """The filter of the pipeline called `name`, when it has no options of its own; the exit code."""
+def stage_filter(
+    argv: Sequence[str] | None, name: str, summary: str, options: Callable[[ArgumentParser], None] | None = None, chosen: Callable[[Namespace], dict[str, Any]] = lambda args: {}
+) -> int:  # fmt: skip
+    """The filter of the pipeline called `name`; the exit code. `options` adds its own, which `chosen` makes keywords of the lowering."""
     reads, writes = next((r, w) for n, r, w in FILTERS if n == name)
     return filter_main(
         argv,
@@ -22,18 +25,19 @@ def stage_filter(argv: Sequence[str] | None, name: str, summary: str) -> int:
         reads=f"{reads} text",
         read=lambda session: read_module(session, reads),
         target=lambda: language_of(writes),
-        lower=lambda module, args, notes: _lowered(writes, module, notes if args.remarks else None),
+        lower=lambda module, args, notes: _lowered(writes, module, notes if args.remarks else None, chosen(args)),
+        options=options,
     )
 
 
-def _lowered(stage: str, module: Any, notes: Notes | None) -> Any:
+def _lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any]) -> Any:
     """The module of `stage`; what its lowering remarks on it goes to `notes`, when those are wanted."""
     lowering = lowering_of(stage)
-    result = lowering.lower(module)
+    result = lowering.lower(module, **chosen)
     if notes is not None and hasattr(lowering, "remarks"):
         notes += lowering.remarks(result)
     if notes is not None and hasattr(lowering, "verdicts"):
-        notes += lowering.verdicts(module)
+        notes += lowering.verdicts(module, **chosen)
     return result
 
 

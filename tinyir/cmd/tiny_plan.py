@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run("tiny-plan", args, lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), arch=args.arch, device=args.device)))
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
+        if args.remarks:
+            notes += lowering_of("plan").verdicts(module)
         return lowering_of("plan").lower(module, arch=args.arch, device=args.device)
 
     return filter_main(argv, "tiny-plan", summary, "region text", lambda s: read_module(s, "region"), lambda: language_of("plan"), lower, _options)

@@ -19,6 +19,7 @@ brackets, and the names of an index may be any that its kernel defines.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Callable, Iterator, Mapping, Union
 
@@ -60,13 +61,23 @@ class Ref:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A number of the dtype."""
+    """A number of the dtype. -0.0 is another number than 0.0, and nan is itself."""
 
     value: float | int | bool
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
+    span: Span | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal) or self.dtype != other.dtype:
+            return False
+        if self.value != self.value:
+            return other.value != other.value
+        return self.value == other.value and math.copysign(1, self.value) == math.copysign(1, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.value if self.value == self.value else None, self.dtype))
 
 
 @dataclass(frozen=True, slots=True)

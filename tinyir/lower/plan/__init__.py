@@ -22,6 +22,7 @@ from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
 from .row import propose_row
+from .split_siblings import parts_of, split_siblings
 from .streaming import propose_streaming
 from .table import table_of
 from .warp_specialized import propose_warp_specialized
@@ -34,6 +35,7 @@ SMEM_SHARE = 0.8
 
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
     """The module with a plan for every region, or two where the better one assumes something of the sizes. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
+    module = split_siblings(module)
     plans, faults = [], []
     joined = _joined(module)
     for one in module.program.regions:
@@ -46,6 +48,12 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
     if faults:
         raise Refused(faults)
     return plan.Module(module, tuple(plans))
+
+
+def verdicts(module: region.Module) -> list[Diag]:
+    """R3467 for each region that is several kernels."""
+    several = {name: parts for name, parts in parts_of(module).items() if len(parts) > 1}
+    return [Diag("R3467", name, {"region": name, "parts": ", ".join(p.name for p in parts)}, parts[0].span) for name, parts in several.items()]
 
 
 def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[plan.Plan, ...]:
@@ -110,7 +118,7 @@ def card_of(arch: str, device: str | None) -> Device:
 
 def explain(module: region.Module, arch: str = "sm90", device: str | None = None) -> str:
     """The table of candidates of every region as plain text."""
-    card = card_of(arch, device)
+    card, module = card_of(arch, device), split_siblings(module)
     readers = _joined(module)
     alone = [one for one in module.program.regions if one.name not in readers.values()]
     named = {one.name: f"{one.name} with {readers[one.name]}" if one.name in readers else one.name for one in alone}
@@ -157,4 +165,4 @@ def _rank(candidate: Candidate) -> tuple:
     return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro, p.cluster.shape if p.cluster else (), p.order.width if p.order else 0)
 
 
-__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "lower"]
+__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "lower", "verdicts"]

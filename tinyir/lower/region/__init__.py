@@ -2,52 +2,79 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
 from ...kit.diag import Diag
 from . import graph as graphs
+from .apply_epilogue import apply_epilogue
+from .distribute import distribute
 from .fuse import Partition, partition
 from .hoist_invariant import hoist_invariant
 from .join_siblings import join_siblings
+from .keep_barriers import keep_barriers
+from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
 from .program import assemble
 from .share_values import share_values
 from .stream import stream_rows
-from .verdicts import remarks_on
+from .verdicts import remarks_on, rewrites_on
 
-PASSES = (  # rewrites of one region, in this order: what is shared is seen before it is hoisted
-    share_values,
+GRAPH_PASSES = (  # rewrites of the whole program, before it is cut: one of two equal values may be all that a fold folds
+    merge_equal,
+    merge_reduces,
+)
+PASSES = (  # rewrites of one region, in this order
+    share_values,  # first: what is shared is seen before it is hoisted
     hoist_invariant,
+    distribute,  # after hoisting: a common factor is a value by then
+    apply_epilogue,  # after it, which leaves folds inside of expressions
+    keep_barriers,  # last: every fold is a line by then
 )
 
 
-def lower(module: poly.Module) -> region.Module:
-    """The program of regions, each with its analysis."""
+def lower(module: poly.Module, is_distributed: bool = False) -> region.Module:
+    """The program of regions, each with its analysis. `is_distributed` asks for factors out of sums of floats, which rounds elsewhere."""
     found, streams, _ = cut(module)
     program = assemble(found.graph, found, streams)
     regions = []
     for one in program.regions:
-        for rewrite in PASSES:
+        for rewrite in passes(is_distributed):
             one = rewrite(one)
         regions.append(replace(one, analysis=analyse(one)))
     return region.Module(module.index.tiny.model, replace(program, regions=tuple(regions)))
 
 
-def verdicts(module: poly.Module) -> list[Diag]:
-    """A remark on each edge of the program: fused or not, by which rule, with its witness (R3401, R3402), and on folds merged (R3403)."""
-    found, _, merged = cut(module)
-    return remarks_on(found, merged, module)
+def passes(is_distributed: bool = False) -> tuple:
+    """The rewrites of one region."""
+    return tuple(functools.partial(p, is_asked=True) if p is distribute and is_distributed else p for p in PASSES)
 
 
-def cut(module: poly.Module) -> tuple[Partition, dict[int, int], tuple[tuple[str, str], ...]]:
-    """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; which folds were merged."""
-    graph, merged = merge_reduces(graphs.build(module))
+def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
+    """A remark on each edge of the program: fused or not, by which rule, with what shows it (R3401, R3402), on values and folds that became one
+    (R3403, R3461), and on each rewrite of a region that did something (R3462 to R3466)."""
+    found, streams, merged = cut(module)
+    said = remarks_on(found, merged, module)
+    for one in assemble(found.graph, found, streams).regions:
+        for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
+            before, one = one, rewrite(one)
+            said += rewrites_on(name, before, one)
+    return said
+
+
+def cut(module: poly.Module) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
+    """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each rewrite of the program
+    merged, by its name."""
+    graph = graphs.build(module)
+    merged = {}
+    for rewrite in GRAPH_PASSES:
+        graph, merged[rewrite.__name__] = rewrite(graph)
     found = partition(graph)
     streams = stream_rows(found)
-    join_siblings(found)
+    join_siblings(found, {*streams, *streams.values()})
     return found, streams, merged
 
 
-__all__ = ["PASSES", "cut", "lower", "verdicts"]
+__all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts"]

@@ -2,34 +2,43 @@
 
 Each axis of each member stands for an axis of the cluster, an integer; what the members' axes have in common is found by the point
 reads between them. Two axes of one value are never one axis of the cluster.
+
+A join costs what the smaller of the two has: the larger one's numbers stay, and what it reads and is read of is kept, not sought.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Iterator
 
+from ...analysis.traffic import SLOW
 from ...ir.expr import ONE, Expr
 from ...ir.ops import OPS
 from .graph import Graph, Node, point_map, targets
 
 Place = dict[str, int]
+MEMORY = ("reshape", "scatter")
 FREE_OPS = frozenset(("CAST", "NEG", "ABS", "RELU", "ADD", "SUB", "MUL", "NOT"))
 MOST_FREE = 4  # ops that take no longer than a load; without a limit a chain of them would be copied whole into each reader
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Members by name, in the program's order. `copies` are members that other clusters compute for themselves as well. `place` gives
-    the cluster's axis of each axis of a member; a copy that is only read at other points has none."""
+    """Members by name. `copies` are members that other clusters compute for themselves as well. `place` gives the cluster's axis of each
+    axis of a member; a copy that is computed wherever it is read has none. `sources` are the computed values that it reads from outside,
+    `open` those of its own that others read. `folds` are the members that fold at their place. `is_memory` marks what is about memory itself,
+    and stands alone."""
 
     number: int
     members: dict[str, Node]
     copies: set[str]
     place: dict[str, Place]
     sizes: dict[int, Expr]
+    sources: dict[str, None]
+    open: dict[str, None]
+    folds: tuple[str, ...]
+    is_memory: bool = False
     is_streamed: bool = False
-    merged: set[int] = field(default_factory=set)
 
     def own(self, name: str) -> frozenset[int]:
         """The axes of the shape of a member."""
@@ -48,13 +57,9 @@ class Cluster:
         """The axes of a fold along which its results are independent."""
         return self.own(name) - self.folded(name)
 
-    def folds(self) -> list[str]:
-        """The members that fold."""
-        return [n for n, node in self.members.items() if node.is_fold]
-
     def heavy(self) -> list[str]:
         """The members that are contractions with reuse."""
-        return [n for n, node in self.members.items() if node.is_heavy]
+        return [n for n in self.folds if self.members[n].is_heavy]
 
     def computed(self) -> Iterator[str]:
         """The members that only this cluster computes."""
@@ -62,10 +67,13 @@ class Cluster:
 
     def escaping(self, graph: Graph) -> list[str]:
         """The members that others read, or that are results."""
-        return [n for n in self.computed() if graph.results_of(n) or any(self._is_outside(u, graph) for u in graph.users.get(n, ()))]
+        return [n for n in self.computed() if n in self.open or graph.results_of(n)]
+
+    def is_read_outside(self, name: str, graph: Graph) -> bool:
+        """True when another cluster reads `name`: a product is also computed by each contraction that sums it."""
+        return any(self._is_outside(u, graph) for u in graph.users.get(name, ()))
 
     def _is_outside(self, user: str, graph: Graph) -> bool:
-        """True when another cluster computes `user`: a product is also computed by each contraction that sums it."""
         if user not in self.members:
             return True
         return graph.nodes[user].value.op == "MUL" and any(graph.nodes[u].is_heavy and u not in self.members for u in graph.users.get(user, ()))
@@ -73,42 +81,41 @@ class Cluster:
     def iters(self, graph: Graph) -> frozenset[int]:
         """The axes that values and results lie along: those of folds and of what is not only read by folds."""
         found: set[int] = set()
-        escaping = set(self.escaping(graph))
         for name, node in self.members.items():
+            if name not in self.place:
+                continue
             users = [u for u in graph.users.get(name, ()) if u in self.members]
-            is_inner = bool(users) and all(self._folds_it(u) for u in users) and name not in escaping and not node.is_fold
-            if not is_inner and (name in self.place):
+            escapes = name not in self.copies and (name in self.open or graph.results_of(name))
+            if node.is_fold or escapes or not users or not all(self._folds_it(u) for u in users):
                 found |= self.own(name)
         return frozenset(found)
 
     def _folds_it(self, user: str) -> bool:
         """True when a value that `user` reads is wanted along an axis that is folded there, directly or further on."""
-        node = self.members[user]
-        if node.is_fold:
-            return True
-        return user in self.copies and user not in self.place
+        return self.members[user].is_fold or user in self.copies and user not in self.place
 
-    def ops(self) -> int:
-        """Arithmetic ops an element, folds left out."""
-        return sum(OPS[node.value.op].is_elementwise and node.value.op != "CAST" for node in self.members.values())
+    def in_order(self, order: dict[str, int]) -> "Cluster":
+        """The cluster with its members in the program's order."""
+        self.members = {n: self.members[n] for n in sorted(self.members, key=order.__getitem__)}
+        return self
 
 
 def is_free(node: Node, graph: Graph, known: dict[str, int]) -> bool:
-    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it is. `known`
-    gives the ops of each value seen so far that is free, else 0."""
+    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it is, or on nothing
+    that is read. `known` gives the ops of each value seen so far that is free, else 0."""
     if node.name not in known:
         known[node.name] = _ops_if_free(node, graph, known)
     return known[node.name] > 0
 
 
 def _ops_if_free(node: Node, graph: Graph, known: dict[str, int]) -> int:
-    if node.kind != "elementwise" or graph.results_of(node.name) or node.value.op not in FREE_OPS:
+    if node.kind != "elementwise" or graph.results_of(node.name):
+        return 0
+    if node.value.op not in FREE_OPS and (node.sources or node.value.op in SLOW):
         return 0
     elements = _elements(graph.types[node.name].shape)
     read = 0
-    for source in node.sources():
-        if source in graph.leaves:
-            continue
+    for source in node.sources:
         if source in graph.nodes and not known.get(source):
             return 0
         read += _elements(graph.types[source].shape) == elements
@@ -123,19 +130,20 @@ def _elements(shape: tuple[Expr, ...]) -> Expr:
     return total
 
 
-def start_of(node: Node, number: int, graph: Graph, free: dict[str, bool]) -> Cluster:
-    """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts."""
-    sizes: dict[int, Expr] = {}
-    cluster = Cluster(number, {}, set(), {}, sizes)
+def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
+    """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts; of a factor of it only casts,
+    so that what a contraction multiplies is read as it lies."""
+    cluster = Cluster(number, {}, set(), {}, {}, {}, {}, (node.name,) if node.is_fold else (), node.kind in MEMORY)
     _add(cluster, node, {a.name: None for a in node.axes if a.name not in node.still})
     pending = [node]
     while pending:
         reader = pending.pop()
-        for source in reader.sources():
+        for source in reader.sources:
             inner = graph.nodes.get(source)
             if inner is None or source in cluster.members or reader.kind == "reshape":
                 continue
-            if free.get(source) or reader.is_heavy and inner.kind == "elementwise" and inner.value.op == "MUL":
+            is_product = reader.is_heavy and inner.kind == "elementwise" and inner.value.op == "MUL"
+            if is_product or source in free and (not node.is_heavy or inner.value.op == "CAST"):
                 cluster.copies.add(source)
                 maps = [point_map(reader, inner, t) for a in reader.reads for t in targets(a) if t.source == source]
                 place = cluster.place.get(reader.name)
@@ -144,8 +152,14 @@ def start_of(node: Node, number: int, graph: Graph, free: dict[str, bool]) -> Cl
                 else:
                     cluster.members[source] = inner
                 pending.append(inner)
-    cluster.members = {n: cluster.members[n] for n in graph.nodes if n in cluster.members} if len(cluster.members) > 1 else cluster.members
+    cluster.sources = outside_of(cluster.members, (s for n in cluster.members.values() for s in n.sources), graph)
+    cluster.open = {node.name: None} if cluster.is_read_outside(node.name, graph) else {}
     return cluster
+
+
+def outside_of(members: dict[str, Node], names: Iterator[str], graph: Graph) -> dict[str, None]:
+    """Those of the names that are computed values and no members."""
+    return {n: None for n in names if n in graph.nodes and n not in members}
 
 
 def _add(cluster: Cluster, node: Node, place: dict[str, int | None]) -> None:
@@ -160,52 +174,65 @@ def _add(cluster: Cluster, node: Node, place: dict[str, int | None]) -> None:
     cluster.place[node.name] = placed
 
 
-def reads_between(producer: Cluster, consumer: Cluster) -> Iterator[tuple[Node, Node, object]]:
+def reads_between(producer: Cluster, consumer: Cluster, graph: Graph) -> Iterator[tuple[Node, Node, object]]:
     """(reader, source, read) of everything in `consumer` that `producer` alone computes."""
-    for reader in consumer.members.values():
-        for access in reader.reads:
-            for target in targets(access):
-                if target.source in producer.members and target.source not in producer.copies and target.source not in consumer.members:
-                    yield reader, producer.members[target.source], target
+    for source in producer.open:
+        if source in consumer.sources:
+            for user in graph.users[source]:
+                if user in consumer.members:
+                    for access in graph.nodes[user].reads:
+                        for target in targets(access):
+                            if target.source == source:
+                                yield graph.nodes[user], producer.members[source], target
 
 
-def shared_copies(left: Cluster, right: Cluster) -> Iterable[str]:
-    """Members of both, with a place in both."""
-    return [n for n in left.members if n in right.members and n in left.place and n in right.place]
-
-
-def joined(producer: Cluster, consumer: Cluster, order: dict[str, int], by_reads: bool = False) -> Cluster | str:
-    """Both as one cluster, or why their axes cannot be one space: `other point` or `axes`. `by_reads` lets what both read tell which
-    axes are one even where neither folds."""
+def joined(producer: Cluster, consumer: Cluster, graph: Graph, order: dict[str, int], is_sibling: bool = False) -> Cluster | str:
+    """Both as one cluster, under the number of the larger, or why their axes cannot be one space: `other point` or `axes`. `is_sibling` lets
+    what both read tell which axes are one even where neither folds, and pairs the rest of two contractions by where they stand."""
     pairs: list[tuple[int, int]] = []
-    for reader, source, target in reads_between(producer, consumer):
+    for reader, source, target in reads_between(producer, consumer, graph):
         point = point_map(reader, source, target)
         place = consumer.place.get(reader.name)
         if point is None or place is None:
             return "other point"
         pairs += [(producer.place[source.name][own], place[there]) for own, there in point.items()]
     forced = len(pairs)
-    for name in shared_copies(producer, consumer):
-        pairs += [(producer.place[name][a], consumer.place[name][a]) for a in producer.place[name]]
-    if by_reads or producer.folds() or consumer.folds():
+    for name in (producer.copies & consumer.members.keys()) | (consumer.copies & producer.members.keys()):
+        if name in producer.place and name in consumer.place:
+            pairs += [(producer.place[name][a], consumer.place[name][a]) for a in producer.place[name]]
+    if is_sibling or producer.folds or consumer.folds:
         pairs += _shared_reads(producer, consumer)
-    moved = _unified(producer, consumer, pairs)
-    if moved is None and forced < len(pairs):  # what both compute need not be at one point: the copy is then computed twice
-        moved = _unified(producer, consumer, pairs[:forced])
-    if moved is None:
+    if is_sibling:
+        pairs += _same_stand(producer, consumer, pairs)
+    renamed = _unified(producer, consumer, pairs)
+    if renamed is None and forced < len(pairs):  # what both compute need not be at one point: the copy is then computed twice
+        renamed = _unified(producer, consumer, pairs[:forced])
+    if renamed is None:
         return "axes"
-    rename, sizes = moved
-    members = {**producer.members, **consumer.members}
-    members = {n: members[n] for n in sorted(members, key=order.__getitem__)}
-    place = {n: dict(p) for n, p in producer.place.items()}
-    for name, own in consumer.place.items():
-        moved_place = {a: rename[i] for a, i in own.items()}
-        if name in place and place[name] != moved_place:
+    return _union(producer, consumer, *renamed, graph, order)
+
+
+def _union(producer: Cluster, consumer: Cluster, rename: dict[int, int], sizes: dict[int, Expr], graph: Graph, order: dict[str, int]) -> Cluster:
+    """Both as one cluster; `rename` gives the smaller one's axes by the larger one's numbers."""
+    base, moved = _by_size(producer, consumer)
+    members = {**base.members, **moved.members}
+    place = dict(base.place)
+    for name, own in moved.place.items():
+        there = {a: rename[i] for a, i in own.items()}
+        if place.get(name, there) != there and name not in moved.copies:
+            place[name] = there
+        elif place.setdefault(name, there) != there and name in base.copies:
             del place[name]
-        else:
-            place[name] = moved_place
-    copies = (producer.copies | consumer.copies) - {n for c in (producer, consumer) for n in c.computed()}
-    return Cluster(consumer.number, members, copies, place, sizes, False, producer.merged | consumer.merged | {producer.number})
+    copies = (producer.copies - (consumer.members.keys() - consumer.copies)) | (consumer.copies - (producer.members.keys() - producer.copies))
+    folds = tuple(sorted({*producer.folds, *consumer.folds}, key=order.__getitem__)) if producer.folds or consumer.folds else ()
+    whole = Cluster(base.number, members, copies, place, sizes, {}, {}, folds)
+    whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
+    whole.open = {n: None for n in (*producer.open, *consumer.open) if whole.is_read_outside(n, graph)}
+    return whole
+
+
+def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
+    return (left, right) if len(left.members) >= len(right.members) else (right, left)
 
 
 def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
@@ -226,25 +253,36 @@ def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
     return [(here[key], there[key]) for key in here if key in there and left.sizes[here[key]] == right.sizes[there[key]]]
 
 
+def _same_stand(left: Cluster, right: Cluster, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The axes of two contractions' results that nothing pairs yet, paired by where they stand, where the results have one shape: any
+    column of one may be computed beside any column of the other."""
+    if not (left.heavy() and right.heavy()):
+        return []
+    here, there = (c.members[c.heavy()[0]] for c in (left, right))
+    if [a.size for a in here.own] != [a.size for a in there.own]:
+        return []
+    places = [(left.place[here.name].get(a.name), right.place[there.name].get(b.name)) for a, b in zip(here.own, there.own)]
+    known = ({a for a, _ in pairs}, {b for _, b in pairs})
+    return [(a, b) for a, b in places if a is not None and b is not None and a not in known[0] and b not in known[1]]
+
+
 def _unified(producer: Cluster, consumer: Cluster, pairs: list[tuple[int, int]]) -> tuple[dict[int, int], dict[int, Expr]] | None:
-    """The consumer's axes by the producer's numbers, and the sizes of all; None when two axes of one value would be one."""
+    """The smaller one's axes by the larger one's numbers, and the sizes of all; None when two axes of one cluster would be one."""
+    base, moved = _by_size(producer, consumer)
     rename: dict[int, int] = {}
-    for there, here in pairs:
+    for there, here in pairs if base is producer else ((b, a) for a, b in pairs):
         if rename.setdefault(here, there) != there:
             return None
     if len(set(rename.values())) != len(rename):
         return None
-    sizes = dict(producer.sizes)
-    for number, size in consumer.sizes.items():
+    sizes = dict(base.sizes)
+    for number, size in moved.sizes.items():
         if number not in rename:
             rename[number] = max(sizes, default=-1) + 1
             sizes[rename[number]] = size
         elif sizes[rename[number]] != size:
             return None
-    for place in (*producer.place.values(), *({a: rename[i] for a, i in p.items()} for p in consumer.place.values())):
-        if len(set(place.values())) != len(place):
-            return None
     return rename, sizes
 
 
-__all__ = ["Cluster", "is_free", "joined", "reads_between", "start_of"]
+__all__ = ["Cluster", "is_free", "joined", "outside_of", "reads_between", "start_of"]

@@ -5,9 +5,11 @@ iteration space, no path leads out of it and back in, and one kernel can do its 
 
 - a fold is done once: every axis that values lie along is one that the fold keeps or folds (else it would be done again);
 - folds of one kernel keep the same axes, so that one group of threads owns a row and sees all of it;
-- a contraction stands alone with what is done to its accumulator: no other fold, and nothing lies along the axis that it sums.
+- a contraction stands alone with what is done to its accumulator: no other fold but that of a sibling, which reads the same operand and
+  has the same axes, and nothing lies along the axis that it sums.
 
-It is done when it saves more than it costs: a round trip through memory against work done again.
+It is done when it saves more than it costs: a round trip through memory against work done again. Where a reader wants other points, what
+it reads may be computed at each of them (`compute_at_reads`).
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from dataclasses import dataclass
 from ...analysis.traffic import TILE, points_of, recompute, round_trip, typical_sizes
 from ...ir.ops import OPS
 from .cluster import Cluster, is_free, joined, reads_between, start_of
+from .compute_at_reads import compute_at_reads
 from .graph import Graph, point_map, targets
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
-NEVER = ("reshape", "scatter")
-MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile, and every further join would look at all of it
+MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile
+CARD = 132  # tiles of a contraction that fill a card; one with fewer leaves room for its siblings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,8 @@ class Verdict:
     """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, and the bytes of the
     value for the typical sizes, which a round trip moves twice.
 
-    Rules of what is fused: same point, prologue, epilogue, rows, copy, deferred, sibling. Of what is not: other point (the reader
-    wants other elements), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
+    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, deferred, sibling. Of what is not: other point (the reader
+    wants other elements), operand (a contraction reads what it multiplies and does not compute it), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
     (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
     card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
     more than MOST_VALUES values)."""
@@ -51,15 +54,20 @@ class Partition:
         self.graph = graph
         self.order = {name: at for at, name in enumerate(graph.nodes)}
         self.typical = typical_sizes(graph.program.model)
-        free: dict[str, int] = {}
-        self.free = {n for n, node in graph.nodes.items() if is_free(node, graph, free)}
+        self.points = {name: points_of(graph.types[name].shape, self.typical) for name in graph.nodes}
+        ops: dict[str, int] = {}
+        self.free = {n for n, node in graph.nodes.items() if is_free(node, graph, ops)}
         self.clusters: dict[int, Cluster] = {}
         self.home: dict[str, int] = {}
         for name, node in graph.nodes.items():
             number = self.order[name]
-            self.clusters[number] = start_of(node, number, graph, {n: True for n in self.free})
+            self.clusters[number] = start_of(node, number, graph, self.free)
             self.home[name] = number
         self._drop_copied()
+        self.holders: dict[str, set[int]] = {}  # the clusters in which each copy is computed
+        for number, cluster in self.clusters.items():
+            for name in cluster.copies:
+                self.holders.setdefault(name, {self.home[name]} & self.clusters.keys()).add(number)
         self.verdicts: dict[tuple[str, str], Verdict] = {}
 
     def _drop_copied(self) -> None:
@@ -79,6 +87,13 @@ class Partition:
         """The cluster that computes a value for others; None when nobody needs it so."""
         return self.clusters.get(self.home[name])
 
+    def in_order(self) -> list[Cluster]:
+        """The clusters by their last members, in the program's order."""
+        return sorted(self.clusters.values(), key=self._last)
+
+    def _last(self, cluster: Cluster) -> int:
+        return max(map(self.order.__getitem__, cluster.computed()))
+
     def run(self) -> "Partition":
         """Join what may and should be joined."""
         for name in self.graph.nodes:
@@ -86,18 +101,17 @@ class Partition:
         return self
 
     def _join_into(self, name: str) -> None:
-        tried: set[tuple[int, int]] = set()
+        tried: set[tuple[int, int, int]] = set()
         while True:
             consumer = self.cluster_of(name)
             if consumer is None:
                 return
-            sources = {s for m in consumer.members for s in self.graph.nodes[m].sources() if s in self.graph.nodes and s not in consumer.members}
-            ranked = sorted(sources, key=lambda s: (not self._is_heavy(s), -self.order[s]))
+            ranked = sorted(consumer.sources, key=lambda s: (not self._is_heavy(s), -self.order[s]))
             for source in ranked:
                 producer = self.cluster_of(source)
-                if producer is None or (producer.number, len(producer.members)) in tried:
+                if producer is None or (producer.number, len(producer.members), len(consumer.members)) in tried:
                     continue
-                tried.add((producer.number, len(producer.members)))
+                tried.add((producer.number, len(producer.members), len(consumer.members)))
                 if self._try(producer, consumer, source):
                     break
             else:
@@ -108,13 +122,19 @@ class Partition:
         return cluster is not None and bool(cluster.heavy())
 
     def _try(self, producer: Cluster, consumer: Cluster, source: str) -> bool:
-        found = joined(producer, consumer, self.order)
+        found: Cluster | str = "size"
+        if len(producer.members) + len(consumer.members) <= MOST_VALUES:
+            found = joined(producer, consumer, self.graph, self.order)
         rule = found if isinstance(found, str) else self._fault(producer, consumer, found)
-        readers = [r.name for r, s, _ in reads_between(producer, consumer) if s.name == source] or [next(consumer.computed())]
+        kind = self._kind(producer, consumer)
+        if rule in ("other point", "axes"):
+            found = compute_at_reads(producer, consumer, self.graph, self.points)
+            rule, kind = found if isinstance(found, str) else "", "compute at"
+        readers = [r.name for r, s, _ in reads_between(producer, consumer, self.graph) if s.name == source] or [next(consumer.computed())]
         saved = self.bytes_of(source)
         for reader in readers:
             witness = self._witness(rule, source, reader, producer, consumer, found)
-            self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or self._kind(producer, consumer), saved, witness)
+            self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or kind, saved, witness)
         if rule:
             return False
         self.replace(producer, consumer, found)
@@ -122,7 +142,7 @@ class Partition:
 
     def _witness(self, rule: str, source: str, reader: str, producer: Cluster, consumer: Cluster, found: Cluster | str) -> str:
         """What shows that a rule holds: the read of another point, the path out and back in, the axis of the fold done again."""
-        if rule == "other point":
+        if rule in ("other point", "operand", "cost"):
             node = self.graph.nodes[reader]
             reads = [t for a in node.reads for t in targets(a) if t.source == source]
             other = next((t for t in reads if point_map(node, self.graph.nodes[source], t) is None), reads[0] if reads else None)
@@ -130,7 +150,7 @@ class Partition:
         if rule == "cycle":
             return " -> ".join(f"%{n}" for n in self.path(producer, consumer))
         if rule == "again" and isinstance(found, Cluster):
-            loose = [(f, i) for f in found.folds() for i in found.iters(self.graph) - found.own(f) - found.folded(f)]
+            loose = [(f, i) for f in found.folds for i in sorted(found.iters(self.graph) - found.own(f) - found.folded(f))]
             return f"%{loose[0][0]} along an axis of size {found.sizes[loose[0][1]]}" if loose else ""
         return ""
 
@@ -150,63 +170,77 @@ class Partition:
         return []
 
     def bytes_of(self, name: str) -> int:
-        """The size of a value in bytes, for typical sizes."""
+        """The size of an input or value in bytes, for typical sizes."""
         return points_of(self.graph.types[name].shape, self.typical) * self.graph.types[name].dtype.bytes
 
     def replace(self, producer: Cluster, consumer: Cluster, found: Cluster) -> None:
         """Put the joined cluster in the place of the two."""
-        del self.clusters[producer.number]
-        self.clusters[consumer.number] = found
-        for member in found.computed():
-            self.home[member] = found.number
+        gone = producer if found.number == consumer.number else consumer
+        del self.clusters[gone.number]
+        self.clusters[found.number] = found
+        for member in gone.members:
+            if member in self.holders or member not in gone.copies and member in found.copies:
+                holders = self.holders.setdefault(member, set())
+                holders.discard(gone.number)
+                holders.add(found.number)
+            if member not in gone.copies and member not in found.copies:
+                self.home[member] = found.number
 
     @staticmethod
     def _kind(producer: Cluster, consumer: Cluster) -> str:
-        if producer.folds():
-            return "epilogue" if not consumer.folds() else "rows"
-        return "prologue" if consumer.folds() else "same point"
+        if producer.folds:
+            return "epilogue" if not consumer.folds else "sibling" if producer.heavy() and consumer.heavy() else "rows"
+        return "prologue" if consumer.folds else "same point"
 
     def _fault(self, producer: Cluster, consumer: Cluster, found: Cluster) -> str:
         """Why the joined cluster is not to be; empty when it is."""
-        if any(node.kind in NEVER for c in (producer, consumer) for node in c.members.values()):
+        if producer.is_memory or consumer.is_memory:
             return "memory"
-        if len(found.members) > MOST_VALUES:
-            return "size"
+        if not producer.folds and self._is_operand(producer, consumer):
+            return "operand"
         return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can do the folds of a cluster; empty when one can."""
-        iters = found.iters(self.graph)
-        heavy, folds = found.heavy(), found.folds()
+        if not found.folds:
+            return ""
+        iters, heavy = found.iters(self.graph), found.heavy()
         if heavy:
-            if len(folds) > 1:
+            if len(found.folds) > 1 and not self._are_siblings(found, heavy):
                 return "two folds"
             return "" if iters <= found.own(heavy[0]) else "again"
-        kept = {found.parallel(f) for f in folds}
+        kept = {found.parallel(f) for f in found.folds}
         if len(kept) > 1:
             return "other rows"
-        return "again" if any(not iters <= found.own(f) | found.folded(f) for f in folds) else ""
+        return "again" if any(not iters <= found.own(f) | found.folded(f) for f in found.folds) else ""
+
+    def _are_siblings(self, found: Cluster, heavy: list[str]) -> bool:
+        """True for contractions over the same axes, none of which needs another; one alone would leave much of a card idle."""
+        if len(heavy) < len(found.folds) or len({(found.own(h), found.folded(h)) for h in heavy}) > 1:
+            return False
+        if any(math.ceil(self.points[h] / TILE**2) >= CARD for h in heavy):
+            return False
+        pending, seen = list(heavy), set()
+        while pending:
+            for user in self.graph.users.get(pending.pop(), ()):
+                if user in found.members and user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+        return not seen & set(heavy)
 
     def depends(self, earlier: Cluster, later: Cluster) -> bool:
         """True when a path leads from one cluster to the other."""
-        last = max(self.order[m] for m in later.members)
-        pending, seen = list(earlier.computed()), set()
-        while pending:
-            for user in self.graph.users.get(pending.pop(), ()):
-                if user in seen or self.order[user] > last:
-                    continue
-                seen.add(user)
-                for cluster in self._computing(user):
-                    if cluster.number == later.number:
-                        return True
-                    pending += cluster.computed()
-        return False
+        return self._reaches(earlier, later, [u for m in earlier.open for u in self.graph.users[m]], set())
 
-    def cycle(self, producer: Cluster, consumer: Cluster) -> str:
-        """`cycle` when a path leads from the producer through a third cluster to the consumer."""
-        last = max(self.order[m] for m in consumer.members)
-        inside = set(consumer.members)
-        pending = [u for m in producer.computed() for u in self.graph.users.get(m, ()) if u not in inside and u not in producer.members]
+    def cycle(self, producer: Cluster, consumer: Cluster, parts: tuple[Cluster, ...] = ()) -> str:
+        """`cycle` when a path leads from the producer through a third cluster to the consumer. `parts` are those that it was joined of."""
+        inside = consumer.members
+        starts = [u for m in producer.open for u in self.graph.users[m] if u not in inside and u not in producer.members]
+        return "cycle" if self._reaches(producer, consumer, starts, {c.number for c in parts}) else ""
+
+    def _reaches(self, earlier: Cluster, later: Cluster, pending: list[str], parts: set[int]) -> bool:
+        """True when what is computed of the values `pending` leads to a cluster."""
+        last = max(self.order[m] for m in later.members)
         seen: set[str] = set()
         while pending:
             name = pending.pop()
@@ -214,45 +248,49 @@ class Partition:
                 continue
             seen.add(name)
             for cluster in self._computing(name):
-                if cluster.number == producer.number:
-                    continue
-                if cluster.number == consumer.number:
-                    return "cycle"
-                pending += [u for m in cluster.computed() for u in self.graph.users.get(m, ())]
-        return ""
+                if cluster.number == later.number:
+                    return True
+                if cluster.number != earlier.number and cluster.number not in parts:
+                    pending += [u for m in cluster.open for u in self.graph.users[m]]
+        return False
 
     def _computing(self, name: str) -> list[Cluster]:
         """The clusters in which a value is computed, as a copy or not."""
-        own = self.cluster_of(name)
-        if own is not None and name not in self.free and not self._is_product(name):
-            return [own]
-        return [c for c in self.clusters.values() if name in c.members]
-
-    def _is_product(self, name: str) -> bool:
-        return any(self.graph.nodes[u].is_heavy for u in self.graph.users.get(name, ()) if u in self.graph.nodes)
+        if name in self.holders:
+            return [self.clusters[n] for n in sorted(self.holders[name])]
+        return [self.clusters[self.home[name]]]
 
     def _cost(self, producer: Cluster, consumer: Cluster, found: Cluster) -> str:
         """`cost` when the work that is done again takes longer than the round trip that is saved."""
         graph, typical = self.graph, self.typical
-        points = {n: points_of((found.sizes[i] for i in c), typical) for n, c in ((m, found.own(m)) for m in found.members)}
-        if found.folds() and not found.heavy():
-            rows = points_of((found.sizes[i] for i in found.parallel(found.folds()[0])), typical)
-            length = points_of((found.sizes[i] for i in found.folded(found.folds()[0])), typical)
-            returns = not found.iters(graph) <= found.parallel(found.folds()[0])
+        if found.folds and not found.heavy():
+            rows = points_of((found.sizes[i] for i in found.parallel(found.folds[0])), typical)
+            length = points_of((found.sizes[i] for i in found.folded(found.folds[0])), typical)
+            returns = not found.iters(graph) <= found.parallel(found.folds[0])
             return "few rows" if returns and rows < FEW_ROWS and length > LONG_ROW else ""
-        escaping = [m for m in producer.computed() if any(u in consumer.members for u in graph.users.get(m, ()))]
-        elements = max((points[m] for m in escaping), default=1)
-        saved = sum(round_trip(points[m], graph.types[m].dtype.bytes) for m in escaping)
-        if producer.folds():
+        if producer.folds:
             return ""
-        if consumer.heavy():
-            fold = consumer.heavy()[0]
-            wide = [i for m in escaping for i in found.own(fold) - found.own(m)]
-            times = math.ceil(points_of((found.sizes[i] for i in wide), typical) / TILE)
-            ops = sum(OPS[graph.nodes[m].value.op].is_elementwise for m in producer.members)
-            return "cost" if recompute(ops, elements, times) > saved else ""
-        target = max((points[m] for m in consumer.computed()), default=1)
-        return "cost" if recompute(producer.ops(), elements, target / elements) > saved else ""
+        escaping = list(dict.fromkeys(s.name for _, s, _ in reads_between(producer, consumer, graph)))
+        elements = max((self.points[m] for m in escaping), default=1)
+        saved = sum(round_trip(self.points[m], graph.types[m].dtype.bytes) for m in escaping)
+        target = self.points[max(consumer.computed(), key=self.points.__getitem__)]
+        if target <= elements:
+            return ""
+        ops = sum(OPS[n.value.op].is_elementwise and n.value.op != "CAST" for n in producer.members.values())
+        return "cost" if recompute(ops, elements, target / elements) > saved else ""
+
+
+    def _is_operand(self, producer: Cluster, consumer: Cluster) -> bool:
+        """True when a factor of a contraction is read from the producer."""
+        products = {s for h in consumer.heavy() for s in consumer.members[h].sources}
+        pending = [s for p in products for s in (p, *self.graph.nodes[p].sources)]
+        while pending:
+            name = pending.pop()
+            if name in producer.open:
+                return True
+            if name in consumer.copies:
+                pending += consumer.members[name].sources
+        return False
 
 
 def partition(graph: Graph) -> Partition:
@@ -260,4 +298,4 @@ def partition(graph: Graph) -> Partition:
     return Partition(graph).run()
 
 
-__all__ = ["Partition", "Verdict", "partition"]
+__all__ = ["MOST_VALUES", "Partition", "Verdict", "partition"]

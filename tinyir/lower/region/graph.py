@@ -26,8 +26,9 @@ class Node:
     """One computed value; leaves that are results are movements of themselves.
 
     `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
-    seen in another shape). `axes` are its own, then those it folds or chooses along. `is_heavy` marks a contraction with reuse on
-    both sides, or with a window: what tensor cores are for."""
+    seen in another shape). `axes` are its own, then those it folds or chooses along; `own` and `extra` are the two parts. `sources` are the
+    inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction with reuse on both sides: what tensor
+    cores are for."""
 
     value: tiny.Value
     kind: str
@@ -35,21 +36,20 @@ class Node:
     reads: tuple[Access, ...]
     leaves: frozenset[str] = frozenset()
     is_heavy: bool = False
+    own: tuple[Axis, ...] = field(init=False, compare=False)
+    extra: tuple[Axis, ...] = field(init=False, compare=False)
+    sources: tuple[str, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        read = dict.fromkeys(t.source for a in self.reads for t in targets(a) if t.source not in self.leaves)
+        object.__setattr__(self, "own", tuple(a for a in self.axes if a.kind not in ("reduce", "indirect")))
+        object.__setattr__(self, "extra", tuple(a for a in self.axes if a.kind in ("reduce", "indirect")))
+        object.__setattr__(self, "sources", tuple(read))
 
     @property
     def name(self) -> str:
         """The value's name."""
         return self.value.name
-
-    @property
-    def own(self) -> tuple[Axis, ...]:
-        """The axes of its shape."""
-        return tuple(a for a in self.axes if a.kind not in ("reduce", "indirect"))
-
-    @property
-    def extra(self) -> tuple[Axis, ...]:
-        """The axes that it folds or chooses along."""
-        return tuple(a for a in self.axes if a.kind in ("reduce", "indirect"))
 
     @property
     def is_fold(self) -> bool:
@@ -62,20 +62,25 @@ class Node:
         along = f"i{self.value.attr('axis') % self.value.type.rank}" if self.kind == "scatter" else ""
         return frozenset(a.name for a in self.axes if a.size == ONE and a.name != along)
 
-    def sources(self) -> Iterator[str]:
-        """The inputs and computed values that it reads, in order, each once."""
-        return iter(dict.fromkeys(t.source for a in self.reads for t in targets(a) if t.source not in self.leaves))
-
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes by name, in the program's order, with the module's types, leaves and results; `users` gives the nodes that read each."""
+    """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the model that a
+    value is, `users` the nodes that read it."""
 
     module: poly.Module
     nodes: dict[str, Node]
     types: dict[str, TensorType]
     leaves: dict[str, tiny.Value]
-    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    results: dict[str, tuple[str, ...]]
+    users: dict[str, tuple[str, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        users: dict[str, dict[str, None]] = {}
+        for node in self.nodes.values():
+            for source in node.sources:
+                users.setdefault(source, {})[node.name] = None
+        object.__setattr__(self, "users", {s: tuple(u) for s, u in users.items()})
 
     @property
     def program(self) -> tiny.Module:
@@ -88,7 +93,7 @@ class Graph:
 
     def results_of(self, name: str) -> tuple[str, ...]:
         """The outputs of the model that a value is."""
-        return tuple(r.output for r in self.program.results if r.value == name)
+        return self.results.get(name, ())
 
 
 def targets(access: Access) -> Iterator[Read]:
@@ -109,18 +114,16 @@ def build(module: poly.Module) -> Graph:
             continue
         node = _node_of(value, entries, values, module)
         block = blocks.get(value.name)
-        is_heavy = block is not None and block.kind == "contraction" and bool(block.windows or block.left and block.right)
+        is_heavy = block is not None and block.kind == "contraction" and bool(block.left and block.right)
         read = {t.source for a in node.reads for t in targets(a)}
         own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
         leaves.update((s, values[s]) for s in own_leaves)
         nodes[value.name] = Node(value, node.kind, node.axes, node.reads, own_leaves, is_heavy)
         needed |= read - own_leaves
-    ordered = {v.name: nodes[v.name] for v in program.values if v.name in nodes}
-    users: dict[str, dict[str, None]] = {}
-    for node in ordered.values():
-        for source in node.sources():
-            users.setdefault(source, {})[node.name] = None
-    return Graph(module, ordered, program.type_of(), leaves, {s: tuple(u) for s, u in users.items()})
+    results: dict[str, tuple[str, ...]] = {}
+    for result in program.results:
+        results[result.value] = (*results.get(result.value, ()), result.output)
+    return Graph(module, {v.name: nodes[v.name] for v in program.values if v.name in nodes}, program.type_of(), leaves, results)
 
 
 def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module) -> Node:

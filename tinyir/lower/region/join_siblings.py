@@ -3,26 +3,30 @@
 before: region mean reads X[i0, k0]; region top reads X[i0, k0]
 after:  region mean yields both, reading X once
 
-Rows must be the same rows, and a map's points the same points; contractions keep to themselves.
+Rows must be the same rows, and a map's points the same points. Contractions of one operand (the projections of attention) are siblings while
+one of them alone would leave much of a card idle.
 """
 
 from __future__ import annotations
 
+from typing import Collection
+
 from .cluster import Cluster, joined
-from .fuse import NEVER, Partition, Verdict
-from .graph import Graph
+from .fuse import MOST_VALUES, Partition, Verdict
+
+NEAR = 8  # readers of one tensor, in the program's order, that are looked at together; a tensor that thousands read costs no square of them
 
 
-def join_siblings(found: Partition) -> None:
-    """Join, in place, what may be joined, the clusters taken in the program's order."""
+def join_siblings(found: Partition, streamed: Collection[int]) -> None:
+    """Join, in place, what may be joined, the clusters taken in the program's order; those that are `streamed` stay as they are."""
     readers: dict[str, list[int]] = {}
-    for number in sorted(found.clusters):
-        for name in dict.fromkeys(s for m in found.clusters[number].members for s in found.graph.nodes[m].sources()):
-            if name not in found.clusters[number].members:
-                readers.setdefault(name, []).append(number)
+    for cluster in found.in_order():
+        for name in dict.fromkeys(s for n in cluster.members.values() for s in n.sources):
+            if name not in cluster.members and cluster.number not in streamed:
+                readers.setdefault(name, []).append(cluster.number)
     for name, numbers in readers.items():
         for at, number in enumerate(numbers):
-            for other in numbers[at + 1 :]:
+            for other in numbers[at + 1 : at + NEAR]:
                 left, right = found.clusters.get(number), found.clusters.get(other)
                 if left is not None and right is not None and left.number != right.number:
                     _try(left, right, name, found)
@@ -30,21 +34,23 @@ def join_siblings(found: Partition) -> None:
 
 def _try(left: Cluster, right: Cluster, name: str, found: Partition) -> None:
     graph = found.graph
-    if left.heavy() or right.heavy() or any(n.kind in NEVER for c in (left, right) for n in c.members.values()):
+    if left.is_memory or right.is_memory or len(left.members) + len(right.members) > MOST_VALUES:
         return
-    if bool(left.folds()) != bool(right.folds()) or found.depends(left, right) or found.depends(right, left):
+    if bool(left.folds) != bool(right.folds) or len(left.heavy()) * len(right.folds) != len(right.heavy()) * len(left.folds):
         return
-    whole = joined(left, right, found.order, by_reads=True)
-    if isinstance(whole, str) or found.family_fault(whole) or not _is_one_space(left, right, whole, graph):
+    whole = joined(left, right, graph, found.order, is_sibling=True)
+    if isinstance(whole, str) or found.family_fault(whole) or not _is_one_space(left, right, whole):
+        return
+    if found.depends(left, right) or found.depends(right, left):
         return
     found.replace(left, right, whole)
     for a in left.computed():
         for b in right.computed():
-            if name in graph.nodes[a].sources() and name in graph.nodes[b].sources():
+            if name in graph.nodes[a].sources and name in graph.nodes[b].sources or graph.nodes[a].is_heavy and graph.nodes[b].is_heavy:
                 found.verdicts[a, b] = Verdict(a, b, True, "sibling", found.bytes_of(name))
 
 
-def _is_one_space(left: Cluster, right: Cluster, whole: Cluster, graph: Graph) -> bool:
+def _is_one_space(left: Cluster, right: Cluster, whole: Cluster) -> bool:
     """True when both lie along the same axes, folded ones included."""
     def axes(cluster: Cluster) -> set[int]:
         return {i for m in cluster.computed() for i in whole.place.get(m, {}).values()}

@@ -1,8 +1,10 @@
 """R0: a fold of a fold by the same op is one fold over the axes of both (seed 001 section 6.6).
 
-before: %a = reduce sum (k0: K) : fp32 { X[i0, i1, k0] }
-        %b = reduce sum (i1) : fp32 { %a }
-after:  %b = reduce sum (k0: N, k1: K) : fp32 { X[i0, k0, k1] }
+before: in x : fp32[M, N, K]
+        %a = REDUCE(x) {op=SUM, axes=[2], dtype=fp32} : fp32[M, N]
+        %b = REDUCE(%a) {op=SUM, axes=[1], dtype=fp32} : fp32[M]
+after:  in x : fp32[M, N, K]
+        %b = REDUCE(x) {op=SUM, axes=[1, 2], dtype=fp32} : fp32[M]
 
 The inner fold must have no other reader and the accumulator of the outer one. Sums associate anew, as C-CON1 allows any order.
 """
@@ -14,7 +16,7 @@ from dataclasses import replace
 from ...analysis.access import compose
 from ...ir.index import Axis
 from ...ir.scope import Scope
-from .graph import Graph, Node, targets
+from .graph import Graph, Node
 from .write import moved
 
 MERGEABLE = ("SUM", "PROD", "MAX", "MIN")
@@ -34,11 +36,7 @@ def merge_reduces(graph: Graph) -> tuple[Graph, tuple[tuple[str, str], ...]]:
             inner = _inner(node, nodes, graph)
     if not merged:
         return graph, ()
-    users: dict[str, dict[str, None]] = {}
-    for node in nodes.values():
-        for source in node.sources():
-            users.setdefault(source, {})[node.name] = None
-    return replace(graph, nodes=nodes, users={s: tuple(u) for s, u in users.items()}), tuple(merged)
+    return replace(graph, nodes=nodes), tuple(merged)
 
 
 def _inner(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
@@ -52,8 +50,7 @@ def _inner(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:
         return None
     if inner.value.type.dtype != node.value.type.dtype or graph.results_of(inner.name):
         return None
-    readers = [n for n in nodes.values() if any(t.source == inner.name for a in n.reads for t in targets(a))]
-    return inner if len(readers) == 1 else None
+    return inner if len(graph.users[inner.name]) == 1 else None
 
 
 def _joined(outer: Node, inner: Node, graph: Graph) -> Node:

@@ -29,6 +29,7 @@ class Memory:
         self.graph = graph
         self.model = graph.program.model
         self.buffers: dict[str, Tensor] = {}
+        self.constants: dict[str, str] = {}
         self.copies: list[tuple[str, str]] = []
         self.states = {t.name for t in self.model.inputs} & {t.name for t in self.model.outputs}
         self.known = {t.name: _tensor(t) for t in (*self.model.outputs, *self.model.inputs)}
@@ -45,35 +46,37 @@ class Memory:
         outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
         states = [o for o in self.graph.results_of(name) if o in self.states]
         if not outputs:
-            outputs = (self.buffer(name, name, **({"materialize": "deferred"} if is_deferred else {})),)
+            outputs = (self.buffer(name, **({"materialize": "deferred"} if is_deferred else {})),)
         self.place[name] = outputs[0]
         self.copies += [(outputs[0], state) for state in states]
         return outputs
 
-    def buffer(self, wanted: str, value: str, **attrs: object) -> str:
-        """A new buffer of a value's type; its name is `wanted`, or near it when that is taken."""
-        name, count = wanted, 1
+    def buffer(self, of: str, **attrs: object) -> str:
+        """A new buffer of a value's type; its name is the value's, or near it when that is taken."""
+        name, count = of, 1
         while name in self.known:
             count += 1
-            name = f"{wanted}.{count}"
-        tensor = Tensor(name, self.graph.types[value], tuple(sorted(attrs.items())))
+            name = f"{of}.{count}"
+        tensor = Tensor(name, self.graph.types[of], tuple(sorted(attrs.items())))
         self.buffers[name] = self.known[name] = tensor
         return name
 
     def reshape(self, name: str) -> None:
         """The memory of a value that is another's in another shape. Raises Refused (E1402) where that memory does not lie in rows."""
-        (source,) = self.graph.nodes[name].sources()
+        (source,) = self.graph.nodes[name].sources
         home = self.known[self.place[source]]
         if is_exchanged(home):
             fault = f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
             raise refuse("E1402", name, home.span, name=name, fault=fault)
-        self.place[name] = self.buffer(name, name, alias=self.place[source])
+        self.place[name] = self.buffer(name, alias=self.place[source])
         self.copies += [(self.place[name], o) for o in self.graph.results_of(name)]
 
     def tensor_of(self, name: str) -> Tensor:
         """The memory of a value, input, output or constant."""
-        if name in self.graph.leaves and name not in self.place:
-            self.place[name] = self.buffer(name, name, value=self.graph.leaves[name].attr("value"))
+        if name in self.graph.leaves:
+            if name not in self.constants:
+                self.constants[name] = self.buffer(name, value=self.graph.leaves[name].attr("value"))
+            return self.known[self.constants[name]]
         return self.known[self.place.get(name, name)]
 
 
@@ -86,14 +89,14 @@ def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Prog
     memory = Memory(graph)
     regions: list[Region] = []
     taken: set[str] = set()
-    for cluster in _ordered(graph, found, streams):
+    for cluster in _ordered(found, streams):
         names = list(cluster.computed())
         if graph.nodes[names[0]].kind == "reshape":
             memory.reshape(names[0])
             continue
         escaping = cluster.escaping(graph)
         outputs = memory.outputs_of(escaping, cluster.number in streams)
-        writer = Writer(graph, cluster, outputs, memory.tensor_of)
+        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known)
         regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
     for result in graph.program.results:
         if graph.program.model.input(result.value) is not None and result.value != result.output:
@@ -102,11 +105,11 @@ def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Prog
     return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions))
 
 
-def _ordered(graph: Graph, found: Partition, streams: Mapping[int, int]) -> list[Cluster]:
+def _ordered(found: Partition, streams: Mapping[int, int]) -> list[Cluster]:
     """The clusters, each after those whose values it reads, else in the program's order."""
     place: dict[int, int] = {}
-    waiting = sorted(found.clusters.values(), key=lambda c: max(found.order[m] for m in c.computed()))
-    needs = {c.number: _needs(c, graph, found) for c in waiting}
+    waiting = [c.in_order(found.order) for c in found.in_order()]
+    needs = {c.number: _needs(c, found) for c in waiting}
     for first, second in streams.items():
         needs[first] |= needs[second] - {first}
     done: list[Cluster] = []
@@ -137,14 +140,13 @@ def _ordered(graph: Graph, found: Partition, streams: Mapping[int, int]) -> list
     return done
 
 
-def _needs(cluster: Cluster, graph: Graph, found: Partition) -> set[int]:
-    sources = {s for m in cluster.members for s in graph.nodes[m].sources() if s in graph.nodes and s not in cluster.members}
-    return {c.number for c in map(found.cluster_of, sources) if c is not None and c.number != cluster.number}
+def _needs(cluster: Cluster, found: Partition) -> set[int]:
+    return {c.number for c in map(found.cluster_of, cluster.sources) if c is not None and c.number != cluster.number}
 
 
 def _name_of(cluster: Cluster, escaping: list[str], graph: Graph, taken: set[str]) -> str:
     """The contraction's or fold's name, else that of the last value; what a model op was expanded into is called as the op."""
-    folds = cluster.heavy() or cluster.folds()
+    folds = cluster.heavy() or cluster.folds
     if folds:
         origin = graph.nodes[folds[0]].value.origin
         return origin.name if origin is not None and origin.name not in taken else folds[0]

@@ -21,9 +21,8 @@ WIDEST = 256  # columns of the second contraction that one group of threads can 
 def stream_rows(found: Partition) -> dict[int, int]:
     """Join what can be streamed; the number of each streaming cluster with that of its reader, which must follow it at once."""
     streams: dict[int, int] = {}
-    for number in sorted(found.clusters):
-        rows = found.clusters.get(number)
-        if rows is None or rows.heavy() or not rows.folds():
+    for rows in found.in_order():
+        if found.clusters.get(rows.number) is not rows or rows.heavy() or not rows.folds:
             continue
         reader = _reader_of(rows, found)
         if reader is None or reader.number in streams.values():
@@ -31,15 +30,13 @@ def stream_rows(found: Partition) -> dict[int, int]:
         first = _first_of(rows, found)
         if first is None or first.number in streams or first.number == reader.number:
             continue
-        whole = joined(first, rows, found.order)
+        whole = joined(first, rows, found.graph, found.order)
         if isinstance(whole, str) or found.cycle(first, rows) or any(not whole.iters(found.graph) <= whole.own(f) for f in whole.heavy()):
             continue
-        whole.is_streamed = True
-        before = dict(found.clusters), dict(found.home)
-        found.replace(first, rows, whole)
-        if found.cycle(whole, reader):
-            found.clusters, found.home = before
+        if found.cycle(whole, reader, parts=(first, rows)):
             continue
+        whole.is_streamed = True
+        found.replace(first, rows, whole)
         streams[whole.number] = reader.number
         (value,) = whole.escaping(found.graph)
         saved = found.bytes_of(value)
@@ -60,7 +57,7 @@ def _reader_of(rows: Cluster, found: Partition) -> Cluster | None:
         return None
     (reader,) = readers
     (fold,) = reader.heavy()
-    folded = rows.folded(rows.folds()[0])
+    folded = rows.folded(rows.folds[0])
     place = rows.place[value]
     for user in (u for u in graph.users[value] if u in reader.members):
         reads = [t for a in graph.nodes[user].reads for t in targets(a) if t.source == value]
@@ -83,8 +80,7 @@ def _reader_of(rows: Cluster, found: Partition) -> Cluster | None:
 def _first_of(rows: Cluster, found: Partition) -> Cluster | None:
     """The one contraction whose results only this cluster reads; None without one."""
     graph = found.graph
-    sources = {s for m in rows.members for s in graph.nodes[m].sources() if s in graph.nodes and s not in rows.members}
-    heavy = {c.number: c for c in map(found.cluster_of, sources) if c is not None and c.heavy()}
+    heavy = {c.number: c for c in map(found.cluster_of, rows.sources) if c is not None and c.heavy()}
     if len(heavy) != 1:
         return None
     (first,) = heavy.values()

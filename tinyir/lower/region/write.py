@@ -10,32 +10,35 @@ from __future__ import annotations
 from typing import Callable, Mapping
 
 from ...analysis.access import simplify
-from ...ir.body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select,
+from ...ir.body import (Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select,
                         Ternary, Unary, walk)
 from ...ir.expr import ONE, ZERO, Expr, Like
 from ...ir.index import Access, Fill, Piece
 from ...ir.index import Read as BookRead
 from ...ir.ops import OPS
-from ...ir.present import is_scalar, present_axes
+from ...ir.present import present_axes
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.scope import Scope
 from ...ir.types import DType, is_exact, round_to
 from ...ir.verify_region import neutral_of
 from .cluster import Cluster
 from .graph import Graph, Node, targets
+from .meet import meet
 
 LONGEST = 5  # ops and operands of what may stand inside another expression; longer ones get a line of their own
 Point = Mapping[str, Like]
 
 
 class Writer:
-    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside."""
+    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside; `known` is memory by its name."""
 
-    def __init__(self, graph: Graph, cluster: Cluster, outputs: Mapping[str, tuple[str, ...]], tensor_of: Callable[[str], Tensor]):
+    def __init__(
+        self, graph: Graph, cluster: Cluster, outputs: Mapping[str, tuple[str, ...]], tensor_of: Callable[[str], Tensor], known: Mapping[str, Tensor]
+    ):  # fmt: skip
         self.graph = graph
         self.cluster = cluster
         self.outputs = outputs
-        self.tensor_of = tensor_of
+        self.tensor_of, self.known = tensor_of, known
         self.length: dict[str, int] = {}
         self.lets = self._choose_lets()
         self.iter_of, self.iters = self._name_axes()
@@ -55,8 +58,8 @@ class Writer:
         room = self._room()
         lets: set[str] = set()
         for name, node in cluster.members.items():
-            self.length[name] = 1 + sum(self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources())
-            if node.is_fold or node.kind == "scatter":
+            self.length[name] = 1 + sum(self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources)
+            if name in cluster.folds or node.kind == "scatter":
                 lets.add(name)
                 continue
             if name not in cluster.place or not cluster.own(name) <= room:
@@ -66,7 +69,7 @@ class Writer:
                 if readers or self._is_named(node) or self.length[name] > LONGEST or len(self.outputs[name]) > 1:
                     lets.add(name)
                 continue
-            feeds_fold = len(readers) == 1 and cluster.members[readers[0]].is_fold
+            feeds_fold = len(readers) == 1 and readers[0] in cluster.folds
             if len(readers) > 1 or not feeds_fold and (self._is_named(node) or self.length[name] > LONGEST):
                 lets.add(name)
         return lets
@@ -99,6 +102,9 @@ class Writer:
         lets: list[Let] = []
         yields: list[Yield] = []
         names = tuple(a.name for a in self.iters)
+        is_empty = any(a.size == ZERO for a in self.iters)  # no point is computed, and an index of no point has no bounds
+        if is_empty:
+            self.lets = set()
         for member in (m for m in cluster.members if m in self.lets):
             node = cluster.members[member]
             body = self._body(node, self._point(node), False)
@@ -109,14 +115,18 @@ class Writer:
             node = cluster.members[member]
             point = self._point(node)
             index = tuple(Expr.of(point[a.name]) for a in node.own)
-            body = Ref(member, node.value.type.dtype) if member in self.lets else self._body(node, point, False)
+            dtype = node.value.type.dtype
+            if is_empty:
+                body: Body = Literal(round_to(dtype, 0), dtype)
+            else:
+                body = Ref(member, dtype) if member in self.lets else self._body(node, point, False)
             yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
-        written = tuple(self.tensor_of(o) for outputs in self.outputs.values() for o in outputs)
+        written = tuple(self.known[o] for outputs in self.outputs.values() for o in outputs)
         return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))
 
     def _inputs(self, lets: list[Let], yields: list[Yield]) -> tuple[Tensor, ...]:
         read = dict.fromkeys(n.tensor for item in (*lets, *yields) for n in walk(item.expr) if isinstance(n, Read))
-        return tuple(map(self.tensor_of, read))
+        return tuple(map(self.known.__getitem__, read))
 
     def _point(self, node: Node) -> dict[str, Expr]:
         """The region's name of each axis of a member at the point at hand."""
@@ -158,18 +168,20 @@ class Writer:
 
     def _reduction(self, node: Node, point: Point, in_fold: bool) -> Body:
         dtype, op = node.value.type.dtype, node.value.attr("op").lower()
+        chooses = op in ("argmax", "argmin")
+        if any(a.size == ZERO for a in node.extra):  # nothing is read
+            return Literal(0 if chooses else neutral_of(op, dtype), dtype)
         inside = dict(point)
         axes: list[Axis] = []
-        place = self.cluster.place[node.name]
+        place = self.cluster.place.get(node.name, {})
         for axis in node.extra:
             if axis.size == ONE:
                 inside[axis.name] = ZERO
                 continue
-            number = place[axis.name]
+            number = place.get(axis.name)
             found = Axis(self.iter_of[number]) if number in self.iter_of else self._fresh(axis.size)
             axes.append(found)
             inside[axis.name] = Expr.of(found.name)
-        chooses = op in ("argmax", "argmin")
         body = self._operand(node.reads[0], inside, self.graph.types[node.value.operands[0]].dtype, bool(axes) or in_fold)
         self._close(axes)
         if not chooses and not is_exact(body.dtype, dtype):
@@ -261,19 +273,7 @@ class Writer:
 
     def _meet(self, operands: list[Body], in_fold: bool) -> list[Body]:
         """Operands along the axes of all of them; inside a fold as they are."""
-        if in_fold:
-            return operands
-        names = tuple(a.name for a in self.iters)
-        own = [present_axes(o, names, self.axes_of) & set(names) for o in operands]
-        axes = tuple(n for n in names if any(n in o for o in own))
-        wide = None if axes == names else axes
-        met = []
-        for operand, present in zip(operands, own):
-            if len(present) == len(axes) or not present and is_scalar(operand):
-                met.append(operand)
-            else:
-                met.append(BroadcastInDim(operand, tuple(at for at, n in enumerate(axes) if n in present), operand.dtype, wide))
-        return met
+        return operands if in_fold else meet(operands, tuple(a.name for a in self.iters), self.axes_of)
 
 
 def moved(access: Access, point: Point) -> Access:

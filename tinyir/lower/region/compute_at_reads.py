@@ -1,0 +1,115 @@
+"""A producer that its reader wants at other points: computed at each of them, where that takes less than a round trip through memory.
+
+before: region blur yields blur[i0] = add(x[i0], x[i0 + 1]); region y yields y[i0] = add(blur[i0], blur[i0 + 1])
+after:  region y yields y[i0] = add(add(x[i0], x[i0 + 1]), add(x[i0 + 1], x[i0 + 2]))
+
+Neighbouring points of the reader share what lies in the halo, and compute it again. The producer must have no other reader, no fold but
+short windows, and the reader must be no contraction, which stays a product of plain reads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Mapping
+
+from ...analysis.traffic import SLOW, SLOW_OPS, recompute, round_trip
+from .cluster import Cluster, outside_of, reads_between
+from .graph import Graph, Node, targets
+
+MOST_TAPS = 64  # points of a window that is folded at each point of its reader
+MOST_TERMS = 64  # ops and reads of the text that one cluster may become in another: more cannot be read
+KINDS = ("elementwise", "movement", "reduction")
+
+
+def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points: Mapping[str, int]) -> Cluster | str:
+    """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other point`, `size` or `cost`. `points` gives
+    the points of each value, typically."""
+    if producer.is_memory or consumer.is_memory:
+        return "memory"
+    if consumer.heavy():
+        return "operand"
+    if not _is_short(producer) or not _is_read_by(consumer, producer, graph):
+        return "other point"
+    works = _Works(producer.members, graph)
+    reads: dict[str, list[int]] = {}
+    evaluated = _Evaluations(consumer, points)
+    for reader, source, _ in reads_between(producer, consumer, graph):
+        reads.setdefault(source.name, []).append(evaluated.of(reader.name) * _taps(reader))
+    if sum(works.terms(s) * len(r) for s, r in reads.items()) > MOST_TERMS:
+        return "size"
+    saved = sum(round_trip(points[s], graph.types[s].dtype.bytes) for s in reads)
+    if sum(recompute(works.ops(s), points[s], sum(r) / points[s], works.loads(s)) for s, r in reads.items()) > saved:
+        return "cost"
+    members = {**producer.members, **consumer.members}
+    copies = consumer.copies | (producer.members.keys() - consumer.members.keys())
+    whole = Cluster(consumer.number, members, copies, consumer.place, consumer.sizes, {}, consumer.open, consumer.folds)
+    whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
+    return whole
+
+
+def _is_short(producer: Cluster) -> bool:
+    """True when nothing but windows of a known, small size is folded in it."""
+    return all(n.kind in KINDS and not n.is_heavy and _taps(n) <= MOST_TAPS for n in producer.members.values())
+
+
+def _taps(node: Node) -> float:
+    """How often a node reads its operand at each of its points."""
+    return math.prod(a.size.constant if a.size.constant is not None else math.inf for a in node.extra) if node.kind == "reduction" else 1
+
+
+def _is_read_by(consumer: Cluster, producer: Cluster, graph: Graph) -> bool:
+    """True when nobody else reads what the producer computes."""
+    if any(graph.results_of(n) for n in producer.computed()):
+        return False
+    return all(u in consumer.members or u in producer.members for n in producer.open for u in graph.users[n])
+
+
+class _Works:
+    """What one element of a member takes when nothing of it is there yet: ops, loads and terms of text."""
+
+    def __init__(self, members: Mapping[str, Node], graph: Graph):
+        self.members, self.graph = members, graph
+        self.known: dict[str, tuple[float, float, int]] = {}
+
+    def ops(self, name: str) -> float:
+        """Arithmetic ops."""
+        return self._of(name)[0]
+
+    def loads(self, name: str) -> float:
+        """Elements read from outside."""
+        return self._of(name)[1]
+
+    def terms(self, name: str) -> int:
+        """Ops and reads as text."""
+        return self._of(name)[2]
+
+    def _of(self, name: str) -> tuple[float, float, int]:
+        if name not in self.known:
+            node = self.members[name]
+            ops, loads, terms = 0.0, 0.0, 1
+            for read in (t for access in node.reads for t in targets(access)):
+                inner = self._of(read.source) if read.source in self.members else (0.0, float(read.source not in node.leaves), 1)
+                ops, loads, terms = ops + inner[0], loads + inner[1], terms + inner[2]
+            own = 0 if node.kind == "movement" else SLOW_OPS if node.value.op in SLOW else 1
+            self.known[name] = (own + ops) * _taps(node), loads * _taps(node), terms
+        return self.known[name]
+
+
+class _Evaluations:
+    """How often each member of a cluster is computed: once a point at its place, a copy without a place wherever it is read."""
+
+    def __init__(self, cluster: Cluster, points: Mapping[str, int]):
+        self.cluster, self.points = cluster, points
+        self.readers: dict[str, list[Node]] = {}
+        for node in cluster.members.values():
+            for read in (t for access in node.reads for t in targets(access)):
+                self.readers.setdefault(read.source, []).append(node)
+
+    def of(self, name: str) -> float:
+        """The number of times."""
+        if name in self.cluster.place:
+            return self.points[name]
+        return sum(self.of(reader.name) * _taps(reader) for reader in self.readers.get(name, ()))
+
+
+__all__ = ["compute_at_reads"]
