@@ -24,7 +24,7 @@ def streaming_parts(plan: Plan, region: Region, kernel: Streaming, sizes: Mappin
     simt, threads = device.simt, resources.threads_of(plan)
     rows, columns, depth = plan.tile
     m, n = plan.micro
-    width, access, words = resources.width_each(plan, kernel), max(1, 16 // kernel.dtype.bytes), max(1, kernel.dtype.bytes // 4)
+    width, access, words = resources.width_each(plan, kernel), kernel.access, max(1, kernel.dtype.bytes // 4)
     height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
     ctas = -(-height // rows) * extent_of(kernel.outer).evaluate(sizes)
     tiles = -(-length // columns) * _touched(region, kernel, (rows, columns), tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names())))

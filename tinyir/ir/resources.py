@@ -66,9 +66,8 @@ def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]
     another rows are padded by one access, so that they meet different banks."""
     rows, columns, _ = plan.tile
     depth, _ = kernel.sizes
-    access = max(1, 16 // kernel.dtype.bytes)
-    depth = -(-depth // access) * access + access
-    return ((rows, depth), (columns, depth), (columns, plan.threads[0] * width_each(plan, kernel)), (rows, columns + access))
+    depth = -(-depth // kernel.access) * kernel.access + kernel.access
+    return ((rows, depth), (columns, depth), (columns, plan.threads[0] * width_each(plan, kernel)), (rows, columns + kernel.access))
 
 
 def width_each(plan: Plan, kernel: Streaming) -> int:

@@ -24,6 +24,7 @@ from .kernels import axes_of, bodies_of, extent_of
 from .region import Region
 from .types import DType
 
+ACCESS_BYTES = 16
 WIDEST = 256  # elements of a row of either operand that a CTA keeps
 
 
@@ -59,6 +60,11 @@ class Streaming:
     def groups(self) -> tuple[tuple[Axis, ...], ...]:
         """The axes that each number of the tile cuts."""
         return ((self.row,), (self.column,), self.depth)
+
+    @property
+    def access(self) -> int:
+        """Elements of shared memory that a thread takes at once."""
+        return max(1, ACCESS_BYTES // self.dtype.bytes)
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -66,7 +66,7 @@ class Case:
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 18 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 19 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -354,6 +354,19 @@ def _check_row(case: Case) -> Iterator[Diag]:
         yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
 
 
+def _check_streaming(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    if not isinstance(kernel, Streaming):
+        return
+    lanes = plan.threads[0]
+    needs = [("threads", "threads", list(plan.threads), "[x, y] with x a power of two, at most 32", len(plan.threads) == 2 and lanes in (1, 2, 4, 8, 16, 32))]
+    needs.append(("tile", "tile", list(plan.tile), f"a third number of {kernel.sizes[0]}", plan.tile[2] == kernel.sizes[0]))
+    needs.append(("tile", "tile", list(plan.tile), f"a second number of whole accesses of {kernel.access}", plan.tile[1] % kernel.access == 0))
+    for word, field, given, wanted, is_met in needs:
+        if not is_met:
+            yield _fault(plan, "E1581", word, field=field, given=given, algo=plan.algo, wanted=wanted)
+
+
 def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
@@ -380,6 +393,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_streaming,
 )
 __all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]

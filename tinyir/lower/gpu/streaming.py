@@ -32,7 +32,6 @@ from ...ir.types import DTYPES
 from .fold import literal, neutral_of, type_of
 from .point import Fresh, Values, below, cast, divides, guarded, named, names_in, needed, split
 
-VECTOR_BYTES = 16
 UNROLLED = 128  # multiply-adds of a thread between two branches
 
 
@@ -50,7 +49,7 @@ class _Template:
         self.rows, self.columns = plan.tile[:2]
         self.each_row, self.each_column = plan.micro
         self.each_width = width_each(plan, kernel)
-        self.access = max(1, VECTOR_BYTES // self.dtype.bytes)
+        self.access = kernel.access
         self.tiles = streamed_tiles(plan, kernel)
         self.fresh = Fresh({*names_in(first), *names_in(second)})
         self.across = plan.threads[0]
