@@ -28,8 +28,9 @@ KINDS = (
 class Graph:
     """A tiny module in the making; operands are drawn from what is there."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, has_empty: bool = False):
         self.draw = random.Random(seed)
+        self.has_empty = has_empty
         self.symbolic = self.draw.random() < 0.5
         self.types: dict[str, TensorType] = {}
         self.values: list[Value] = []
@@ -37,7 +38,7 @@ class Graph:
         self.inputs.append(self.input("at", [self.draw.choice([2, 3])], I32))
 
     def dim(self) -> Any:
-        return self.draw.choice(["M", "N", 1, 2, 4] if self.symbolic else [1, 2, 3, 4, 5])
+        return self.draw.choice(["M", "N", 0 if self.has_empty else 1, 2, 4] if self.symbolic else [0 if self.has_empty else 1, 2, 3, 4, 5])
 
     def input(self, name: str, shape: list[Any], dtype: Any = FP32) -> Tensor:
         self.types[name] = TensorType(dtype, tuple(map(Expr.of, shape)))
@@ -142,9 +143,10 @@ class Graph:
         self.add("REDUCE", [self.add("MUL", [left, right])], op="SUM", axes=(2,), dtype=FP32)
 
 
-def random_graph(seed: int, most: int = 14) -> tuple[Module, dict[str, np.ndarray]]:
-    """A module of up to `most` steps, and arrays for it."""
-    graph = Graph(seed)
+def random_graph(seed: int, most: int = 14, has_empty: bool = False) -> tuple[Module, dict[str, np.ndarray]]:
+    """A module of up to `most` steps, and arrays for it; with axes of no point when `has_empty`."""
+    graph = Graph(seed, has_empty)
+    sizes = {**SIZES, "M": 0} if has_empty and seed % 2 else SIZES
     for _ in range(graph.draw.randint(1, most)):
         graph.step()
     if not graph.values:
@@ -156,7 +158,7 @@ def random_graph(seed: int, most: int = 14) -> tuple[Module, dict[str, np.ndarra
     numbers = np.random.default_rng(seed)
     arrays = {}
     for tensor in graph.inputs:
-        shape = tuple(d.evaluate(SIZES) for d in tensor.type.shape)
+        shape = tuple(d.evaluate(sizes) for d in tensor.type.shape)
         drawn = numbers.integers(-4, 5, shape)
         arrays[tensor.name] = drawn.astype(np.int32) if tensor.type.dtype == I32 else drawn.astype(np.float32) / 2
     return module, arrays

@@ -1,4 +1,5 @@
-"""One program at every stage that can be played back: tiny, region, and the emitted kernels in simulation. All must agree."""
+"""One program at every stage that can be played back: tiny, the book of index text, region, and the emitted kernels in simulation. All
+must agree, and isl must find book and blocks to say what the program does."""
 
 from __future__ import annotations
 
@@ -8,9 +9,12 @@ from typing import Any, Iterator, Mapping
 import numpy as np
 import pytest
 
-from tinyir.lower import lower_to
+from tinyir.analysis.validate import validate_index
+from tinyir.analysis.validate_blocks import validate_poly
 from tinyir.front.json import read
-from tinyir.ir import manifest, region, tiny
+from tinyir.ir import index, manifest, poly, region, tiny
+from tinyir.lower import lower_to
+from tinyir.play.book import play as play_book
 from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
 from tinyir.runtime.run import run
@@ -32,6 +36,10 @@ class Stages:
         self.modules: dict[str, Any] = {"tiny": module}
         for stage in ("index", "poly", "region"):
             module = self.modules[stage] = lower_to(stage, module, "sm90")
+        self.index = index.parse(index.show(self.modules["index"]))
+        self.poly = poly.parse(poly.show(self.modules["poly"]))
+        assert [d.code for d in poly.check(self.poly) if d.is_error] == []
+        assert validate_index(self.index) == [] and validate_poly(self.poly) == []
         self.region = region.parse(region.show(module))
         assert [d.code for d in region.check(self.region) if d.is_error] == []
         self.emitted: str | None = None
@@ -48,6 +56,7 @@ class Stages:
     def outputs(self, arrays: Arrays, is_simulated: bool = False) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
         """(stage, outputs by name) of each playback."""
         yield "tiny", play_tiny(self.tiny, arrays)
+        yield "index", play_book(self.index, arrays)
         yield "region", play_region(self.region, arrays)
         if is_simulated:
             yield "sim", run(self.cuda(), arrays, device="sim")[0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tinyir.ir import tiny
 from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
-from tinyir.play import tiny as player
+from tinyir.play import contraction
 from tinyir.play.arrays import bind_symbols, convert
 from tinyir.play.indirect import philox
 from tinyir.play.tiny import play
@@ -104,7 +104,7 @@ def test_a_product_that_is_only_summed_is_never_formed() -> None:
 
 
 def test_a_product_that_is_rounded_first_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(player, "BLOCK", 100)
+    monkeypatch.setattr(contraction, "BLOCK", 100)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((7, 30)).astype(np.float16), rng.standard_normal((30, 5)).astype(np.float16)
     wanted = (a[:, None, :] * b.T[None]).astype(np.float32).sum(-1)

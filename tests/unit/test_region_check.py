@@ -90,3 +90,10 @@ def test_regions_in_the_wrong_order() -> None:
     module = region.parse(ATTENTION.read_text(encoding="utf-8"))
     turned = region.Module(module.model, region.Program("p", module.program.buffers, module.program.regions[::-1]))
     assert [d.code for d in region.check(turned)] == ["E1402"]
+
+
+def test_where_there_is_no_point_nothing_is_read_outside() -> None:
+    text = "tinyir 1.0 region\n\nmodel m\n  in  x           : fp32[0, N]\n  out y           : fp32[{}, N]\n\nprogram m\n\nregion y\n  in  x           : fp32[0, N]\n"
+    text += "  out y           : fp32[{}, N]\n  for i0: {}, i1: N\n  yield y[i0, i1] = x[0, i1]\n"
+    assert region.check(region.parse(text.format(0, 0, 0))) == []
+    assert [d.code for d in region.check(region.parse(text.format(1, 1, 1)))] == ["E1403"]

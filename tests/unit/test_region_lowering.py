@@ -36,16 +36,27 @@ def test_sample(sample: Path) -> None:
     assert region.show(lower_region.lower(poly.parse(sample.read_text(encoding="utf-8")))) == wanted
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.integers(0, 1 << 32))
-def test_a_random_graph_means_the_same(seed: int) -> None:
-    module, arrays = random_graph(seed)
+def check_means_the_same(seed: int, has_empty: bool) -> None:
+    module, arrays = random_graph(seed, has_empty=has_empty)
     found = regions_of(module)
     assert [d.code for d in region.check(found) if d.is_error] == []
     assert region.parse(region.show(found)) == found
     wanted, given_ = play_tiny(module, arrays), play_region(found, arrays)
     for name, array in wanted.items():
-        np.testing.assert_allclose(given_[name], array, rtol=1e-4, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(given_[name], array, rtol=1e-4, atol=1e-4, err_msg=f"graph {seed}, {name}")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 1 << 32), st.booleans())
+def test_a_random_graph_means_the_same(seed: int, has_empty: bool) -> None:
+    check_means_the_same(seed, has_empty)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_two_thousand_random_graphs_mean_the_same(part: int) -> None:
+    for seed in range(500 * part, 500 * part + 500):
+        check_means_the_same(seed, part == 3)
 
 
 @pytest.mark.parametrize("name, regions", [("conv_pad_stride", ["conv"]), ("layernorm", ["layernorm"]), ("gemm_sm80", ["gemm"])])

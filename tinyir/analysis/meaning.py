@@ -85,11 +85,7 @@ def _place(dims: Any, point: Callable[[int], Expr]) -> Expr:
 
 def _pad(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     moved = _same([(_o(n) + low, _i(n)) for n, (low, _) in enumerate(value.attr("pad"))])
-    return (Meaning(moved.constraints, _fill(value)),)
-
-
-def _fill(value: Value) -> float | int | bool:
-    return round_to(value.type.dtype, value.attr("value") or 0)
+    return (Meaning(moved.constraints, value.fill),)
 
 
 def _shrink(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
@@ -108,7 +104,7 @@ def _view(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
 
 def _valid(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     same = _elementwise(value, operands)[0]
-    return (Meaning((*same.constraints, *value.attr("guard")), _fill(value)),)
+    return (Meaning((*same.constraints, *value.attr("guard")), value.fill),)
 
 
 def _reduce(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:

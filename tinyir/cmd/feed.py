@@ -10,14 +10,15 @@ from typing import Any, Mapping
 from ..ir.model import Model
 
 
-def feed_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say where the arrays come from and go to."""
-    parser.add_argument("--inputs", metavar="FILE", action="append", default=[], help="arrays by the signature's names: .npz, .safetensors, or NAME=FILE.npy; may be repeated")
+def feed_options(parser: argparse.ArgumentParser, words: tuple[str, ...] = ("--inputs",), has_out: bool = True, seed: int | None = None) -> None:
+    """The options that say where the arrays come from and, if `has_out`, go to. `seed` is that of random arrays when none is stated."""
+    parser.add_argument(*words, dest="inputs", metavar="FILE", action="append", default=[], help="arrays by the signature's names: .npz, .safetensors, or NAME=FILE.npy; may be repeated")
     parser.add_argument("--weights", metavar="DIR", help="the folder of the files that the text points at (default: that of the text, or this one)")
-    parser.add_argument("--random", metavar="SEED", type=int, help="random arrays for what --inputs does not give")
+    parser.add_argument("--random", metavar="SEED", type=int, default=seed, help=f"random arrays for what {words[0]} does not give" + ("" if seed is None else f" (default: {seed})"))
     parser.add_argument("--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)")
     parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol for random arrays; may be repeated")
-    parser.add_argument("--out", metavar="FILE.npz", help="write the outputs here")
+    if has_out:
+        parser.add_argument("--out", metavar="FILE.npz", help="write the outputs here")
 
 
 def _size(word: str) -> tuple[str, int]:
@@ -28,18 +29,20 @@ def _size(word: str) -> tuple[str, int]:
 
 
 def arrays_for(model: Model, args: argparse.Namespace) -> dict[str, Any]:
-    """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked. Raises Refused (E17xx) when a
-    file cannot be read or a size is missing."""
+    """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked, of the sizes that the others
+    settle. Raises Refused (E17xx) when a file cannot be read or a size is missing."""
+    from ..play.arrays import bind_symbols
     from ..runtime.arrays import random_arrays, read_arrays, sizes_for
     from ..runtime.weights import read_weights
 
     given = read_arrays(args.inputs)
     folder = Path(args.weights) if args.weights else Path(args.file).parent if args.file and args.file != "-" else Path()
     given |= read_weights(model, folder, given)
-    if args.random is None:
+    if args.random is None or all(t.name in given for t in model.inputs):
         return given
+    settled = bind_symbols(model, given, dict(args.size))
     rest = replace(model, inputs=tuple(t for t in model.inputs if t.name not in given))
-    drawn = random_arrays(rest, sizes_for(model, args.shapes, dict(args.size)), args.random)
+    drawn = random_arrays(rest, sizes_for(model, args.shapes, settled), args.random)
     return drawn | given
 
 

@@ -1,24 +1,13 @@
-"""tiny-play: CPU playback of a text on arrays, with NumPy: of tiny text, or of the regions that a later text carries."""
+"""tiny-play: CPU playback of a text on arrays, with NumPy: of tiny text, of a book, or of the regions that a later text carries."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Sequence
 
-from ..ir.pipeline import STAGES
 from ..kit.cli import Session, parser_of, run
 from .feed import arrays_for, feed_options, summary_of
-from .stage import any_module, stage_of
-
-# Where the program to play stands in a module of each stage.
-PROGRAMS: dict[str, Callable[[Any], Any]] = {
-    "tiny": lambda m: m,
-    "index": lambda m: m.tiny,
-    "poly": lambda m: m.index.tiny,
-    "region": lambda m: m,
-    "plan": lambda m: m.program,
-    "gpu": lambda m: m.plans.program,
-    "cu": lambda m: m.region,
-}
+from .playback import model_of, play
+from .stage import any_module
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,14 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _body(session: Session) -> None:
     language, module = any_module(session)
     session.must_hold(language.check(module))
-    stage = stage_of(session.text) or ""
-    program = PROGRAMS[stage](module)
-    arrays = arrays_for(program.model, session.args)
-    if STAGES.index(stage) < STAGES.index("region"):
-        from ..play.tiny import play
-    else:
-        from ..play.region import play
-    outputs = session.timed("play", lambda: play(program, arrays))
+    arrays = arrays_for(model_of(language.STAGE, module), session.args)
+    outputs = session.timed("play", lambda: play(language.STAGE, module, arrays))
     if session.args.out:
         from ..runtime.arrays import write_arrays
 

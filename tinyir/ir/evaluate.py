@@ -164,8 +164,7 @@ def _pad(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], source:
 
 def _outside(value: Any) -> np.ndarray:
     """The value outside of what is read, as an array of no axes."""
-    stated = value.attr("value")
-    return literal(0 if stated is None else stated, value.type.dtype)
+    return literal(value.fill, value.type.dtype)
 
 
 def _shrink(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], source: np.ndarray) -> np.ndarray:

@@ -20,7 +20,8 @@ there is the book's constant.
 Kinds: contraction (pattern matmul or conv), reduction, elementwise, movement, scan, gather, scatter, opaque (not affine: its reads are
 all that it may read). A contraction's own axes are `batch` (both factors vary along it, or neither), `left` (the first only), `right`
 (the second only); `sum` are the reduced ones. A `window` is an index that mixes a sum axis with another: it makes the pattern conv
-when that one is left or right. Edges: true (a block reads what another wrote), anti (a block overwrites a state that another reads).
+when that one is left or right. Edges: true (a block reads what another wrote), anti (a block overwrites a state that another reads),
+output (two blocks write one element: never in what is lowered, since each value is written once).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ once when an index is the axes themselves, else shown by isl.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 from ..kit.diag import Diag
 from ..kit.span import Span
@@ -22,19 +22,29 @@ MANY = 64  # cases of a chain of guards beyond which an earlier guard is no long
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """One thing to prove: what it says, and whether it was shown. `code` is E1403 (a read) or E1404 (a write)."""
+    """One thing to prove: what it says, and whether it was shown. `code` is E1403 (`subject` is a read, which keeps within `axis`: `bound`
+    holds at every point of the `scopes`) or E1404 (`subject` is an output; `fault` says why it may not be written once)."""
 
     code: str
     region: str
-    claim: str
+    subject: Any
     is_shown: bool
-    facts: tuple[tuple[str, Any], ...]
     span: Span | None = None
+    axis: int = 0
+    bound: Bound | None = None
+    scopes: tuple[Scope, ...] = ()
+    fault: str = ""
+
+    def diag(self) -> Diag:
+        """The diagnostic of what is not shown."""
+        if self.bound is None:
+            return Diag(self.code, self.region, {"output": self.subject.name, "fault": self.fault}, self.span)
+        return Diag(self.code, self.region, {"read": show_body(self.subject), "axis": self.axis, "bound": str(self.bound)}, self.span)
 
 
 def check_proofs(module: Any, region: Any) -> list[Diag]:
     """Invariants 10 and 11 of `ir.region.check`: a diagnostic for each obligation that nothing shows."""
-    return [Diag(o.code, o.region, dict(o.facts), o.span) for o in obligations_of(module, region) if not o.is_shown]
+    return [o.diag() for o in obligations_of(module, region) if not o.is_shown]
 
 
 def obligations_of(module: Any, region: Any) -> Iterator[Obligation]:
@@ -95,21 +105,21 @@ def _read(
 ) -> Iterator[Obligation]:
     name = f"%{body.name}" if isinstance(body, Ref) else body.tensor
     for axis, (index, size) in enumerate(zip(body.index, extents[name])):
-        if index.name is not None and all((index.name, size) in s.axes for s in scopes):
-            continue
         bound = Bound(index, ZERO, size)
-        is_shown = all(s.proves_bound(bound) for s in scopes)
-        facts = (("read", show_body(body)), ("axis", axis), ("bound", str(bound)))
-        yield Obligation("E1403", region, f"{show_body(body)} holds {bound}", is_shown, facts, place)
+        is_shown = is_axis(index, size, scopes) or all(s.proves_bound(bound) for s in scopes)
+        yield Obligation("E1403", region, body, is_shown, place, axis, bound, tuple(scopes))
+
+
+def is_axis(index: Expr, size: Expr, scopes: Iterable[Scope]) -> bool:
+    """True when the index is an axis of this very size, so that nothing is left to show."""
+    return index.name is not None and all((index.name, size) in s.axes for s in scopes)
 
 
 def _writes(region: Any, output: Any, ranges: tuple, axes_of: dict[str, tuple[str, ...]]) -> Obligation:
     yields = [y for y in region.yields if y.output == output.name]
     size_of = {a.name: a.size for a in region.iters}
     fault = _write_fault(region, output, yields, size_of, ranges, axes_of)
-    facts = (("output", output.name), ("fault", fault))
-    place = yields[0].span if yields else output.span
-    return Obligation("E1404", region.name, f"every element of {output.name} is written once", not fault, facts, place)
+    return Obligation("E1404", region.name, output, not fault, yields[0].span if yields else output.span, fault=fault)
 
 
 def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict) -> str:
@@ -136,10 +146,9 @@ def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: t
     if not all(is_representable(e, size_of) for e in exprs):
         return "an index of it is not affine, so that nothing shows it"
     params: dict[Expr, str] = {}
-    maps = [_write_map(y, size_of, params) for y in yields]
-    box = _box(output.type.shape, params)
-    named = names_in((*size_of.values(), *output.type.shape)) | {n for y in yields for n in _symbols(y, size_of)}
-    symbols = tuple(sorted(named | set(params.values())))
+    maps = [write_map(y, size_of, params) for y in yields]
+    box = box_of(output.type.shape, params)
+    symbols = symbols_of(output, yields, size_of, params)
     known = " and ".join(f"{low} <= {s} <= {high}" for s, low, high in ranges if s in symbols)
     given = read_set(f"{{ : {known or 'true'} }}", symbols).params()
     images = []
@@ -159,11 +168,16 @@ def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: t
     return "" if whole.is_subset(union) else "an element of it is never written"
 
 
-def _symbols(item: Any, size_of: dict[str, Expr]) -> set[str]:
-    return {n for e in item.index for n in e.names() if n not in size_of} | {n for n in guard_names(item.guard) if n not in size_of}
+def symbols_of(output: Any, yields: list, size_of: dict[str, Expr], params: dict[Expr, str]) -> tuple[str, ...]:
+    """The parameters of the maps of an output's yields."""
+    named = names_in((*size_of.values(), *output.type.shape))
+    for item in yields:
+        named |= {n for n in names_in(item.index) | guard_names(item.guard) if n not in size_of}
+    return tuple(sorted(named | set(params.values())))
 
 
-def _write_map(item: Any, size_of: dict[str, Expr], params: dict[Expr, str]) -> str:
+def write_map(item: Any, size_of: dict[str, Expr], params: dict[Expr, str]) -> str:
+    """The isl map from the points of a yield, along the axes that its index names, to the elements that it writes."""
     from .sets import as_affine, bound_text, domain_text
 
     axes = tuple((n, s) for n, s in size_of.items() if any(n in e.names() for e in item.index))
@@ -172,11 +186,12 @@ def _write_map(item: Any, size_of: dict[str, Expr], params: dict[Expr, str]) -> 
     return f"{{ [{', '.join(n for n, _ in axes)}] -> [{index}] : {' and '.join(guards) or 'true'} }}"
 
 
-def _box(shape: tuple[Expr, ...], params: dict[Expr, str]) -> str:
+def box_of(shape: tuple[Expr, ...], params: dict[Expr, str]) -> str:
+    """The isl set of all elements of a shape."""
     from .sets import domain_text
 
     axes = tuple((f"o{at}", size) for at, size in enumerate(shape))
     return f"{{ [{', '.join(n for n, _ in axes)}] : {' and '.join(domain_text(axes, params)) or 'true'} }}"
 
 
-__all__ = ["Obligation", "check_proofs", "obligations_of"]
+__all__ = ["Obligation", "box_of", "check_proofs", "is_axis", "obligations_of", "symbols_of", "write_map"]

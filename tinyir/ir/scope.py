@@ -70,7 +70,7 @@ def has_floor(expr: Expr) -> bool:
 @functools.lru_cache(maxsize=1 << 16)
 def _proves(scope: Scope, expr: Expr) -> bool:
     if expr.constant is not None:
-        return expr.constant >= 0
+        return expr.constant >= 0 or scope.is_empty()
     bare = Scope(scope.axes, scope.ranges)
     if _is_bounded_below(bare, expr) or any(_is_bounded_below(bare, expr - fact) for fact in scope.given):
         return True

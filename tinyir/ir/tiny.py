@@ -24,7 +24,7 @@ from .attrs import Attrs, show_attrs
 from .model import Model, Origin, check_model, model_of, origin_of, read_schema, show_model, show_name
 from .ops import OPS
 from .read import name_of, read_at, read_attrs, read_type
-from .types import TensorType
+from .types import TensorType, round_to
 
 STAGE = "tiny"
 GRAMMAR = Grammar("tiny")
@@ -49,6 +49,12 @@ class Value:
             if name == key:
                 return value
         return None
+
+    @property
+    def fill(self) -> float | int | bool:
+        """What PAD and VALID give outside, in the value's dtype: 0 unless stated."""
+        stated = self.attr("value")
+        return round_to(self.type.dtype, 0 if stated is None else stated)
 
 
 @dataclass(frozen=True, slots=True)

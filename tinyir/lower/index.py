@@ -183,12 +183,7 @@ def _pad(value: tiny.Value, source: TensorType) -> Movement:
         read.append(i - low)
         if low != ZERO or high != ZERO:
             guard.append(Bound(i - low, ZERO, size))
-    return NONE, padded(value.operands[0], read, tuple(guard), _fill(value))
-
-
-def _fill(value: tiny.Value) -> float | int | bool:
-    stated = value.attr("value")
-    return round_to(value.type.dtype, 0 if stated is None else stated)
+    return NONE, padded(value.operands[0], read, tuple(guard), value.fill)
 
 
 def _shrink(value: tiny.Value, source: TensorType) -> Movement:
@@ -208,7 +203,7 @@ def _view(value: tiny.Value, source: TensorType) -> Movement:
 
 
 def _valid(value: tiny.Value, source: TensorType) -> Movement:
-    return NONE, padded(value.operands[0], _names(source.rank), value.attr("guard"), _fill(value))
+    return NONE, padded(value.operands[0], _names(source.rank), value.attr("guard"), value.fill)
 
 
 # --- beyond the affine core: a value chooses the element, or an element needs those before it

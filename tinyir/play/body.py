@@ -141,9 +141,8 @@ def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) 
 def _axes_read(body: Body, frame: Frame) -> set[str]:
     from ..ir.present import present_axes
 
-    iters = tuple(a.name for a in frame.region.iters)
     axes_of = {name: g.axes for name, g in frame.values.items()}
-    return {a for a in present_axes(body, iters, axes_of) if a in frame.spans}
+    return {a for a in present_axes(body, tuple(frame.block), axes_of) if a in frame.spans}
 
 
 def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
@@ -166,17 +165,12 @@ def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
 
 def _gather(body: Gather, frame: Frame, is_guarded: bool) -> Grid:
     at = evaluate(body.at, frame, is_guarded)
-    size = body.axis.size.evaluate(frame.symbols)
-    place = at.array.astype(np.int64)
-    place = np.where(place < 0, place + size, place)
-    is_inside = (place >= 0) & (place < size)
-    if not is_inside.any():
-        return Grid(np.zeros(place.shape, numpy_dtype(body.dtype)), at.axes)
-    inside = frame.within({body.axis.name: (0, size)})
-    inside.chosen[body.axis.name] = Grid(np.where(is_inside, place, 0), at.axes)
+    inside, holds = frame.choosing(body.axis.name, body.axis.size.evaluate(frame.symbols), at)
+    if not holds.array.any():
+        return Grid(np.zeros(at.array.shape, numpy_dtype(body.dtype)), at.axes)
     found = evaluate(body.body, inside, is_guarded)
     axes = union((found, at), frame.order)
-    return Grid(np.where(Grid(is_inside, at.axes).along(axes), found.along(axes), np.zeros((), found.array.dtype)), axes)
+    return Grid(np.where(holds.along(axes), found.along(axes), np.zeros((), found.array.dtype)), axes)
 
 
 def _scatter(body: Scatter, frame: Frame, is_guarded: bool) -> Grid:

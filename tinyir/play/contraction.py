@@ -6,10 +6,40 @@ windows and attention are all found by one rule, as `analysis` finds them from i
 
 from __future__ import annotations
 
+import itertools
 import math
-from typing import Sequence
+from typing import Iterator, Sequence
 
 import numpy as np
+
+from ..ir.evaluate import compute_dtype, convert, elementwise, fold, numpy_dtype
+from ..ir.types import DType
+
+BLOCK = 1 << 24  # elements of a product that is formed piece by piece
+
+
+def fold_product(x: np.ndarray, y: np.ndarray, axes: tuple[int, ...], middle: DType, dtype: DType) -> np.ndarray:
+    """The sum over `axes` in `dtype` of the product of two views of one shape, which is rounded to `middle`: formed in blocks where it rounds."""
+    if middle == dtype and compute_dtype(dtype) == numpy_dtype(dtype):
+        return sum_of_products(x, y, axes, numpy_dtype(dtype))
+    total = np.zeros([size for axis, size in enumerate(x.shape) if axis not in axes], compute_dtype(dtype))
+    for piece in _blocks(x.shape):
+        kept = tuple(s for axis, s in enumerate(piece) if axis not in axes)
+        part = convert(elementwise("MUL", [x[piece], y[piece]], middle), dtype).astype(total.dtype, copy=False)
+        total[kept] += fold("SUM", part, axes, dtype)
+    return convert(total, dtype)
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    """Tuples of slices that cover `shape` once, each of about BLOCK elements at most."""
+    room = BLOCK
+    steps = []
+    for size in reversed(shape):
+        step = max(1, min(size, room))
+        steps.append(step)
+        room //= step
+    spans = [[slice(i, min(i + step, size)) for i in range(0, size, step)] for size, step in zip(shape, reversed(steps))]
+    return itertools.product(*spans)
 
 
 def sum_of_products(x: np.ndarray, y: np.ndarray, axes: Sequence[int], dtype: np.dtype) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Arrays over named axes: how the values of a region lie in NumPy.
+"""Arrays over named axes: how the values of a region, and what a book reads, lie in NumPy.
 
 A Grid is an array and the names of its axes, one a dimension. Each axis runs over a range of a Frame, so that a region can be played
 in blocks. Index expressions become integer Grids; a read whose index is plain (each dim one axis, scaled and shifted) is a view.
@@ -12,9 +12,9 @@ from typing import Iterable, Mapping, Sequence
 import numpy as np
 
 from ..ir.expr import Bound, Expr
-from ..ir.region import Region
 from ..ir.types import DType
 from ..kit.diag import refuse
+from .indirect import in_range
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Frame:
-    """Where an expression is played: sizes of symbols, the range of each axis (start, stop), tensors, values, the order of axes,
-    the points of axes that a value has chosen (Gather), and the ranges over which the values lie (`block`)."""
+    """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each axis (start, stop),
+    tensors, values, the order of axes, the points of axes that a value has chosen (Gather), and the ranges over which the values lie (`block`)."""
 
-    region: Region
+    name: str
     symbols: Mapping[str, int]
     spans: dict[str, tuple[int, int]]
     tensors: Mapping[str, np.ndarray]
@@ -61,7 +61,15 @@ class Frame:
         order = dict(self.order)
         for name in spans:
             order.setdefault(name, len(order))
-        return Frame(self.region, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen), self.block)
+        return Frame(self.name, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen), self.block)
+
+    def choosing(self, axis: str, size: int, at: Grid) -> tuple["Frame", Grid]:
+        """The frame in which `axis`, of `size` points, stands where the integers `at` choose, counted from the end below 0; and where they lie
+        inside. Elsewhere it stands at 0."""
+        place, is_inside = in_range(at.array, size)
+        inside = self.within({axis: (0, size)})
+        inside.chosen[axis] = Grid(place, at.axes)
+        return inside, Grid(is_inside, at.axes)
 
     def extent(self, axes: Iterable[str]) -> tuple[int, ...]:
         """How many points each axis has here."""
@@ -69,10 +77,14 @@ class Frame:
 
     def integers(self, expr: Expr) -> Grid:
         """The value of an index expression at every point of its axes, as i64."""
-        names = {n for n in expr.names() if n in self.spans}
-        names = {a for n in names for a in (self.chosen[n].axes if n in self.chosen else (n,))}
-        axes = tuple(sorted(names, key=self.order.__getitem__))
+        axes = self._axes_of((expr,))
         return Grid(self._evaluate(expr, axes), axes)
+
+    def _axes_of(self, exprs: Iterable[Expr]) -> tuple[str, ...]:
+        """The axes along which index expressions vary."""
+        names = {n for e in exprs for n in e.names() if n in self.spans}
+        names = {a for n in names for a in (self.chosen[n].axes if n in self.chosen else (n,))}
+        return tuple(sorted(names, key=self.order.__getitem__))
 
     def _evaluate(self, expr: Expr, axes: tuple[str, ...]) -> np.ndarray:
         total = np.zeros((1,) * len(axes), np.int64)
@@ -123,11 +135,15 @@ class Frame:
     def pick(self, name: str, array: np.ndarray, index: Sequence[Expr], is_guarded: bool) -> Grid:
         """The elements of an array at an index. Where a guard stands around it, places outside give any element; without a guard
         they are refused (E1403)."""
+        axes = self._axes_of(index)
+        walked = {*axes, *(self.spans.keys() - self.block.keys())}
+        if 0 in self.extent(walked):  # no point, under an empty fold for one: the index need not be inside, nor have a meaning
+            return Grid(np.zeros(self.extent(axes), array.dtype), axes)
         plain = self._plain(array, index)
         if plain is not None:
             return plain
         places = [self.integers(e) for e in index]
-        return self.fetch(name, array, places, is_guarded)
+        return self.fetch(name, array, places, is_guarded or 0 in self.extent(self.block))
 
     def fetch(self, name: str, array: np.ndarray, places: Sequence[Grid], is_guarded: bool) -> Grid:
         """The elements of an array at places given as integer grids."""
@@ -136,7 +152,7 @@ class Frame:
         for axis, (where, size) in enumerate(zip(at, array.shape)):
             if where.size and (where.min() < 0 or where.max() >= size):
                 if not is_guarded:
-                    raise refuse("E1403", self.region.name, read=name, axis=axis, bound=f"0 <= index < {size}")
+                    raise refuse("E1403", self.name, read=name, axis=axis, bound=f"0 <= index < {size}")
                 at[axis] = np.clip(where, 0, max(size - 1, 0))
         shape = np.broadcast_shapes(*(w.shape for w in at)) if at else ()
         if array.size == 0:

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.types import DType
 
 
-def _in_range(index: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def in_range(index: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices with the negative ones counted from the end, and which of them are within 0..size."""
     wide = index.astype(np.int64) if index.dtype != np.uint64 else np.minimum(index, np.uint64(1 << 62)).astype(np.int64)
     counted = np.where(wide < 0, wide + size, wide)
@@ -21,7 +21,7 @@ def _in_range(index: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 def gather(source: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
     """`source` read along `axis` at `index`, whose axes take its place; an index out of range reads 0."""
     axis %= source.ndim
-    where, is_inside = _in_range(index, source.shape[axis])
+    where, is_inside = in_range(index, source.shape[axis])
     shape = source.shape[:axis] + index.shape + source.shape[axis + 1 :]
     if source.shape[axis] == 0:
         return np.zeros(shape, source.dtype)
@@ -36,7 +36,7 @@ def scatter(source: np.ndarray, index: np.ndarray, update: np.ndarray, axis: int
     """A copy of `source` with `update` (shaped as GATHER's result) put at `index` along `axis`: UPDATE (the last one stays), SUM, PROD,
     MAX or MIN. An update out of range is dropped."""
     axis %= source.ndim
-    where, is_inside = _in_range(index, source.shape[axis])
+    where, is_inside = in_range(index, source.shape[axis])
     found = np.moveaxis(source.copy(), axis, 0)
     rows = np.moveaxis(update, list(range(axis, axis + index.ndim)), list(range(index.ndim)))
     rows = np.broadcast_to(rows, index.shape + found.shape[1:])[is_inside]

@@ -19,33 +19,45 @@ from ..ir.types import round_to
 from .arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
 from .body import MOST_POINTS, evaluate
 from .grid import Frame, union
+from .tiny import Watch
 
 Spans = dict[str, tuple[int, int]]
 
 
-def play(module: Module, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def play(module: Module, arrays: Mapping[str, Any], watch: Watch | None = None) -> dict[str, np.ndarray]:
     """The outputs by name, for input arrays by name. Raises Refused (E17xx arrays that do not fit, E1403 a read out of bounds)."""
     check_arrays(module.model, arrays)
     symbols = bind_symbols(module.model, arrays)
     memory = _Memory(module, symbols, arrays)
     for at, region in enumerate(module.program.regions):
-        play_region(region, symbols, memory.of(region.inputs), memory.of(region.outputs))
+        outputs = memory.of(region.outputs)
+        play_region(region, symbols, memory.of(region.inputs), outputs, watch)
+        for name, array in outputs.items() if watch else ():
+            watch(name, array)
         memory.release(at)
     return {t.name: memory.of((t,))[t.name] for t in module.model.outputs}
 
 
-def play_region(region: Region, symbols: Mapping[str, int], inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
-    """Write the outputs of one region, which are given as arrays to fill."""
+def play_region(
+    region: Region, symbols: Mapping[str, int], inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], watch: Watch | None = None
+) -> None:
+    """Write the outputs of one region, which are given as arrays to fill. `watch` is told its values, each over its axes in the order of `for`."""
     spans = {a.name: (0, a.size.evaluate(symbols)) for a in region.iters}
     if any(stop <= start for start, stop in spans.values()) and not any(o.size for o in outputs.values()):
         return
     dtypes = {t.name: t.type.dtype for t in region.inputs + region.outputs}
+    whole: dict[str, np.ndarray] = {}
     for block in _blocks(region, spans):
-        frame = Frame(region, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block)
+        frame = Frame(region.name, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block)
         for let in region.lets:
-            frame.values[let.name] = evaluate(let.expr, frame)
+            found = frame.values[let.name] = evaluate(let.expr, frame)
+            if watch:
+                array = whole.setdefault(let.name, np.empty([spans[a][1] for a in found.axes], found.array.dtype))
+                array[tuple(slice(*block[a]) for a in found.axes)] = found.array
         for item in region.yields:
             _write(item, outputs[item.output], frame)
+    for name, array in whole.items() if watch else ():
+        watch(name, array)
 
 
 class _Memory:

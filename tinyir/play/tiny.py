@@ -9,28 +9,29 @@ from typing import Any, Callable, Mapping
 
 import numpy as np
 
-from ..ir.evaluate import elementwise, evaluate, fold, neutral, shape_of, widened
+from ..ir.evaluate import evaluate, neutral, shape_of, widened
 from ..ir.tiny import Module, Value
 from . import indirect
 from .arrays import adopt, bind_symbols, check_arrays, compute_dtype, convert, numpy_dtype
-from .contraction import sum_of_products
+from .contraction import fold_product
 
-BLOCK = 1 << 24  # elements of a product that is formed piece by piece
+Watch = Callable[[str, np.ndarray], None]  # is told each value that is computed, by its name
 
 
-def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None) -> dict[str, np.ndarray]:
     """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles. The module must be checked.
     Raises Refused (E1701 to E1711)."""
     check_arrays(module.model, arrays, symbols)
     sizes = bind_symbols(module.model, arrays, symbols)
-    return _Player(module, sizes).run({t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs})
+    return _Player(module, sizes, watch).run({t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs})
 
 
 class _Player:
     """One run. An array is dropped after its last use."""
 
-    def __init__(self, module: Module, symbols: Mapping[str, int]):
+    def __init__(self, module: Module, symbols: Mapping[str, int], watch: Watch | None = None):
         self.module = module
+        self.watch = watch
         self.symbols = symbols
         self.values = module.value_of()
         self.found: dict[str, np.ndarray] = {}
@@ -48,6 +49,8 @@ class _Player:
             for value in self.module.values:
                 if value.name in left and not self.is_folded(value):
                     self.found[value.name] = self.value(value)
+                    if self.watch:
+                        self.watch(value.name, self.found[value.name])
                 self.release(value, left)
         return {r.output: np.array(self.found[r.value], order="C") for r in self.module.results}
 
@@ -75,22 +78,13 @@ class _Player:
         operands = [self.found.get(o) for o in value.operands]
         if value.op == "REDUCE" and operands[0] is None:
             return self.reduce_product(value, self.values[value.operands[0]])
-        if value.op in _PLAYED:
-            return _PLAYED[value.op](value, shape_of(value, self.symbols), *operands)
+        if value.op in PLAYED:
+            return PLAYED[value.op](value, shape_of(value, self.symbols), *operands)
         return evaluate(value, operands, self.symbols)
 
     def reduce_product(self, value: Value, product: Value) -> np.ndarray:
-        dtype, middle = value.attr("dtype"), product.type.dtype
         x, y = (self.found[o] for o in product.operands)
-        axes = tuple(a % x.ndim for a in value.attr("axes"))
-        if middle == dtype and compute_dtype(dtype) == numpy_dtype(dtype):
-            return sum_of_products(x, y, axes, numpy_dtype(dtype))
-        total = np.zeros(shape_of(value, self.symbols), compute_dtype(dtype))
-        for piece in _blocks(x.shape):
-            kept = tuple(s for axis, s in enumerate(piece) if axis not in axes)
-            part = convert(elementwise("MUL", [x[piece], y[piece]], middle), dtype).astype(total.dtype, copy=False)
-            total[kept] += fold("SUM", part, axes, dtype)
-        return convert(total, dtype)
+        return fold_product(x, y, tuple(a % x.ndim for a in value.attr("axes")), product.type.dtype, value.attr("dtype"))
 
 
 # --- beyond the affine core
@@ -116,18 +110,4 @@ def _random(value: Value, shape: tuple[int, ...]) -> np.ndarray:
     return convert(indirect.random(value.attr("seed"), value.attr("offset") or 0, shape, value.type.dtype), value.type.dtype)
 
 
-_PLAYED: dict[str, Callable[..., np.ndarray]] = {"GATHER": _gather, "SCATTER": _scatter, "SCAN": _scan, "RANDOM": _random}
-
-
-def _blocks(shape: tuple[int, ...]) -> Any:
-    """Tuples of slices that cover `shape` once, each of about BLOCK elements at most."""
-    import itertools
-
-    room = BLOCK
-    steps = []
-    for size in reversed(shape):
-        step = max(1, min(size, room))
-        steps.append(step)
-        room //= step
-    spans = [[slice(i, min(i + step, size)) for i in range(0, size, step)] for size, step in zip(shape, reversed(steps))]
-    return itertools.product(*spans)
+PLAYED: dict[str, Callable[..., np.ndarray]] = {"GATHER": _gather, "SCATTER": _scatter, "SCAN": _scan, "RANDOM": _random}

@@ -61,7 +61,7 @@ def _folded(value: Value, operands: list[Value | None]) -> Value:
     is_splat = not any(isinstance(s, tuple) for s in stated)
     if is_splat and value.op in _REPEATED:
         return _constant(value, stated[0])
-    if is_splat and value.op in ("PAD", "VALID") and _text(stated[0], value.type.dtype) == _text(value.attr("value") or 0, value.type.dtype):
+    if is_splat and value.op in ("PAD", "VALID") and _text(stated[0], value.type.dtype) == _text(value.fill, value.type.dtype):
         return _constant(value, stated[0])
     if OPS[value.op].is_elementwise:
         if _is_undefined(value.op, operands):

@@ -1,0 +1,102 @@
+"""Two texts of any stages on the same arrays: the first value that differs, where and by how much (seed 001 section 13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
+
+from ..kit.cli import Session
+from ..kit.diag import Refused, refuse
+from .feed import arrays_for
+from .playback import PROGRAMS, model_of, play, simulate
+from .stage import any_module
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..runtime.check import Difference
+
+
+@dataclass(slots=True)
+class Side:
+    """One of the two texts: its file, stage and checked module; its values in the order of the program, then its outputs."""
+
+    file: str
+    stage: str
+    module: Any
+    values: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    outputs: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def play(self, arrays: Mapping[str, Any], device: str, arch: str) -> None:
+        """Fill in values and outputs. In simulation there are outputs only."""
+        if device == "sim":
+            self.outputs = simulate(self.stage, self.module, arrays, arch)
+            return
+        foreign = self._foreign()
+
+        def watch(name: str, array: np.ndarray) -> None:
+            if name not in foreign:
+                self.values.setdefault(name, []).append(array)
+
+        self.outputs = play(self.stage, self.module, arrays, watch)
+
+    def _foreign(self) -> set[str]:
+        """Values that have the name of an output but are not it."""
+        if self.stage not in ("tiny", "index", "poly"):
+            return set()
+        program = PROGRAMS[self.stage](self.module)
+        results = program.results if self.stage == "tiny" else program.tiny.results
+        return {r.output for r in results if r.output != r.value}
+
+
+def diff(session: Session) -> str:
+    """Play both texts of `--diff`; what to print when they agree. Raises Refused (E1481 the first value that differs, E1482 nothing to
+    compare, and what reading and playing refuse)."""
+    first, second = (_read(session, file) for file in session.args.diff)
+    session.args.file = first.file
+    arrays = arrays_for(model_of(first.stage, first.module), session.args)
+    for side in (first, second):
+        session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch))
+    found = list(_differences(first, second, session.args.rtol, session.args.atol))
+    if not found:
+        raise refuse("E1482", first=_shown(first.file), second=_shown(second.file))
+    for before, difference in enumerate(found):
+        if difference.wrong:
+            raise Refused([_diag(difference, first, second, before)])
+    most = max(found, key=lambda d: d.largest)
+    said = f"largest difference {most.largest:.3g} in {most.tensor}" if most.largest else "no difference"
+    return f"same  {len(found)} value{'' if len(found) == 1 else 's'}  (rtol {session.args.rtol:g}, atol {session.args.atol:g}; {said})\n"
+
+
+def _read(session: Session, file: str) -> Side:
+    session.args.file = file
+    language, module = any_module(session)
+    session.must_hold(language.check(module))
+    return Side(file, language.STAGE, module)
+
+
+def _differences(first: Side, second: Side, rtol: float, atol: float) -> Iterator[Difference]:
+    """One for each value and output of both, in the order of the first."""
+    from ..runtime.check import compare
+
+    for left, right in ((first.values, second.values), ({n: [a] for n, a in first.outputs.items()}, {n: [a] for n, a in second.outputs.items()})):
+        for name in left:
+            if left is first.values and name in first.outputs:
+                continue
+            for array in left[name]:
+                for other in (o for o in right.get(name, ()) if o.shape == array.shape):
+                    yield compare({name: other}, {name: array}, rtol, atol)[0]
+
+
+def _diag(found: Difference, first: Side, second: Side, before: int) -> Any:
+    from ..kit.diag import Diag
+
+    point = ", ".join(map(str, found.index))
+    files = {"first": _shown(first.file), "second": _shown(second.file)}
+    counts = {"wrong": found.wrong, "total": found.total, "largest": f"{found.largest:.6g}", "before": before, "rtol": found.rtol, "atol": found.atol}
+    return Diag("E1481", found.tensor, {"point": point, "left": found.expected, "right": found.given, **files, **counts})
+
+
+def _shown(file: str) -> str:
+    return "<stdin>" if file == "-" else Path(file).name
