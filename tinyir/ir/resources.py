@@ -96,9 +96,12 @@ def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
 
 
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
-    """32-bit registers a thread that hold the accumulators; 0 when nothing is accumulated over the loop."""
+    """32-bit registers a thread that hold the accumulators, of a streaming kernel also fragments and what it knows of its rows; 0 when nothing is
+    accumulated over the loop."""
     if isinstance(kernel, Streaming):
-        return plan.micro[0] * (plan.micro[1] + width_each(plan, kernel)) * max(1, kernel.dtype.bytes // 4)
+        rows, columns, width = *plan.micro, width_each(plan, kernel)
+        arrays = rows * (columns + width + 3) + kernel.access * (2 * rows + columns) + width
+        return arrays * max(1, kernel.dtype.bytes // 4)
     if not isinstance(kernel, Contraction):
         return 0
     words = max(1, kernel.dtype.bytes // 4)
@@ -120,8 +123,7 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
         return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
     held = accumulators_of(plan, kernel)
     if isinstance(kernel, Streaming):
-        fragments = 4 * max(sum(plan.micro), plan.micro[0] + width_each(plan, kernel)) + 4 * plan.micro[0]
-        return min(arch.registers_per_thread, -(-(held + fragments + ADDRESSING) // 8) * 8)
+        return min(arch.registers_per_thread, -(-(held + ADDRESSING) // 8) * 8)
     if plan.warp_tile or not isinstance(kernel, Contraction):
         wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
     else:
