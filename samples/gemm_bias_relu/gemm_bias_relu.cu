@@ -27,15 +27,29 @@
 //     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
+//   buffer gemm.A.padded : fp16[M, 64*floor((K + 63)/64)]
+//   buffer gemm.B.padded : fp16[K, 64*floor((N + 63)/64)]
 //   tensor_map a.map = A box [64, 64] swizzle 128
 //   tensor_map b.map = B box [64, 64] swizzle 128
 //   tensor_map C2.out.map = C2 box [64, 64] swizzle 128
+//   tensor_map a.map.2 = gemm.A.padded box [128, 64] swizzle 128
+//   tensor_map b.map.2 = gemm.B.padded box [64, 64] swizzle 128
 //   launch gemm : sm90 grid [132] block [256] smem 213632 B
 //     tensors [bias]  maps [a.map, b.map, C2.out.map]  symbols [M, K, N]
 //     assume 8*floor(K/8) = K and 8*floor(N/8) = N and 1 <= K
 //     assume floor((M + 63)/64)*floor((N + 127)/128) < 2147418112
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
-//   launch gemm.2 as gemm_2 of gemm : sm90 grid [floor((N + 63)/64), floor((M + 63)/64)] block [16, 16]
+//   launch gemm.2.pad as gemm_2_pad of gemm for gemm.2 : sm90 grid [floor((K*floor((N + 511)/512) + 7)/8) + floor((M*floor((K + 511)/512) + 7)/8)] block [256]
+//     tensors [A, B, gemm.A.padded, gemm.B.padded]  symbols [M, K, N]
+//     assume M*floor((K + 511)/512) < 2147418112
+//     assume K*floor((N + 511)/512) < 2147418112
+//     flops 0  bytes 0
+//   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 230016 B
+//     tensors [bias, C2]  maps [a.map.2, b.map.2]  symbols [M, K, N]
+//     assume 1 <= K
+//     assume floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
+//     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
+//   launch gemm.3 as gemm_3 of gemm : sm90 grid [floor((N + 63)/64), floor((M + 63)/64)] block [16, 16]
 //     tensors [A, B, bias, C2]  symbols [M, K, N]
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
@@ -45,6 +59,8 @@ struct alignas(64) tensor_map { char bytes[128]; };
 __device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
+// 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
+__device__ void copy_16(void *to, const void *from);
 __device__ unsigned int shared_address(const void *p);
 __device__ unsigned int pair_of_fp16(float low, float high);
 __device__ void mbarrier_init(unsigned long long *barrier, int count);
@@ -63,13 +79,29 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
+template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
+template <int count> __device__ __forceinline__ void take_registers();
+template <int count> __device__ __forceinline__ void give_registers();
 __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+// 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
+__device__ __forceinline__ void copy_16(void *to, const void *from) {
+  const unsigned long long at = (unsigned long long)from;
+  const uint4 *const aligned = (const uint4 *)(at & ~15ull);
+  const int words = (int)(at >> 2 & 3), bits = (int)(at & 3) * 8;
+  const uint4 low = aligned[0], high = at & 15 ? aligned[1] : low;
+  unsigned int w[7] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z}, last = high.w;
+  if (words & 2) w[0] = w[2], w[1] = w[3], w[2] = w[4], w[3] = w[5], w[4] = w[6], w[5] = last;
+  if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
+  *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
+                            __funnelshift_r(w[3], w[4], bits));
+}
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
 __device__ __forceinline__ void mbarrier_init(unsigned long long *barrier, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(barrier)), "r"(count) : "memory"); }
@@ -88,6 +120,18 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+    "}, %32, %33, p, 1, 1, %35, %36; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
+}
+template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -105,13 +149,30 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned l
       "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
+template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
+template <int count> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }
 __device__ __forceinline__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 #endif
 
+// Two elements of 2 bytes from where 4 bytes begin to anywhere.
+template <class T> __device__ __forceinline__ void copy_pair(T *to, const T *from) {
+  const unsigned int both = *(const unsigned int *)from;
+  if (((unsigned long long)to & 3) == 0) {
+    *(unsigned int *)to = both;
+  } else {
+    to[0].bits = (unsigned short)both;
+    to[1].bits = (unsigned short)(both >> 16);
+  }
+}
+__device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
+// An element of such a tile.
+template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
+  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
+}
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
 template <int span>
 __device__ __forceinline__ void store_piece_fp16(fp16 *tile, int row, int column, const float (&x)[8]) {
@@ -260,9 +321,194 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
 }
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
+// plan contraction warp_specialized: tile [128, 64, 64], stages 8
+extern "C" __global__ void __launch_bounds__(256)
+gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restrict__ gemm_A_padded, fp16 *__restrict__ gemm_B_padded, int M, int K, int N)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int lane = (int)threadIdx.x % 32;
+  const int warp_index = (int)threadIdx.x / 32;
+  const int pieces_a = (int)((long long)M * ((K + 511) / 512));
+  const int pieces_b = (int)((long long)K * ((N + 511) / 512));
+  const long long ctas_a = ((long long)M * ((K + 511) / 512) + 7) / 8;
+  if (cta_x < ctas_a) {
+    const long long piece_a = (long long)cta_x * 8 + warp_index;
+    if (piece_a < pieces_a) {
+      const long long row_a = piece_a / ((K + 511) / 512);
+      // region gemm: gemm.A.padded
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const long long line_a = 8 * piece_a + 4 * u + lane / 8 - 8 * row_a * ((K + 511) / 512);
+        if (line_a < (K + 63) / 64) {
+          const long long col_a = 64 * line_a + 8 * (lane % 8);
+          if (col_a + 7 < K) copy_16(&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a], &A[row_a * K + col_a]);
+          else
+            #pragma unroll
+            for (int v = 0; v < 8; ++v)
+              gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a + v] = col_a + v < K ? A[row_a * K + col_a + v] : fp16{0x0000};
+        }
+      }
+    }
+  }
+  if (ctas_a <= cta_x) {
+    const long long piece_b = (long long)cta_x * 8 + warp_index - 8 * ctas_a;
+    if (piece_b < pieces_b) {
+      const long long row_b = floor_div(piece_b, (N + 511) / 512);
+      // region gemm: gemm.B.padded
+      #pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        const long long line_b = 8 * piece_b + 4 * u + lane / 8 - 8 * row_b * ((N + 511) / 512);
+        if (line_b < (N + 63) / 64) {
+          const long long col_b = 64 * line_b + 8 * (lane % 8);
+          if (col_b + 7 < N) copy_16(&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b], &B[row_b * N + col_b]);
+          else
+            #pragma unroll
+            for (int v = 0; v < 8; ++v)
+              gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b + v] = col_b + v < N ? B[row_b * N + col_b + v] : fp16{0x0000};
+        }
+      }
+    }
+  }
+}
+
+// region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
+// plan contraction warp_specialized: tile [128, 64, 64], stages 8
+extern "C" __global__ void __launch_bounds__(384, 1)
+gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int M, int K, int N)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int lane = (int)threadIdx.x % 32;
+  const int warpgroup_thread = (int)threadIdx.x % 128;
+  const int thread_x = (int)threadIdx.x;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  if (thread_x == 0) prefetch_map(&a_map);
+  if (thread_x == 0) prefetch_map(&b_map);
+  fp16 *const a = (fp16 *)smem;  // 8 x [128, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 131072);  // 8 x [64, 64], swizzled by 128 B
+  fp16 *const C2_out = (fp16 *)(smem + 196608);  // 4 x [64, 64], swizzled by 128 B
+  float (&bias_tile)[2][64] = *(float (*)[2][64])(smem + 229376);
+  unsigned long long *const full = (unsigned long long *)(smem + 229888);
+  if (thread_x == 0)
+    for (int i = 0; i < 8; ++i) mbarrier_init(&full[i], 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 229952);
+  if (thread_x == 0)
+    for (int i = 0; i < 8; ++i) mbarrier_init(&empty[i], 2);
+  fence_mbarrier_init();
+  __syncthreads();
+  const int tiles_m = (M + 127) / 128;
+  const int tiles_n = (N + 63) / 64;
+  const int tiles = (int)((long long)tiles_m * tiles_n);
+  const int steps = (K + 63) / 64;
+  if (thread_x < 128) {  // role producer
+    give_registers<40>();
+    if (warpgroup_thread == 0) {
+      int p_slot = 0;
+      unsigned int p_phase = 1;
+      #pragma unroll 1
+      for (int tile = cta_x; tile < tiles; tile += 132) {
+        const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+        const int tm = tm_tn.row, tn = tm_tn.column;
+        const int m0 = 128 * tm;
+        const int n0 = 64 * tn;
+        #pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          mbarrier_wait(&empty[p_slot], p_phase);
+          mbarrier_expect(&full[p_slot], 24576);
+          tma_load_2d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
+          if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
+        }
+      }
+      for (int i = 0; i < 8; ++i) {
+        mbarrier_wait(&empty[p_slot], p_phase);
+        if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
+      }
+    }
+  } else {  // role consumer
+    take_registers<232>();
+    const int warpgroup_index = thread_x / 128 - 1;
+    int s_slot = 0;
+    unsigned int s_phase = 0;
+    int s_previous = 7;
+    int o_slot = 0;
+    float acc[32];  // this thread's part of [64, 64]
+    const int part = 64 * warpgroup_index;
+    // region gemm: %bias_add, %relu, bias.tile, C2.out, C2
+    #pragma unroll 1
+    for (int tile = cta_x; tile < tiles; tile += 132) {
+      const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+      const int tm = tm_tn.row, tn = tm_tn.column;
+      const int m0 = 128 * tm;
+      const int n0 = 64 * tn;
+      #pragma unroll 1
+      for (int k = 0; k < steps; ++k) {
+        mbarrier_wait(&full[s_slot], s_phase);
+        wgmma_fence();
+        {
+          const unsigned long long a_start = matrix_descriptor(a + 64 * part + 8192 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 8192, 1024);
+          #pragma unroll
+          for (int step = 0; step < 4; ++step)
+            wgmma_m64n64k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
+          wgmma_commit();
+        }
+        if (k == 0) {
+          if (warpgroup_thread < 64) {
+            bias_tile[warpgroup_index][warpgroup_thread] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
+          }
+        }
+        wgmma_wait<1>();
+        if (1 <= k) {
+          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+        }
+        s_previous = s_slot;
+        if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
+      }
+      wgmma_wait<0>();
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      #pragma unroll
+      for (int j = 0; j < 1; ++j) {
+        warpgroup_barrier(2 + warpgroup_index);
+        #pragma unroll
+        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+          float C2_out_piece[8];
+          #pragma unroll
+          for (int element_ = 0; element_ < 8; ++element_) {
+            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+            const float bias_add = acc[element_ + 32 * j + 8 * piece] + bias_tile[warpgroup_index][64 * j + n];  // bias_add : Elementwise at 18:5
+            const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
+            C2_out_piece[element_] = relu;
+          }
+          store_piece_fp16<128>(C2_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, C2_out_piece);
+        }
+        warpgroup_barrier(2 + warpgroup_index);
+        #pragma unroll 8
+        for (int v = 0; v < 16; ++v) {
+          const int e = 128 * v + warpgroup_thread;
+          const int r = e / 32;
+          const int n = 2 * (e % 32);
+          const int row = m0 + part + r;
+          const int col = 64 * j + n + n0;
+          if (row < M) {
+            if (col + 1 < N) {
+              copy_pair(&C2[(long long)row * N + col], &swizzled_at<128>(C2_out + 4096 * o_slot + 8192 * warpgroup_index, r, n));
+            } else {
+              if (col < N) {
+                C2[(long long)row * N + col] = swizzled_at<128>(C2_out + 4096 * o_slot + 8192 * warpgroup_index, r, n);
+              }
+            }
+          }
+        }
+        if (++o_slot == 2) { o_slot = 0; }
+      }
+    }
+  }
+}
+
+// region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
 // plan contraction synchronous: tile [64, 64, 32], micro [4, 4], threads [16, 16]
 extern "C" __global__ void __launch_bounds__(256, 3)
-gemm_2(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restrict__ bias, fp16 *__restrict__ C2, int M, int K, int N)
+gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restrict__ bias, fp16 *__restrict__ C2, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int cta_y = (int)blockIdx.y;

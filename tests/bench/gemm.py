@@ -107,7 +107,7 @@ def measure_case(device: Any, text: str, dtype: str, layout: str, shape: tuple[i
     apart = float((c.float() - theirs.float()).norm() / theirs.float().norm())
     if not (errors[0] <= 1.01 * errors[1] and apart <= 4 * errors[1]):
         raise SystemExit(f"{dtype} {layout} {shape}: error {errors[0]:.3e}, cublasLt's {errors[1]:.3e}, apart {apart:.3e}")
-    ours, lt = _timed(device, [program.enqueue, _on_stream(device, rival)])
+    ours, lt = timed(device, [program.enqueue, on_stream(device, rival)])
     flops = 2 * rows * columns * depth
     usage = usage_of(cubin_of(text, device.arch))[program.chosen[0].entry]
     plan = next(line for line in text.splitlines() if line.startswith("// plan "))
@@ -118,7 +118,7 @@ def measure_case(device: Any, text: str, dtype: str, layout: str, shape: tuple[i
     }  # fmt: skip
 
 
-def _on_stream(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
+def on_stream(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
     import torch
 
     stream = torch.cuda.ExternalStream(device.stream.handle)
@@ -130,7 +130,7 @@ def _on_stream(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
     return enqueue
 
 
-def _timed(device: Any, runs: list[Callable[[], None]]) -> list[float]:
+def timed(device: Any, runs: list[Callable[[], None]]) -> list[float]:
     """The median of each in microseconds. The cache is flushed before every run, which also keeps the host ahead of the device."""
     import pycuda.driver as driver
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.test_any_shape import CASES as ANY_SHAPE
 from tests.unit.test_warp_specialized import BIAS, CASES, product, proposed, with_tile
 from tinyir.ir import manifest, plan
 from tinyir.ir.types import DTYPES
@@ -48,11 +49,19 @@ def test_each_kind_is_exact(layout: str, tile: tuple, cluster: tuple, kind: dict
     assert {d.wrong for d in report.differences} == {0}
 
 
+@pytest.mark.parametrize("number", range(len(ANY_SHAPE)))
+def test_padded_operands_and_cut_sums_are_exact(number: int) -> None:
+    planned, sizes = ANY_SHAPE[number]
+    module = planned(sizes)
+    _, report = run(text_of(module), whole_numbers(module, dict(zip("MNK", sizes)), number), device="cuda", check=True, rtol=0, atol=0)
+    assert {d.wrong for d in report.differences} == {0}
+
+
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_one_text_runs_at_any_size(layout: str) -> None:
     """Sizes that the copy engine takes run the first kernel, the others its alternative."""
     module = to_plan.lower(product(layout, **BIAS))
-    assert [p.algo for p in module.plans] == ["warp_specialized", "synchronous"]
+    assert [p.algo for p in module.plans] == ["warp_specialized", "warp_specialized", "synchronous"]
     text, draw = text_of(module), np.random.default_rng(5)
     for number in range(12):
         step = 8 if number % 3 else 1

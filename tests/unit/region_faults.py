@@ -20,6 +20,7 @@ from tinyir.ir.types import DTYPES, TensorType
 from tinyir.lower import lower_to
 
 from .graphs import random_graph
+from .turns import in_turn
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST = 20000  # points at which a changed expression is tried
@@ -260,14 +261,7 @@ def faults_of(kind: str) -> Iterator[tuple[str, str, Module]]:
                 program = replace(module.program, regions=(*regions[:at], other, *regions[at + 1 :]))
                 yield name, one.name, Module(module.model, program)
 
-    queues = [of(name, module) for name, module in programs().items()]
-    while queues:
-        for queue in list(queues):
-            found = next(queue, None)
-            if found is None:
-                queues.remove(queue)
-            else:
-                yield found
+    yield from in_turn([of(name, module) for name, module in programs().items()])
 
 
 __all__ = ["KINDS", "faults_of", "leaves", "programs"]

@@ -22,6 +22,8 @@ from tinyir.ir.index import Access, Entry, Fill, Piece, Read
 from tinyir.lower import index as to_index
 from tinyir.lower import poly as to_poly
 
+from .turns import in_turn
+
 ROOT = Path(__file__).resolve().parents[2]
 MIXED = """tinyir 1.0 tiny
 
@@ -167,14 +169,7 @@ def faults_of(kind: str) -> Iterator[tuple[str, int, str, Access]]:
                     if wrong is not None and wrong != right and is_different(module, entry, right, wrong):
                         yield name, at, field, wrong
 
-    queues = [of_book(name) for name in books()]
-    while queues:
-        for queue in list(queues):
-            found = next(queue, None)
-            if found is None:
-                queues.remove(queue)
-            else:
-                yield found
+    yield from in_turn([of_book(name) for name in books()])
 
 
 NAMES = ["attention_causal", "bert", "conv_pad_stride", "gemm_sm80", "gemm_sm90", "gpt2", "layernorm", "mixed", "resnet50", "vit"]

@@ -113,8 +113,9 @@ def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
   float d[{n // 2}];
   #pragma unroll
   for (int i = 0; i < {n // 2}; ++i) d[i] = C[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2];
+  const unsigned long long base = shared_address(smem) >> 4;
   wgmma_fence();
-  for (int s = 0; s < steps; ++s) wgmma_m64n{n}k16_{dtype}<{a_major}, {b_major}>(d, a + s * a_step, b + s * b_step, true);
+  for (int s = 0; s < steps; ++s) wgmma_m64n{n}k16_{dtype}<{a_major}, {b_major}>(d, base + a + s * a_step, base + b + s * b_step, true);
   wgmma_commit();
   wgmma_wait<0>();
   #pragma unroll
@@ -123,7 +124,8 @@ def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
 
 
 def operand(matrix: np.ndarray, major: int, span: int, start: int) -> tuple[dict[int, int], int, int]:
-    """The bytes of a [rows, k] matrix in one of wgmma's layouts, 16-bit words by address; the descriptor; what 16 further along k adds to it.
+    """The bytes of a [rows, k] matrix in one of wgmma's layouts, 16-bit words by place; the descriptor, to which the kernel adds where shared
+    memory begins; what 16 further along k adds to it.
 
     K-major: rows of `span` bytes (64 elements of k and more side by side), or cores of 8 rows by 16 bytes. MN-major: rows of `span` bytes
     along the matrix's rows, one for each k.
@@ -201,6 +203,7 @@ OF_REGISTERS = """extern "C" __global__ void k(const unsigned int *raw, const fp
   unsigned int a[4];
   #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = *(const unsigned int *)(A + (16 * (t / 32) + t % 32 / 4 + 8 * (i % 2)) * 16 + 8 * (i / 2) + 2 * (t % 4));
+  b += shared_address(smem) >> 4;
   wgmma_fence();
   wgmma_m64n64k16_fp16_of_registers<0>(d, a, b, false);
   wgmma_commit();

@@ -53,15 +53,16 @@ SCALED = {"extra": "in s : fp32[M]", "epilogue": "%scaled = mul(%gemm, broadcast
 RESIDUAL = {"extra": "in R : fp16[M, N]; out P : fp16[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"}
 
 
-def proposed(module: region.Module) -> list[plan.Plan]:
-    """The warp-specialised candidates of a region."""
+def proposed(module: region.Module, padded: tuple[str, ...] = (), parts: int = 1) -> list[plan.Plan]:
+    """The warp-specialised candidates of a region that pad these operands and cut the sum in so many parts."""
     found = to_plan.candidates(module, module.program.regions[0])
-    return [c.plan for c in found if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)]
+    plans = [c.plan for c in found if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)]
+    return [p for p in plans if tuple(item.tensor for item in p.layout) == padded and p.parts == parts]
 
 
-def with_tile(module: region.Module, rows: int, columns: int, cluster: tuple[int, int] = (1, 1), **fields: object) -> plan.Module:
-    """The region with the candidate of this tile and cluster, on few CTAs."""
-    one = next(p for p in proposed(module) if p.tile[:2] == (rows, columns) and (p.cluster.shape if p.cluster else (1, 1)) == cluster)
+def with_tile(module: region.Module, rows: int, columns: int, cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), **fields: object) -> plan.Module:
+    """The region with the candidate of this tile, cluster and padding, on few CTAs."""
+    one = next(p for p in proposed(module, padded) if p.tile[:2] == (rows, columns) and (p.cluster.shape if p.cluster else (1, 1)) == cluster)
     return plan.Module(module, (replace(one, persistent=2 * math.prod(cluster), **fields),))
 
 
@@ -82,21 +83,24 @@ def test_every_layout_is_planned_and_obeyed(layout: str) -> None:
 
 def test_a_plan_assumes_what_the_copy_engine_needs_and_has_an_alternative() -> None:
     module = to_plan.lower(product("NN", **BIAS))
-    first, second = module.plans
+    first, second, third = module.plans
     assert [str(b) for b in first.assume] == ["8*floor(K/8) = K", "8*floor(N/8) = N", "1 <= K"]
-    assert (first.algo, second.algo, second.assume) == ("warp_specialized", "synchronous", ())
+    assert [str(b) for b in second.assume] == ["1 <= K"] and [item.hint for item in second.layout] == ["padded", "padded"]
+    assert [p.algo for p in module.plans] == ["warp_specialized", "warp_specialized", "synchronous"] and third.assume == ()
     kernels, code = lowered(module)
-    assert [k.name for k in kernels.kernels] == ["r", "r.2"] and [launch.regions for launch in code.launches] == [("r",), ("r",)]
+    assert [(k.name, k.serves) for k in kernels.kernels] == [("r", ""), ("r.2.pad", "r.2"), ("r.2", ""), ("r.3", "")]
+    assert {launch.regions for launch in code.launches} == {("r",)}
 
 
 @pytest.mark.parametrize("sizes", ["M=256, N=256, K=100", "M=256, N=250, K=128"])
-def test_sizes_that_the_copy_engine_cannot_take_are_not_planned_for_it(sizes: str) -> None:
-    assert proposed(product("NN", sizes=sizes)) == []
+def test_sizes_that_the_copy_engine_cannot_take_are_padded_for_it(sizes: str) -> None:
+    module = product("NN", sizes=sizes)
+    assert proposed(module) == [] and proposed(module, ("A", "B"))
 
 
-def test_an_output_with_odd_rows_leaves_from_registers() -> None:
+def test_an_output_with_odd_rows_is_written_along_them() -> None:
     module = product("NT", sizes="M=256, N=251, K=128")
-    assert all(p.store == () and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"] for p in proposed(module))
+    assert all([item.by for item in p.store] == ["rows"] and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"] for p in proposed(module))
 
 
 def test_numbers_need_no_assumption() -> None:

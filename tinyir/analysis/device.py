@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Mapping
+from typing import Any, Mapping
 
 from ..ir.arch import ARCHS, Arch
 from ..kit.diag import refuse
@@ -34,7 +34,7 @@ class Device:
     peak: Mapping[str, float]
     reached: Mapping[str, float]
     simt: Mapping[str, float]
-    tensor: Mapping[str, float] = field(default_factory=dict)
+    tensor: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def dram_bytes_per_us(self) -> float:

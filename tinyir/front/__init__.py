@@ -43,10 +43,10 @@ _COMMENT = re.compile(r"(\s+|//[^\n]*|#[^\n]*)*")
 
 
 def _has_uops(text: str) -> bool:
-    from .jsontext import parse_json
+    from .jsontext import parse_json, without_comments
 
     try:
-        return parse_json(text).get("uops") is not None
+        return parse_json(without_comments(text)).get("uops") is not None
     except Refused:
         return False
 

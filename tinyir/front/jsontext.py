@@ -23,6 +23,7 @@ _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:(?P<string>"[^"\\\x00-\x1f]*")|(?P<mark>[{}\[\]:,])|(?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))"""
     r"""|(?P<word>true|false|null)(?!\w)|(?P<escaped>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")|(?P<end>\Z))"""
 )
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(//[^\n]*)')
 _WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -78,6 +79,11 @@ class Places:
     def of(self, place: Node | Member) -> Span:
         """The span of a value or of a key."""
         return self.span(place.start, place.end)
+
+
+def without_comments(text: str) -> str:
+    """The text with blanks for its `//` comments, so that everything else stays where it is."""
+    return _COMMENT.sub(lambda found: " " * len(found[0]) if found[1] else found[0], text)
 
 
 def parse_json(text: str) -> Node:

@@ -9,7 +9,7 @@ each means is front.nodeops. Optional at the top: `outputs` (ids; by default STO
 reads), `name`, `tensors` and `signature` as in front-end JSON, `shape_sets`, and `symbols`: a symbol's [least, greatest], its size, or an
 expression that it stands for. A MUL whose only reader is a REDUCE SUM of a wider dtype is the exact product.
 
-A node may say `out` for `id`, as the dumps of seed 001 do; these leave the dtype of a REDUCE out, which is then the usual one.
+A line may end with a `//` comment, as those of the seed do. A node may say `out` for `id`, as the dumps of seed 001 do; these leave the dtype of a REDUCE out, which is then the usual one.
 
 A symbol that no INPUT has is solved from the RESHAPE that uses it (seed 000 section 5.2): what both shapes have at their ends falls
 away, and of the rest a bare symbol on one side is what stands opposite.
@@ -29,7 +29,7 @@ from ..kit.diag import Diag, Label, Refused
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import near
-from .jsontext import Node, parse_json
+from .jsontext import Node, parse_json, without_comments
 from .nodemend import missing_dtype, missing_reshape, solved_symbol
 from .nodesignature import NodeSignature, items_of, words_of
 from .ops import ELEMENTWISE, Attrs, check_attrs
@@ -51,7 +51,7 @@ class Solved(Exception):
 def read(text: str, name: str = "main") -> tiny.Module:
     """The module of a NodeId JSON text. Raises Refused with every fault found: E0011 to E0013 JSON, E01xx words and attributes, E02xx
     names, E10xx and E11xx types, E13xx signature."""
-    root = parse_json(text)
+    root = parse_json(without_comments(text))
     solved: dict[str, Expr] = {}
     while True:
         try:

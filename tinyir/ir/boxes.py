@@ -17,8 +17,10 @@ from .expr import ONE, Bound, Expr
 from .kernels import Contraction, extent_of
 from .model import Model, is_exchanged
 from .region import Region, Tensor, Yield
+from .types import TensorType
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
+LINE_BYTES = 128  # of the L2 cache; where rows begin on lines no fetch touches a line twice
 MOST_DIMS = 5
 ROLES = ("left", "right", "sum")
 
@@ -38,10 +40,12 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as the copy engine sees it: row-major dims, outermost first."""
+    """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements lie from a row to the next where they are
+    more than the innermost dim has."""
 
     tensor: Tensor
     dims: tuple[Dim, ...]
+    row: Expr | None = None
 
     @property
     def inner(self) -> str:
@@ -50,12 +54,14 @@ class View:
 
     @property
     def shape(self) -> tuple[Expr, ...]:
-        """The sizes of the dims."""
-        return tuple(d.size for d in self.dims)
+        """The sizes of the dims, with what pads the innermost."""
+        sizes = tuple(d.size for d in self.dims)
+        return sizes if self.row is None else (*sizes[:-1], self.row)
 
     def needs(self) -> tuple[Bound, ...]:
         """What must hold of the symbols for the strides to be whole 16 bytes; empty when it always does."""
-        return multiple_of(self.dims[-1].size, STRIDE_BYTES // self.tensor.type.dtype.bytes) if len(self.dims) > 1 else ()
+        is_free = len(self.dims) == 1 or self.row is not None
+        return () if is_free else multiple_of(self.dims[-1].size, STRIDE_BYTES // self.tensor.type.dtype.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,15 @@ def misfit(region: Region, kernel: Contraction) -> str:
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
             return f"a {type(node).__name__.lower()} after the accumulator"
     return ""
+
+
+def padded(view: View, region: Region) -> View:
+    """The view of a copy of the tensor in which every row begins on a line, with zeros behind each row: the workspace `r.A.padded` of the
+    region r."""
+    line = LINE_BYTES // view.tensor.type.dtype.bytes
+    row = line * view.dims[-1].size.ceildiv(line)
+    shape = tuple(d.size for d in view.dims[:-1])
+    return View(Tensor(f"{region.name}.{view.tensor.name}.padded", TensorType(view.tensor.type.dtype, (*shape, row))), view.dims, row)
 
 
 def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
@@ -151,14 +166,14 @@ def _fault_of(name: str, dims: list[Dim], kernel: Contraction) -> str:
     return f"{name} has more than {MOST_DIMS} dims" if len(dims) > MOST_DIMS else ""
 
 
-def not_empty(size: Expr, model: Model) -> tuple[Bound, ...]:
-    """The guard that there is an element; empty when the symbols' ranges say so."""
+def at_least(size: Expr, least: int, model: Model) -> tuple[Bound, ...]:
+    """The guard that there are `least` elements; empty when the symbols' ranges say so."""
     lows = {name: model.range_of(name).low for name in size.names()}
-    is_sure = all(c >= 0 and all(isinstance(a, str) for a in m) for c, m in size.terms) and size.evaluate(lows) >= 1
-    return () if is_sure else (Bound(size, lower=ONE),)
+    is_sure = all(c >= 0 and all(isinstance(a, str) for a in m) for c, m in size.terms) and size.evaluate(lows) >= least
+    return () if is_sure else (Bound(size, lower=Expr.of(least)),)
 
 
-def operand_needs(region: Region, kernel: Contraction, model: Model, views: Iterable[View]) -> tuple[Bound, ...]:
-    """All that must hold for these views to be moved, and for the sum to have an element: each guard once."""
-    bounds = [b for view in views for b in view.needs()] + list(not_empty(extent_of(kernel.sum), model))
+def operand_needs(kernel: Contraction, model: Model, views: Iterable[View], least: int = 1) -> tuple[Bound, ...]:
+    """All that must hold for these views to be moved, and for the sum to have `least` elements: each guard once."""
+    bounds = [b for view in views for b in view.needs()] + list(at_least(extent_of(kernel.sum), least, model))
     return tuple(dict.fromkeys(bounds))

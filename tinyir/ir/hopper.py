@@ -111,10 +111,13 @@ GUARDED: Rows = (
     ),
     _one("void fence_mbarrier_init()", _asm("fence.mbarrier_init.release.cluster;")),
     _one("void fence_async_proxy()", _asm("fence.proxy.async.shared::cta;")),
-    _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")),
+    # Not .aligned: behind roles the lanes of a warp need not have come together again.
+    _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;")),
     _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release.aligned;")),
     _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire.aligned;")),
     _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
+    # The address alone is PTX: an ordinary load keeps its place among barriers, and the compiler may have several on their way.
+    _one("float load_of_cta(const float *place, int cta)", 'const float *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); return *there;'),
     _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),

@@ -58,6 +58,19 @@ GUARDED = (
     _inline("bf16 bf16_of_float(float x)", "bf16 y; " + _asm("cvt.rn.bf16.f32 %0, %1;", '"=h"(y.bits)', '"f"(x)') + " return y;"),
     _inline("float max_nan_of(float a, float b)", "float c; " + _asm("max.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
     _inline("float min_nan_of(float a, float b)", "float c; " + _asm("min.NaN.f32 %0, %1, %2;", '"=f"(c)', '"f"(a)', '"f"(b)') + " return c;"),
+    Intrinsic("copy_16", """\
+// 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
+__device__ __forceinline__ void copy_16(void *to, const void *from) {
+  const unsigned long long at = (unsigned long long)from;
+  const uint4 *const aligned = (const uint4 *)(at & ~15ull);
+  const int words = (int)(at >> 2 & 3), bits = (int)(at & 3) * 8;
+  const uint4 low = aligned[0], high = at & 15 ? aligned[1] : low;
+  unsigned int w[7] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z}, last = high.w;
+  if (words & 2) w[0] = w[2], w[1] = w[3], w[2] = w[4], w[3] = w[5], w[4] = w[6], w[5] = last;
+  if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
+  *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
+                            __funnelshift_r(w[3], w[4], bits));
+}"""),
     *(Intrinsic(*row) for row in (*ampere.GUARDED, *hopper.GUARDED)),
 )
 
@@ -135,6 +148,17 @@ __device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsi
   }
   const int number = (int)(element % 4);
   return number == 0 ? w[0] : number == 1 ? w[1] : number == 2 ? w[2] : w[3];
+}"""),
+    Intrinsic("copy_pair", """\
+// Two elements of 2 bytes from where 4 bytes begin to anywhere.
+template <class T> __device__ __forceinline__ void copy_pair(T *to, const T *from) {
+  const unsigned int both = *(const unsigned int *)from;
+  if (((unsigned long long)to & 3) == 0) {
+    *(unsigned int *)to = both;
+  } else {
+    to[0].bits = (unsigned short)both;
+    to[1].bits = (unsigned short)(both >> 16);
+  }
 }"""),
     Intrinsic("place_below", """\
 // An index that the data give, as a place below `extent`: from the end when negative, -1 when outside.

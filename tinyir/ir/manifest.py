@@ -12,7 +12,7 @@
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
 The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; those of the
-same regions are alternatives, of which the first that is allowed runs. A kernel's parameters are its tensors (pointers), its tensor maps
+same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does. A kernel's parameters are its tensors (pointers), its tensor maps
 (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
 program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
 every size is at most `intervals.LARGEST_SIZE`.
@@ -52,7 +52,8 @@ class TensorMap:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes. `flops` and `bytes` are
-    the work of its regions: operations, and bytes when each input is read and each output written once."""
+    the work of its regions: operations, and bytes when each input is read and each output written once. One that `serves` another launch
+    is a part of it."""
 
     name: str
     entry: str
@@ -68,6 +69,7 @@ class Launch:
     cluster: tuple[int, ...] = ()
     smem: int = 0
     assumes: tuple[tuple[Bound, ...], ...] = ()
+    serves: str = ""
     span: Span | None = field(default=None, compare=False)
 
     def grid_at(self, sizes: dict[str, int]) -> tuple[int, int, int]:
@@ -130,7 +132,7 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
 
 
 def _launch_of(parts: list[Any]) -> Launch:
-    name, entry, computes, arch, grid, block, cluster, smem, parameters, *assumes, flops, moved = parts
+    name, entry, computes, serves, arch, grid, block, cluster, smem, parameters, *assumes, flops, moved = parts
     tensors, maps, symbols = parameters.children
     return Launch(
         _name(name),
@@ -147,6 +149,7 @@ def _launch_of(parts: list[Any]) -> Launch:
         tuple(e.evaluate({}) for e in _exprs(cluster)),
         int(smem or 0),
         tuple(guard_of(a.children[0]) for a in assumes),
+        _name(serves.children[0]) if serves is not None else "",
         token_span(name.children[0]),
     )
 
@@ -185,6 +188,7 @@ def _manifest_lines(module: Module) -> Iterable[str]:
     for launch in module.launches:
         entry = f" as {launch.entry}" if launch.entry != launch.name else ""
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
+        computes += f" for {show_name(launch.serves)}" if launch.serves else ""
         cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
         smem = f" smem {launch.smem} B" if launch.smem else ""
         yield f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block {_list(launch.block)}{cluster}{smem}"
@@ -205,7 +209,7 @@ def check(module: Module) -> list[Diag]:
     2. the program in the block holds its own invariants                           (E13xx, E14xx)
     3. the code defines each launch's entry                                        (E1631)
     4. launches name tensors, maps and symbols that there are                      (E1632)
-    5. every region of the program is computed by a launch                         (E1633)
+    5. every region of the program is computed by a launch that serves no other    (E1633)
     """
     if module.region is None:
         first = module.source.split("\n", 1)[0][:60]
@@ -213,12 +217,13 @@ def check(module: Module) -> list[Diag]:
     diags = list(region_text.check(module.region))
     program = module.region.program
     tensors = {t.name for t in (*module.region.model.inputs, *module.region.model.outputs, *program.buffers, *module.buffers)}
-    known = {"tensor": tensors, "map": {m.name for m in module.maps}, "symbol": set(module.region.model.symbols())}
+    known = {"tensor": tensors, "map": {m.name for m in module.maps}, "symbol": set(module.region.model.symbols()),
+             "launch": {launch.name for launch in module.launches if not launch.serves}}
     for launch in module.launches:
         if f"{launch.entry}(" not in module.source:
             diags.append(Diag("E1631", launch.name, {"entry": launch.entry}, launch.span))
-        for what, names in (("tensor", launch.tensors), ("map", launch.maps), ("symbol", launch.symbols)):
+        for what, names in (("tensor", launch.tensors), ("map", launch.maps), ("symbol", launch.symbols), ("launch", (launch.serves,) if launch.serves else ())):
             diags += [Diag("E1632", launch.name, {"what": what, "name": n}, launch.span) for n in names if n not in known[what]]
-    computed = {name for launch in module.launches for name in launch.regions}
+    computed = {name for launch in module.launches if not launch.serves for name in launch.regions}
     diags += [Diag("E1633", r.name, {"region": r.name}, r.span) for r in program.regions if r.name not in computed]
     return diags

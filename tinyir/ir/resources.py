@@ -13,6 +13,8 @@ from .schedule import Plan
 from .streaming import Streaming
 
 WARPGROUP_ROWS = 64  # of a warpgroup's matrix product
+STAGED_STORES = ("tma", "rows")  # through shared memory
+SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment lie in different banks
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 MBARRIER_BYTES = 8
@@ -52,7 +54,9 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
             continue
         once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
         total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
-    outputs = [t for t in region.outputs if plan.store_of(t.name).by == "tma"]
+    outputs = [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
+    if plan.parts > 1:
+        return total + aligned(4 * rows * (columns + SUM_PAD)) + 2 * plan.stages * MBARRIER_BYTES
     if plan.algo == "warp_specialized":
         consumers = plan.consumers.count if plan.consumers else 1
         staged = consumers * STAGED * WARPGROUP_ROWS * chunk_of(plan, region)
@@ -81,8 +85,8 @@ def aligned(size: int) -> int:
 
 
 def chunk_of(plan: Plan, region: Region) -> int:
-    """Columns of the accumulator that leave together: a row of them is one swizzled row of the widest output that leaves by TMA."""
-    widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by == "tma"), default=2)
+    """Columns of the accumulator that leave together: a row of them is one swizzled row of the widest output that leaves through it."""
+    widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES), default=2)
     return SWIZZLE_BYTES // widest
 
 

@@ -37,7 +37,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """How an output leaves: `global` from registers, `tma` through shared memory."""
+    """How an output leaves: `global` from registers, `tma` through shared memory by the copy engine, `rows` through shared memory by
+    threads along its rows."""
 
     tensor: str
     by: str
@@ -101,7 +102,8 @@ class Async:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed, padded."""
+    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is a copy of it in
+    which each row begins on a line of 128 bytes."""
 
     tensor: str
     hint: str
@@ -181,6 +183,20 @@ class Plan:
     def store_of(self, tensor: str) -> Store:
         """How the output leaves; from registers unless the plan says otherwise."""
         return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
+
+    def is_padded(self, tensor: str) -> bool:
+        """Whether the kernel reads a padded copy of the tensor."""
+        return any(item.tensor == tensor and item.hint == "padded" for item in self.layout)
+
+    @property
+    def parts(self) -> int:
+        """Into how many CTAs the sum is cut."""
+        return self.split_k.parts if self.split_k else 1
+
+    @property
+    def least_sum(self) -> int:
+        """Elements along the sum without which some part would have no tile."""
+        return self.tile[2] * (self.parts - 1) + 1
 
     def place_of(self, part: str) -> str | None:
         """Where an axis or a part of one (`i0.o`) is bound, or None."""

@@ -22,6 +22,7 @@ from .body import Axis, Binary, Body, BroadcastInDim, Gather, Literal, Random, R
 from .expr import Bound, Expr
 from .kernels import axes_of, bodies_of, extent_of
 from .region import Region
+from .schedule import Plan
 from .types import DType
 
 ACCESS_BYTES = 16
@@ -274,4 +275,14 @@ def tile_is_touched(kernel: Streaming, region: Region, tile: tuple[int, int], fi
     return tuple(found)
 
 
-__all__ = ["Streaming", "masks_of", "streaming_of", "tile_is_touched"]
+def unmet_by(kernel: Streaming, plan: Plan) -> Iterator[tuple[str, list[int], str]]:
+    """The fields of a plan that the template cannot obey: the field, what it is, and what is needed."""
+    if len(plan.threads) != 2 or plan.threads[0] not in (1, 2, 4, 8, 16, 32):
+        yield "threads", list(plan.threads), "[x, y] with x a power of two, at most 32"
+    if plan.tile[2] != kernel.sizes[0]:
+        yield "tile", list(plan.tile), f"a third number of {kernel.sizes[0]}"
+    if plan.tile[1] % kernel.access:
+        yield "tile", list(plan.tile), f"a second number of whole accesses of {kernel.access}"
+
+
+__all__ = ["Streaming", "masks_of", "streaming_of", "tile_is_touched", "unmet_by"]

@@ -9,14 +9,14 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, operand_needs, store_view, view_of
+from .boxes import View, operand_needs, padded, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
 from .model import Model, show_name
 from .region import Region
-from .streaming import Streaming, streaming_of
+from .streaming import Streaming, streaming_of, unmet_by
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming", "streaming_softmax"),
@@ -38,7 +38,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),
     "cache": ("smem", "reg"),
     "load": ("ld", "cp_async", "gather", "tma"),
-    "store": ("global", "tma"),
+    "store": ("global", "tma", "rows"),
     "consumers": ("cooperative", "pingpong"),
     "order": ("group", "hilbert"),
     "split_k": ("cluster", "serial", "workspace", "atomic"),
@@ -258,7 +258,7 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     if plan.cluster and ARCHS[plan.arch].has_tma:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
-        counts.append(("split_k", "split_k", plan.split_k.parts, 1, MAX_PARTS))
+        counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS))
     for word, what, given, least, most in counts:
         if not least <= given <= most:
             yield _fault(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
@@ -356,19 +356,15 @@ def _check_row(case: Case) -> Iterator[Diag]:
 
 def _check_streaming(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
-    if not isinstance(kernel, Streaming):
-        return
-    lanes = plan.threads[0]
-    needs = [("threads", "threads", list(plan.threads), "[x, y] with x a power of two, at most 32", len(plan.threads) == 2 and lanes in (1, 2, 4, 8, 16, 32))]
-    needs.append(("tile", "tile", list(plan.tile), f"a third number of {kernel.sizes[0]}", plan.tile[2] == kernel.sizes[0]))
-    needs.append(("tile", "tile", list(plan.tile), f"a second number of whole accesses of {kernel.access}", plan.tile[1] % kernel.access == 0))
-    for word, field, given, wanted, is_met in needs:
-        if not is_met:
-            yield _fault(plan, "E1581", word, field=field, given=given, algo=plan.algo, wanted=wanted)
+    for field, given, wanted in unmet_by(kernel, plan) if isinstance(kernel, Streaming) else ():
+        yield _fault(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
 
 
 def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
+    for item in plan.layout:
+        if item.hint == "padded" and plan.load_of(item.tensor).by != "tma":
+            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is padded, and not fetched by tma")
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
         return
     moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
@@ -376,10 +372,10 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
     views = []
     for word, name, view in moved:
         if isinstance(view, View):
-            views.append(view)
+            views.append(padded(view, region) if plan.is_padded(name) else view)
         else:
             yield _fault(plan, "E1523", word, tensor=name, fault=view)
-    for need in operand_needs(region, kernel, case.model, views):
+    for need in operand_needs(kernel, case.model, views, plan.least_sum):
         if need not in plan.assume:
             yield _fault(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
 

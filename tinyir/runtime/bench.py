@@ -63,7 +63,7 @@ def measure(device: CudaDevice, launches: int, enqueue: Callable[[], None], flop
     flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     try:
-        with _graph_of(device, enqueue) if launches > 1 and has_bindings() else _Plain(enqueue) as program:
+        with graph_of(device, enqueue) if launches > 1 and has_bindings() else _Plain(enqueue) as program:
             _warm(device, program.run)
             start, end = driver.Event(), driver.Event()
             estimate = _seconds_of(device, program.run, flush, flush_bytes, [(start, end)])[0]
@@ -90,7 +90,7 @@ class _Plain:
         pass
 
 
-class _graph_of:
+class graph_of:
     """A CUDA graph of what `enqueue` queues, through cuda-bindings on PyCUDA's stream."""
 
     way = "CUDA graph"
@@ -106,9 +106,10 @@ class _graph_of:
         self._replay = self._must(driver.cuGraphInstantiate(self._graph, 0))
 
     def run(self) -> None:
+        """Queue one replay."""
         self._must(self._driver.cuGraphLaunch(self._replay, self._stream))
 
-    def __enter__(self) -> "_graph_of":
+    def __enter__(self) -> "graph_of":
         return self
 
     def __exit__(self, *_: Any) -> None:

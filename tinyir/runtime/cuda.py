@@ -13,7 +13,7 @@ from .device import Argument, Box, Buffer
 from .mapped import LaunchFault, MappedModule, has_bindings
 
 STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
-SCALARS = {4: "i", 8: "q"}
+SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
 
 
 @functools.cache
@@ -163,7 +163,7 @@ class CudaDevice:
         if self._formats.get(kernel) != form:
             function.prepare(form)
             self._formats[kernel] = form
-        values = [a.address if isinstance(a, Buffer) else a.value for a in arguments]
+        values = [a.address if isinstance(a, Buffer) else a.value % (1 << 8 * a.bytes) for a in arguments]
         function.prepared_async_call(tuple(grid), (*block, 1, 1)[:3], self.stream, *values, shared_size=shared)
 
     def release(self) -> None:

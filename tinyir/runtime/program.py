@@ -183,12 +183,13 @@ def shared_of(launches: Iterable[manifest.Launch]) -> dict[str, int]:
 
 
 def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device) -> tuple[manifest.Launch, ...]:
-    """The launches to make, in order: of those of the same regions the first without a fault. Raises Refused (E1719) with the faults of all
+    """The launches to make, in order: of those of the same regions the first without a fault, and those that serve it. Raises Refused (E1719) with the faults of all
     where each has one."""
     chosen: dict[tuple[str, ...], manifest.Launch] = {}
     faults: dict[tuple[str, ...], list[Diag]] = {}
-    for launch in module.launches:
-        found = list(faults_of(launch, sizes, device)) if launch.regions not in chosen else []
+    for launch in (launch for launch in module.launches if not launch.serves):
+        parts = [launch, *(part for part in module.launches if part.serves == launch.name)]
+        found = [fault for part in parts for fault in faults_of(part, sizes, device)] if launch.regions not in chosen else []
         if found:
             faults.setdefault(launch.regions, []).extend(found)
         else:
@@ -196,7 +197,8 @@ def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device)
     left = [d for regions, found in faults.items() if regions not in chosen for d in found]
     if left:
         raise Refused(left)
-    return tuple(launch for launch in module.launches if chosen[launch.regions] is launch)
+    made = {launch.name for launch in chosen.values()}
+    return tuple(launch for launch in module.launches if (launch.serves or launch.name) in made)
 
 
 def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device) -> Iterator[Diag]:

@@ -196,7 +196,8 @@ def _bound(bound: Expr, size: Expr, least: Expr, most: Expr) -> Expr:
     """A slice bound within least..most; negative ones count from the end."""
     value = bound.constant
     if value is None:
-        return bound
+        place = (bound + size).constant  # of a bound such as -N - 1, which counts from the end of N
+        return bound if place is None else Expr.of(max(place, least.constant))
     if value < 0:
         if size.constant is None:
             return least if value <= -FAR else size + value

@@ -12,7 +12,8 @@
         store C2[row, col] = cast(%relu) : fp16
 
 What the plan left open is decided here: every buffer with its shape, swizzle and ring, which thread touches what, every guard, wait
-and barrier. tiny-cu only spells it. Nothing of the texts before is gone.
+and barrier. `workspace r.A.padded : fp16[M, 64*floor((K + 63)/64)]` is memory that kernels hand to one another; a kernel `for` another is a
+part of its work, launched when that is. tiny-cu only spells it. Nothing of the texts before is gone.
 
 Integers are Exprs over the symbols of the signature, `let`s, loop names and the place of the thread: `cta` and `thread` with .x,
 .y, .z (CUDA's order), `thread.index` and `warp.index` (in the CTA), `lane`, `warpgroup.index` and `warpgroup.thread` (from the role's
@@ -27,6 +28,8 @@ from ...kit.diag import Diag
 from ...kit.text import Grammar, body_of, header
 from .. import plan as plan_text
 from .. import region as region_text
+from ..model import show_name
+from ..region import Tensor, tensor_of
 from .nodes import Kernel
 from .reader import kernels_of
 from .printer import show_kernel, show_statement
@@ -37,10 +40,11 @@ GRAMMAR = Grammar("gpu", "gpu_text")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A gpu text: the plan module, and the kernels in the order in which they are launched."""
+    """A gpu text: the plan module, the kernels in the order in which they are launched, and the buffers that they have beside the program's."""
 
     plans: plan_text.Module
     kernels: tuple[Kernel, ...]
+    buffers: tuple[Tensor, ...] = ()
 
 
 def parse(text: str) -> Module:
@@ -48,19 +52,21 @@ def parse(text: str) -> Module:
     body_of(text, STAGE)
     _, program, *rest = GRAMMAR.parse(text).children
     plans = plan_text.Module(region_text.program_of(program, text), plan_text.plans_of([t for t in rest if t.data == "plan"], text))
-    return Module(plans, kernels_of([t for t in rest if t.data == "kernel"], plans, text))
+    buffers = tuple(tensor_of(t.children, text) for t in rest if t.data == "workspace")
+    return Module(plans, kernels_of([t for t in rest if t.data == "kernel"], plans, buffers, text), buffers)
 
 
 def show(module: Module) -> str:
     """The canonical text of a module."""
-    return header(STAGE) + "\n" + plan_text.show_plans(module.plans) + "".join("\n" + show_kernel(k) for k in module.kernels)
+    buffers = "".join(f"\nworkspace {show_name(b.name)} : {b.type}\n" for b in module.buffers)
+    return header(STAGE) + "\n" + plan_text.show_plans(module.plans) + buffers + "".join("\n" + show_kernel(k) for k in module.kernels)
 
 
 def check(module: Module) -> list[Diag]:
     """Invariants of gpu text, one function each in `ir.gpu.verify` and `ir.gpu.order`, in this order:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
-    2. every region is computed by a kernel                                                             (E1604)
+    2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
     3. a kernel's regions, architecture, grid, block and cluster exist                                  (E1603)
     4. an integer, array, value or cursor is defined once, and before its use                           (E1605, E1606)
     5. words are known, and what a statement works on is of the kind that it needs                      (E1602)
@@ -69,7 +75,8 @@ def check(module: Module) -> list[Diag]:
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
     9. every thread comes to every barrier                                                              (E1609)
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
-    11. shared memory is read after it is whole, and refilled after its readers are done                (E1613)
+    11. shared memory is read after it is whole, and refilled after its readers are done; that of a
+        cluster is written by its own CTA, and read between barriers of the cluster                     (E1613)
     12. a matrix is touched only when its wgmma is done; a barrier expects what lands on it             (E1617, E1618)
     """
     from .verify import check_kernels

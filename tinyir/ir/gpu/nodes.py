@@ -190,7 +190,8 @@ PRODUCERS = (CpAsync, TmaLoad, TmaStore, Wgmma)
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: one launch. `regions` are those that it computes; grid and
-    block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what the block size allows)."""
+    block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what the block size allows). `kernel
+    gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before or after it, as they stand in the text."""
 
     name: str
     regions: tuple[str, ...]
@@ -200,6 +201,7 @@ class Kernel:
     body: tuple[Statement, ...]
     cluster: tuple[int, ...] = ()
     regs: int = 0
+    serves: str = ""
     span: Span | None = place_in_text()
 
     @property

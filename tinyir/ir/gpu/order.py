@@ -144,7 +144,7 @@ def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)):
             loads.setdefault(s.to.name, []).append(s)
     walk = _Memory(kernel, arrays, loads)
-    walk.block(kernel.body, _State({}, {}, frozenset(), {}))
+    walk.end(walk.block(kernel.body, _State({}, {}, frozenset(), {})))
     yield from walk.found.values()
     yield from _check_rings(kernel)
 
@@ -159,15 +159,19 @@ class _Memory:
         self.found: dict[tuple, Diag] = {}
 
     def block(self, body: Iterable[Statement], state: _State) -> _State:
+        roles: list[_State] = []  # they run beside one another, and what follows runs after all of them
         for s in body:
+            if isinstance(s, nodes.Role):
+                roles.append(self.block(s.body, state.copy()))
+                continue
+            while roles:
+                state = state.join(roles.pop())
             if isinstance(s, nodes.For):
                 once = self.block(s.body, state.copy())
                 twice = self.block(s.body, once if _runs(s) else once.join(state))
                 state = twice if _runs(s) else twice.join(state)
             elif isinstance(s, nodes.If):
                 state = self.block(s.body, state.copy()).join(self.block(s.otherwise, state.copy()))
-            elif isinstance(s, nodes.Role):
-                self.block(s.body, state.copy())
             elif isinstance(s, nodes.Each):
                 self._touch(s, s.of, state)
                 state = self.block(s.body, state)
@@ -175,10 +179,18 @@ class _Memory:
                 self._one(s, state)
         return state
 
+    def end(self, state: _State) -> None:
+        """A CTA stays until the others of its cluster have read its shared memory."""
+        for (name, _), reader in state.read.items():
+            if self._is_of_cluster(name):
+                self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end")
+
     def _one(self, s: Statement, state: _State) -> None:
         if isinstance(s, (nodes.Barrier, nodes.BlockReduce)):
-            state.written.clear()
-            state.read.clear()
+            is_cluster = isinstance(s, nodes.Barrier) and s.scope == "cluster"
+            for touched in (state.written, state.read):
+                for key in [key for key in touched if is_cluster or not self._is_of_cluster(key[0])]:
+                    del touched[key]
         for node in reads_in(s):
             if isinstance(node, Read) and node.tensor in self.arrays:
                 self._read(s, Place(node.tensor, node.index, node.slot), state)
@@ -198,8 +210,11 @@ class _Memory:
         if isinstance(s, nodes.Wgmma):
             state.running[s.acc] = s
 
+    def _is_of_cluster(self, name: str) -> bool:
+        return getattr(self.arrays[name], "cluster", 0) > 0
+
     def _key(self, place: Place) -> tuple[str, str]:
-        return place.name, str(place.slot)
+        return place.name, "" if self._is_of_cluster(place.name) else str(place.slot)
 
     def _read(self, s: Statement, place: Place, state: _State) -> None:
         array = self.arrays[place.name]
@@ -214,6 +229,8 @@ class _Memory:
         state.read[self._key(place)] = s
 
     def _write(self, s: Any, state: _State) -> None:
+        if self._is_of_cluster(s.to.name) and s.to.slot != Expr.of("cluster.rank"):
+            self._fault(s, "E1613", s, place=str(s.to), fault="is another CTA's: each writes its own, at [cluster.rank]")
         reader = state.read.get(self._key(s.to))
         if reader is not None and not isinstance(s, nodes.TmaLoad):
             self._fault(s, "E1613", reader, place=str(s.to), fault="is refilled with no barrier after other threads read it")

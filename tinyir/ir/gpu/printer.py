@@ -15,6 +15,7 @@ def show_kernel(kernel: Kernel) -> str:
     """One kernel's section, ending in a line break."""
     regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
     cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
+    regions += f" for {show_name(kernel.serves)}" if kernel.serves else ""
     head = f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block {_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
     return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
 
@@ -91,7 +92,7 @@ def _show_wgmma(s: nodes.Wgmma) -> str:
 
 _SHOW: dict[type, Any] = {
     nodes.Assume: lambda s: f"assume {show_guard(s.guard)}",
-    nodes.Shared: lambda s: f"shared {s.name} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}",
+    nodes.Shared: lambda s: f"shared {s.name} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}",
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
     nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}",

@@ -13,6 +13,7 @@ from ..expr import Expr
 from ..plan import Module as PlanModule
 from ..read import expr_of, guard_of, name_of, read_at, read_type
 from ..read_body import Names, body_from
+from ..region import Tensor
 from ..types import DType
 from . import nodes
 from .nodes import Axes, Guard, Kernel, Place, Statement
@@ -20,10 +21,10 @@ from .nodes import Axes, Guard, Kernel, Place, Statement
 _BLOCKS = ("for", "if", "else", "role", "each")
 
 
-def kernels_of(trees: list[Any], plans: PlanModule, whole: str) -> tuple[Kernel, ...]:
-    """The Kernels of trees of rule `kernel`; `plans` gives the tensors. All faults in one Refused (E0101, E02xx, E1002, E1601)."""
+def kernels_of(trees: list[Any], plans: PlanModule, buffers: tuple[Tensor, ...], whole: str) -> tuple[Kernel, ...]:
+    """The Kernels of trees of rule `kernel`; `plans` and `buffers` give the tensors. All faults in one Refused (E0101, E02xx, E1002, E1601)."""
     dtypes = {t.name: t.type.dtype for t in plans.program.model.inputs + plans.program.model.outputs}
-    dtypes.update((b.name, b.type.dtype) for b in plans.program.program.buffers)
+    dtypes.update((b.name, b.type.dtype) for b in (*plans.program.program.buffers, *buffers))
     kernels, faults = [], []
     for tree in trees:
         try:
@@ -36,7 +37,7 @@ def kernels_of(trees: list[Any], plans: PlanModule, whole: str) -> tuple[Kernel,
 
 
 def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
-    name_tree, regions, arch, grid, block, cluster, regs, *lines = tree.children
+    name_tree, regions, serves, arch, grid, block, cluster, regs, *lines = tree.children
     name = _name(name_tree)
     reader = _Reader(Names(dict(dtypes), {}, whole, name), whole)
     body = reader.block(_nest(lines, name, whole))
@@ -51,6 +52,7 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         body,
         _ints(cluster, name),
         int(regs or 0),
+        _name(serves.children[0]) if serves is not None else "",
         span=token_span(name_tree.children[0]),
     )
 
@@ -123,10 +125,10 @@ class _Reader:
         return nodes.Assume(guard_of(p[0]), span=span)
 
     def _shared(self, p: list[Any], span: Span) -> Statement:
-        name, type_, ring, swizzle = p
+        name, type_, ring, swizzle, across = p
         read = read_at(read_type, type_, self.whole)
-        self._declare(name, read.dtype, ring)
-        return nodes.Shared(str(name), read, _int(ring, 1), _int(swizzle, 0), span=span)
+        self._declare(name, read.dtype, ring if across is None else across)
+        return nodes.Shared(str(name), read, _int(ring, 1), _int(swizzle, 0), _int(across, 0), span=span)
 
     def _reg(self, p: list[Any], span: Span) -> Statement:
         name, type_, ring, kind, init = p

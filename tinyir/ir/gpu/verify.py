@@ -36,7 +36,7 @@ def check_kernels(module: Any) -> list[Diag]:
 
 
 def _check_regions(module: Any) -> Iterator[Diag]:
-    computed = {name for k in module.kernels for name in k.regions}
+    computed = {name for k in module.kernels if not k.serves for name in k.regions}
     for region in module.plans.program.program.regions:
         if region.name not in computed:
             yield Diag("E1604", region.name, {"region": region.name}, region.span)
@@ -47,6 +47,8 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
         return Diag("E1603", kernel.name, {"fault": words}, kernel.span)
 
     program = module.plans.program.program
+    if kernel.serves and not any(k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels):
+        yield fault(f"is for {kernel.serves}, which is not a kernel of the same regions")
     for name in kernel.regions:
         if program.region(name) is None:
             yield fault(f"computes {name}, which is not a region of the program")
@@ -152,7 +154,7 @@ def bound_exprs(bound: Bound) -> Iterator[Expr]:
 
 def _tensors(kernel: Kernel, module: Any) -> dict[str, Any]:
     program = module.plans.program.program
-    return {t.name: t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)}
+    return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
 
 
 # --- words and kinds
@@ -255,7 +257,7 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             elif isinstance(item, nodes.Mbarrier):
                 rank, ring = 0, item.ring
             else:
-                rank, ring = item.type.rank, getattr(item, "ring", 1)
+                rank, ring = item.type.rank, max(getattr(item, "ring", 1), getattr(item, "cluster", 0))
             if len(index) != rank and not (may_be_whole and not index):
                 yield Diag("E1607", kernel.name, {"name": name, "given": len(index), "wanted": rank, "what": "indices"}, s.span)
             elif (ring > 1) != (slot is not None):

@@ -24,7 +24,7 @@ def lower(module: gpu.Module) -> manifest.Module:
     entries, emitted, faults = Names(), [], []
     for kernel in module.kernels:
         try:
-            emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name)))
+            emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name), module.buffers))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -34,7 +34,7 @@ def lower(module: gpu.Module) -> manifest.Module:
     code = "\n".join(e.text for e in emitted)
     functions = show_intrinsics(intrinsics_of(code))
     source = "\n" + (functions + "\n\n" if functions else "") + code
-    return manifest.Module(module.plans.program, (), maps, launches, source)
+    return manifest.Module(module.plans.program, module.buffers, maps, launches, source)
 
 
 def _maps_of(emitted: list[Emitted]) -> tuple[tuple[manifest.TensorMap, ...], list[tuple[str, ...]]]:
@@ -65,12 +65,13 @@ def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted, maps: tuple
         kernel.block,
         code.tensors,
         code.symbols,
-        sum((flops_of(r) for r in regions), ZERO),
-        sum((bytes_of(r) for r in regions), ZERO),
+        ZERO if kernel.serves else sum((flops_of(r) for r in regions), ZERO),
+        ZERO if kernel.serves else sum((bytes_of(r) for r in regions), ZERO),
         maps=maps,
         cluster=kernel.cluster,
         smem=code.dynamic_shared,
         assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),
+        serves=kernel.serves,
     )
 
 

@@ -23,7 +23,7 @@ COUNTED = ("thread.index", "lane", "warp.index", "warpgroup.thread", "cluster.ra
 def plan_of(kernel: Kernel, plans: tuple[Plan, ...]) -> Plan | None:
     """The plan that a kernel obeys; of alternatives the second makes `gemm.2`, and so on."""
     own = [p for p in plans if set(kernel.regions) <= set(p.regions)]
-    named = [p for number, p in enumerate(own, 1) if kernel.name == f"{p.name}.{number}"]
+    named = [p for number, p in enumerate(own, 1) if (kernel.serves or kernel.name) == f"{p.name}.{number}"]
     return next(iter(named or own), None)
 
 

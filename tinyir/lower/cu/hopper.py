@@ -74,6 +74,15 @@ class Hopper(Matrices):
         name = self.names.of("array", place.name)
         return name if place.slot is None else f"&{name}[{self.integers.c(place.slot, 0)}]"
 
+    def _of_cluster(self: Any, name: str, index: tuple[Expr, ...], slot: Expr) -> str:
+        """An element of an array of which every CTA of the cluster has one: of its own, or read from another's."""
+        element = self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in index)
+        if slot == Expr.of("cluster.rank"):
+            return element
+        if self.arrays[name].type.dtype.name != "fp32":
+            raise refuse("E1620", self.kernel.name, None, what=f"a read of {name} in another CTA, which is not fp32")
+        return f"load_of_cta(&{element}, {self.integers.c(slot)})"
+
     # --- cursors and control
 
     def _cursor(self: Any, s: nodes.Cursor) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, walk
+from ...ir.body import Binary, Body, Literal, Read, Select, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -25,6 +25,7 @@ from .names import Names
 from .value import Values, arithmetic_type, memory_type
 
 ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
+VECTOR_BYTES = 16
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 
@@ -40,13 +41,13 @@ class Emitted:
     dynamic_shared: int
 
 
-def emit(kernel: Kernel, plans: Module, entry: str) -> Emitted:
+def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] = ()) -> Emitted:
     """The CUDA of one kernel. Raises Refused (E1620) for a statement that has no spelling yet."""
-    return _Printer(kernel, plans, entry).run()
+    return _Printer(kernel, plans, entry, buffers).run()
 
 
 class _Printer(Hopper):
-    def __init__(self, kernel: Kernel, plans: Module, entry: str):
+    def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
         self.entry = entry
@@ -54,8 +55,8 @@ class _Printer(Hopper):
         program = plans.program.program
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
         self.plan = plan_of(kernel, plans.plans)
-        self.tensors: dict[str, Tensor] = {t.name: t for r in self.regions for t in (*r.inputs, *r.outputs)}
-        self.outputs = {t.name for r in self.regions for t in r.outputs}
+        self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
+        self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names = Names()
         self.used_tensors: set[str] = set()
@@ -115,6 +116,8 @@ class _Printer(Hopper):
                 return self._held_element(name, index)
             if getattr(self.arrays[name], "swizzle", 0):
                 return self._swizzled_element(name, index, slot)
+            if getattr(self.arrays[name], "cluster", 0):
+                return self._of_cluster(name, index, slot)
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
@@ -318,7 +321,8 @@ class _Printer(Hopper):
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
         """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
         if s.vector > 1 and s.to.name in self.tensors:
-            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors")
+            self._moved_whole(s)
+            return
         outer = self.integers.ranges
         self.integers.ranges = dict(outer)
         for name, size in s.over:
@@ -330,6 +334,29 @@ class _Printer(Hopper):
         self._write(s.to, s.value)
         self.depth -= len(s.over)
         self.integers.ranges = outer
+
+    def _moved_whole(self, s: nodes.Assign | nodes.Store) -> None:
+        """16 bytes from a tensor at once where all of them are inside, else one by one; a pair of 2 bytes from shared memory."""
+        (name, size), = s.over if len(s.over) == 1 else (("", ZERO),)
+        guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
+        if isinstance(read, Read) and read.tensor in self.arrays and not guard and size.constant == s.vector == 2 and read.dtype.bytes == 2 and read.dtype == self._dtype(s.to.name):
+            first = {name: ZERO}
+            target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
+            self.say(f"copy_pair(&{target}, &{self._element(read.tensor, tuple(e.substitute(first) for e in read.index), read.slot)});")
+            return
+        is_whole = isinstance(read, Read) and read.tensor in self.tensors and size.constant == s.vector == VECTOR_BYTES // read.dtype.bytes
+        if not is_whole or read.dtype != self._dtype(s.to.name) or any(b.upper is None or b.lower is not None for b in guard):
+            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's")
+        first, last = {name: ZERO}, {name: Expr.of(s.vector - 1)}
+        target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
+        source = self._element(read.tensor, tuple(e.substitute(first) for e in read.index), None)
+        inside = self.integers.guard(tuple(b.substitute(last) for b in guard))
+        self.say(f"copy_16(&{target}, &{source});" if inside == "true" else f"if ({inside}) copy_16(&{target}, &{source});")
+        if inside != "true":
+            self.say("else")
+            self.depth += 1
+            self._moved(replace(s, vector=1))
+            self.depth -= 1
 
     def _write(self, to: Place, value: Body) -> None:
         target = self._element(to.name, to.index, to.slot)

@@ -3,7 +3,7 @@
     plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...   →   kernel gemm : sm90 grid [...] block [16, 16] ...
 
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
-are alternatives the second makes a kernel called gemm.2.
+are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from dataclasses import replace
 
 from ...ir import gpu, plan
 from ...ir.kernels import Contraction, kernel_of
+from ...ir.region import Tensor
 from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
+from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
 from .streaming import streaming_kernel
 from .warp_specialized import warp_specialized_kernel
@@ -26,15 +28,31 @@ TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_stream
 def lower(module: plan.Module) -> gpu.Module:
     """The module with a kernel for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a template cannot hold)."""
     kernels, faults = [], []
+    workspaces: dict[str, Tensor] = {}
     for number, one in enumerate(module.plans):
         earlier = sum(p.regions == one.regions for p in module.plans[:number])
+        name = f"{one.name}.{earlier + 1}" if earlier else one.name
         try:
-            kernels.append(replace(_kernel(module, one), name=f"{one.name}.{earlier + 1}" if earlier else one.name))
+            main = replace(_kernel(module, one), name=name)
+            before = _padding(module, one)
         except Refused as fault:
             faults.extend(fault.diags)
+            continue
+        if before is not None:
+            kernels.append(replace(before[0], name=f"{name}.pad", serves=name))
+            workspaces |= {t.name: t for t in before[1]}
+        kernels.append(main)
     if faults:
         raise Refused(faults)
-    return gpu.Module(module, tuple(kernels))
+    return gpu.Module(module, tuple(kernels), tuple(workspaces.values()))
+
+
+def _padding(module: plan.Module, one: plan.Plan) -> tuple[gpu.Kernel, tuple[Tensor, ...]] | None:
+    """The kernel that makes the padded copies which a plan wants, with their memory; None where it wants none."""
+    region = module.program.program.region(one.regions[0])
+    kernel = kernel_of(region, one.family)
+    made = padding_kernel(one, region, kernel, module.program.model) if one.layout and isinstance(kernel, Contraction) else None
+    return None if made is None else (made, workspaces_of(one, region, kernel))
 
 
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
@@ -48,6 +66,9 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
     kernel = kernel_of(region, one.family)
     if len(one.regions) == 1 and one.algo == "warp_specialized" and isinstance(kernel, Contraction):
         return warp_specialized_kernel(one, region, kernel, module.program.model)
+    for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout))):
+        if is_asked:
+            raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
     template = TEMPLATES.get(one.algo)
     if template is None or len(one.regions) != 1 or kernel is None:
         raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, "warp_specialized")))

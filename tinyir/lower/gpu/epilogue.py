@@ -1,4 +1,5 @@
-"""How an accumulator of wgmma leaves: the region's values on it, piece by piece, and each output by the copy engine or from registers.
+"""How an accumulator of wgmma leaves: the region's values on it, piece by piece, and each output by the copy engine, by threads along its
+rows, or from registers.
 
     for j in 0..4 unroll                            pieces of 64 rows and as many columns as a swizzled row of the output holds
       wait until the piece before the last has left shared memory; barrier
@@ -13,7 +14,7 @@ What a value reads along one side of the tile alone (a bias, a scale of the rows
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Container
 
 from ...ir.body import Body, BroadcastInDim, Read, Ref, Transpose, rebuild, substitute
@@ -24,13 +25,15 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, axes_of, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.resources import STAGED, WARPGROUP_ROWS, chunk_of
+from ...ir.resources import STAGED, STAGED_STORES, WARPGROUP_ROWS, chunk_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from .fresh import Fresh
 from .point import Values, below, divides, guarded, needed, split
 
 WARPGROUP = 128  # threads
+WORD_BYTES = 4  # that a thread moves at once
+STAGED_DTYPES = ("fp16", "bf16", "fp32")
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
@@ -50,41 +53,41 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """An output that leaves by the copy engine: its view, the tile in shared memory and the token of its store."""
+    """An output that leaves through shared memory: the tile there, and by the copy engine its view and the token of its store. Without a
+    view its rows are written by threads."""
 
     item: Yield
-    view: View
+    dtype: DType
+    view: View | None
     tile: str
     token: str
     span: int  # bytes of a row of the tile
 
-    @property
-    def dtype(self) -> DType:
-        """Of the output."""
-        return self.view.tensor.type.dtype
-
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
-    """The epilogue of a plan. Raises Refused (E1611) for an output that the copy engine cannot write."""
+    """The epilogue of a plan. Raises Refused (E1611) for an output that cannot leave as the plan says."""
     chunk = chunk_of(plan, region)
-    leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by == "tma")
+    leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by in STAGED_STORES)
+    by_engine = tuple(item for item in leaving if item.view is not None)
     rows = plan.tile[0] // plan.consumers.count
-    waits = tuple(item.token for item in leaving)
+    waits = tuple(item.token for item in by_engine)
     piece = _piece_of(plan, fresh, chunk)
     staged = tuple(_staged(plan, kernel, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel)))
     elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk, staged)
     body: tuple[Statement, ...] = (elements,)
     if leaving:
-        wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(leaving), waits)
-        stores = tuple(_tma_store(item, piece, kernel, fresh) for item in leaving)
-        before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
-        body = (*before, elements, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, stores), nodes.Advance(fresh("o")))
+        wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(by_engine), waits)
+        stores = tuple(_tma_store(item, piece, kernel, fresh) for item in by_engine)
+        before = (*((nodes.If(FIRST_THREAD, (wait,)),) if by_engine else ()), nodes.Barrier("warpgroup"))
+        after = (*((nodes.Fence("async_proxy"),) if by_engine else ()), nodes.Barrier("warpgroup"), *((nodes.If(FIRST_THREAD, stores),) if by_engine else ()))
+        along = tuple(_along_rows(plan, region, kernel, fresh, item, piece, chunk) for item in leaving if item.view is None)
+        body = (*before, elements, *after, *along, nodes.Advance(fresh("o")))
     body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // chunk), body, unroll=0),)
     if staged and not leaving:
         body = (nodes.Barrier("warpgroup"), *body, nodes.Barrier("warpgroup"))
     if rows > WARPGROUP_ROWS:
         body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),)
-    last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if leaving else ()
+    last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
     cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
     maps, tiles = _declared(plan, leaving, chunk)
     early = tuple(_fetch(plan, kernel, fresh, s) for s in staged)
@@ -92,11 +95,39 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
 
 
 def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
-    view = store_view(region, kernel, item)
+    view = store_view(region, kernel, item) if plan.store_of(item.output).by == "tma" else None
     if isinstance(view, str):
         raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
+    dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
+    if dtype.name not in STAGED_DTYPES:
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory", region=plan.name)
     label = re.sub(r"\W", "_", item.output)
-    return Leaving(item, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * view.tensor.type.dtype.bytes)
+    return Leaving(item, dtype, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * dtype.bytes)
+
+
+def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Leaving, piece: Piece, chunk: int) -> Statement:
+    """The piece from shared memory, neighbours in a row by neighbouring threads: rows that begin anywhere are written in whole requests."""
+    e, r, n, row, col, w = (fresh.expr(word) for word in ("e", "r", "n", "row", "col", "w"))
+    wide = WORD_BYTES // item.dtype.bytes
+    inside = [_bounds(place, plan, kernel, side) for side, place in enumerate((row, col))]
+
+    def stored(place: Expr, column: Expr) -> Statement:
+        point = {**split(row, kernel.left), **split(place, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
+        return element_store(item.item, Read(item.tile, (r, column), item.dtype, piece.slot), point, region, {})
+
+    one = stored(col, n)
+    whole = stored(col + w, n + w)
+    if wide > 1 and len(kernel.right) == 1 and isinstance(whole, nodes.Store):
+        body = replace(whole, over=((str(w), Expr.of(wide)),), vector=wide)
+        single = nodes.If(inside[1], (one,)) if inside[1] else one
+        body = nodes.If(tuple(b.substitute({str(col): col + wide - 1}) for b in inside[1]), (body,), (single,)) if inside[1] else body
+    else:
+        wide, body = 1, nodes.If(inside[1], (one,)) if inside[1] else one
+    body = nodes.If(inside[0], (body,)) if inside[0] else body
+    words = chunk // wide
+    places = ((e, WARPGROUP * fresh.expr("v") + Expr.of("warpgroup.thread")), (r, e // words), (n, wide * (e - words * (e // words))),
+              (row, piece.origin["left"] + r), (col, piece.origin["right"] + n))
+    return nodes.For(fresh("v"), ZERO, Expr.of(WARPGROUP_ROWS * words // WARPGROUP), (*(nodes.Let(str(a), b) for a, b in places), body), unroll=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +179,10 @@ def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tup
     shape = Expr.of(WARPGROUP_ROWS), Expr.of(chunk)
     for item in leaving:
         sides = iter(shape)
-        box = tuple(ONE if d.role == "batch" else next(sides) for d in item.view.dims)
-        dims = () if item.view.shape == item.view.tensor.type.shape else item.view.shape
-        maps.append(nodes.TensorMap(f"{item.tile}.map", item.view.tensor.name, box, item.span, dims))
+        if item.view is not None:
+            box = tuple(ONE if d.role == "batch" else next(sides) for d in item.view.dims)
+            dims = () if item.view.shape == item.view.tensor.type.shape else item.view.shape
+            maps.append(nodes.TensorMap(f"{item.tile}.map", item.view.tensor.name, box, item.span, dims))
         tiles.append(nodes.Shared(item.tile, TensorType(item.dtype, shape), STAGED * plan.consumers.count, item.span))
     return tuple(maps), tuple(tiles)
 
@@ -200,14 +232,14 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
             let = region.let(name)
             statements.append(nodes.Value(name, _shielded(_from_shared(values.at(let.expr), held), known, inside)))
             values.known[name] = Ref(name, let.expr.dtype)
-    by_tma = {item.item.output: item for item in leaving}
+    staged_at = {item.item.output: item for item in leaving}
     for item in region.yields:
         body = _shielded(_from_shared(values.at(item.expr), held), known, inside)
-        if item.output in by_tma:
-            to = Place(by_tma[item.output].tile, (r, n), piece.slot)
+        if item.output in staged_at:
+            to = Place(staged_at[item.output].tile, (r, n), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
         else:
-            statements.append(_from_registers(item, body, point, region, inside))
+            statements.append(element_store(item, body, point, region, inside))
     used = {name for s in statements for name in _names_in(s)}
     lets = [nodes.Let(str(e), start + e0) for e, start, e0 in ((row, piece.origin["left"], r), (col, piece.origin["right"], n)) if str(e) in used]
     return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), piece.corner, (WARPGROUP_ROWS, chunk))
@@ -221,8 +253,8 @@ def _names_in(s: Statement) -> set[str]:
     return place | axes_of(s.value)
 
 
-def _from_registers(item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]]) -> Statement:
-    """A store of the element where it lies inside; an output without some axis is written by that axis's first point alone."""
+def element_store(item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]]) -> Statement:
+    """The store of one element of an output where it lies inside; an output without some axis is written by that axis's first point alone."""
     index = tuple(e.substitute(point) for e in item.index)
     used = {name for e in item.index for name in e.names()}
     guard = tuple(b for bounds in inside.values() for b in bounds) + tuple(b.substitute(point) for b in item.guard)

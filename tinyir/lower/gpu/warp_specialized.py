@@ -3,6 +3,8 @@
     role producer    one thread keeps a ring of tiles full: wait until a slot is empty, say how many bytes will land, fetch
     role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the next tile is fetched
 
+Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `cluster_sum`).
+
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all of them need is
 fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where batch axes stand, is read off the
 access maps (`ir.boxes`); wgmma takes either, so no operand is ever copied. What hangs over an end is zero when fetched and dropped when
@@ -14,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...ir.boxes import Dim, View, misfit, view_of
+from ...ir.boxes import Dim, View, misfit, padded, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -26,6 +28,7 @@ from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES, WARPGROUP_ROWS
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
+from . import cluster_sum
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of
 from .fresh import Fresh
 from .point import split
@@ -80,7 +83,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a tile's place."""
+    """How the Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `cluster_sum`).
+
+CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a tile's place.
+    Where the CTAs of a cluster share one tile (`is_single`) there is no loop, and its place stands before the roles."""
 
     assumes: tuple[Statement, ...]
     before: tuple[Statement, ...]
@@ -88,10 +94,11 @@ class Walk:
     high: Expr
     step: Expr
     inside: tuple[Statement, ...]
+    is_single: bool = False
 
-    def over(self, tile: str, body: tuple[Statement, ...]) -> Statement:
+    def over(self, tile: str, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The loop with `body` in it."""
-        return nodes.For(tile, self.low, self.high, (*self.inside, *body), step=self.step)
+        return body if self.is_single else (nodes.For(tile, self.low, self.high, (*self.inside, *body), step=self.step),)
 
 
 def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
@@ -100,17 +107,40 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
     walk = _walk(plan, kernel, model, fresh)
-    epilogue = epilogue_of(plan, region, kernel, fresh)
-    cluster = _cluster(plan)
+    epilogue = _end_of(plan, region, kernel, fresh)
+    cluster, threads = _cluster(plan) * plan.parts, WARPGROUP * (1 + plan.consumers.count)
     declared = [o.declared(fresh, plan.stages) for o in operands]
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*epilogue.tiles]
-    body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * cluster, plan.stages)]
-    body += [nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if cluster > 1 else "cta"), *walk.before]
+    body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
+    body += [nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
     body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
+    body += _share(plan, fresh)
     body += [_producer(plan, kernel, walk, operands, fresh), _consumer(plan, walk, operands, epilogue, fresh)]
+    if plan.parts > 1:
+        body += cluster_sum.finished(plan, region, kernel, fresh, threads)
     grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
-    return Kernel(plan.name, plan.regions, plan.arch, (grid,), (WARPGROUP * (1 + plan.consumers.count),), tuple(body), (cluster,) if cluster > 1 else ())
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
+
+
+def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
+    """How the consumers leave their accumulators: to the output, or to the cluster that ends the sum."""
+    if plan.parts == 1:
+        return epilogue_of(plan, region, kernel, fresh)
+    return Epilogue(kernel.dtype, (), (cluster_sum.declared(plan, kernel, fresh),), (), (), cluster_sum.kept(plan, kernel, fresh), ())
+
+
+def _share(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
+    """Which steps of the sum are this CTA's, where those of a cluster share them."""
+    if plan.parts == 1:
+        return ()
+    steps, rank = fresh.expr("steps"), Expr.of("cluster.rank")
+    return nodes.Let(fresh("first"), steps * rank // plan.parts), nodes.Let(fresh("last"), (steps * rank + steps) // plan.parts)
+
+
+def _steps(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr]:
+    """The first step of the sum that is this CTA's, and the one behind its last."""
+    return (fresh.expr("first"), fresh.expr("last")) if plan.parts > 1 else (ZERO, fresh.expr("steps"))
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -120,6 +150,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     fault = misfit(region, kernel)
     if fault:
         raise _refusal(plan, "load", fault)
+    if plan.parts > 1 and (plan.split_k.by != "cluster" or plan.cluster or plan.persistent or plan.store or plan.regs or bm % plan.parts):
+        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} with a cluster, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
     if bm % (WARPGROUP_ROWS * count) or bn % width or bk % width or bn > COLUMNS:
@@ -146,6 +178,8 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     view = view_of(region, read.tensor, read.index, kernel)
     if isinstance(view, str):
         raise _refusal(plan, "load", view)
+    if plan.is_padded(read.tensor):
+        view = padded(view, region)
     shares = _across(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
         raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
@@ -166,7 +200,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
     tiles_m, tiles_n = fresh.expr("tiles.m"), fresh.expr("tiles.n")
     assumes = tuple(nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many)
-    before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns), nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch)
+    before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)
     number, inside = fresh.expr("tile"), []
     if kernel.batch:
         inside.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
@@ -175,6 +209,10 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     inside.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
+    if plan.parts > 1:
+        mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // plan.parts)
+        return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
+    before += (nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch),)
     step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")
     return Walk(assumes, before, Expr.of("cta.x") // _cluster(plan), fresh.expr("tiles"), step, tuple(inside))
 
@@ -188,8 +226,8 @@ def _producer(plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Opera
         source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh) for d in o.view.dims))
         fill.append(nodes.TmaLoad(f"load.{o.tile}", Place(fresh(o.tile), slot=slot), source, full, tuple(range(o.shares)) if o.shares > 1 else ()))
     fill.append(nodes.Advance(fresh("p")))
-    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), ZERO, fresh.expr("steps"), tuple(fill)),))
-    one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), loop, nodes.Drain(fresh("empty"), fresh("p")))
+    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), *_steps(plan, fresh), tuple(fill)),))
+    one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), *loop, nodes.Drain(fresh("empty"), fresh("p")))
     return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0)
 
 
@@ -206,6 +244,7 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
     rows = plan.tile[0] // count
     slot, part, k = fresh.expr("s", "slot"), fresh.expr("part") if count > 1 else ZERO, fresh.expr("k")
     dtype = left.view.tensor.type.dtype
+    first, last = _steps(plan, fresh)
     product = nodes.Wgmma(
         "mma",
         fresh("acc"),
@@ -215,7 +254,7 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
         plan.tile[2] * dtype.bytes // INSTRUCTION_BYTES,
         not left.is_along_sum,
         right.is_along_sum,
-        (Bound(k, equals=ZERO),),
+        (Bound(k, equals=first),),
     )
     cluster = _cluster(plan)
     empty = nodes.Arrive(Place(fresh("empty"), slot=fresh.expr("s", "previous")), cluster=tuple(range(cluster)) if cluster > 1 else ())
@@ -225,15 +264,15 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
         product,
         *((nodes.If((Bound(k, equals=ZERO),), epilogue.early),) if epilogue.early else ()),
         nodes.WaitGroup("wgmma", 1, ("mma",)),
-        nodes.If((Bound(k, lower=ONE),), (empty,)),
+        nodes.If((Bound(k, lower=first + 1),), (empty,)),
         nodes.Advance(fresh("s")),
     )
-    tile = (nodes.For(fresh("k"), ZERO, fresh.expr("steps"), step), nodes.WaitGroup("wgmma", 0, ("mma",)), empty, *epilogue.pieces)
+    tile = (nodes.For(fresh("k"), first, last, step), nodes.WaitGroup("wgmma", 0, ("mma",)), empty, *epilogue.pieces)
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before]
     body.append(nodes.Reg(fresh("acc"), TensorType(epilogue.dtype, (Expr.of(rows), Expr.of(plan.tile[1]))), kind="wgmma"))
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
-    body += [walk.over(fresh("tile"), tile), *epilogue.after]
+    body += [*walk.over(fresh("tile"), tile), *epilogue.after]
     return nodes.Role("consumer", "warpgroups", 1, 1 + count, tuple(body), plan.regs.consumer if plan.regs else 0)
 
 

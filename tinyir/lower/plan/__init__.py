@@ -57,13 +57,25 @@ def verdicts(module: region.Module) -> list[Diag]:
 
 
 def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[plan.Plan, ...]:
-    """The cheapest candidate of one region, and after one that assumes something the cheapest that does not; estimates filled in."""
+    """The cheapest candidate of one region; after one that assumes something, the cheapest of those that assume least and the cheapest that
+    assumes nothing; estimates filled in."""
     found = candidates(module, one, arch, device)
     best = found[0]
     if best.rejected:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
-    general = sorted((c for c in found if c.cost is not None and not c.plan.assume and c.rejected in ("", CROWDED)), key=_rank)
-    return (best.plan, *((general[0].plan,) if best.plan.assume and general else ()))
+    others = sorted((c for c in found if c.cost is not None and c.rejected in ("", CROWDED)), key=lambda c: (_assumed(c.plan), _rank(c)))
+    modest = next((c.plan for c in others if c.plan.assume), best.plan)
+    general = next((c.plan for c in others if not c.plan.assume), best.plan)
+    chain = [best.plan]
+    for one in (modest, general):
+        if chain[-1].assume and _assumed(one) < _assumed(chain[-1]):
+            chain.append(one)
+    return tuple(chain)
+
+
+def _assumed(one: plan.Plan) -> tuple[int, int]:
+    """How much a plan assumes: the number of its guards, and how many elements they ask for."""
+    return len(one.assume), sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
 
 
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[Candidate, ...]:
@@ -162,7 +174,7 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
 
 def _rank(candidate: Candidate) -> tuple:
     p = candidate.plan
-    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro, p.cluster.shape if p.cluster else (), p.order.width if p.order else 0)
+    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro, p.cluster.shape if p.cluster else (), p.order.width if p.order else 0, p.parts, len(p.layout))
 
 
 __all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "lower", "verdicts"]

@@ -6,17 +6,17 @@ holds at every shape set and is then assumed by the plan; at other sizes an alte
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir import resources
 from ...ir.body import Axis
-from ...ir.boxes import View, misfit, operand_needs, store_view, view_of
+from ...ir.boxes import LINE_BYTES, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction
 from ...ir.model import Model
-from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, Store
+from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
 from .candidate import Proposal
@@ -26,6 +26,8 @@ TILES = (
     (128, 256, 2, ((2, 1), (1, 1))),
     (256, 128, 2, ((1, 2), (1, 1))),
     (128, 192, 2, ((2, 1), (1, 1))),
+    (192, 192, 3, ((2, 1), (1, 1))),
+    (192, 128, 3, ((2, 1), (1, 1))),
     (128, 128, 2, ((2, 1), (1, 1))),
     (256, 64, 2, ((1, 1),)),
     (128, 64, 2, ((1, 1),)),
@@ -35,27 +37,63 @@ TILES = (
 )
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
-REGS = Regs(40, 232)  # what two consumers leave of an SM's registers to a producer, in steps of eight
+REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
 LEAST_STAGES = 3
+PARTS = (2, 4, 8)  # of a sum that a cluster shares
+RESIDENT = (1, 2)  # CTAs of a cluster that an SM may hold: two hide one another's start and end
+SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 128, 2))  # rows, columns, warpgroups
 
 
 def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy engine cannot serve."""
     if not card.arch.has_tma or misfit(region, kernel):
         return ()
-    operands = [view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)]
-    views = [v for v in operands if isinstance(v, View)]
-    assume = operand_needs(region, kernel, model, views)
-    if len(views) < len(operands) or not _hold(assume, model):
+    views = [v for v in (view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)) if isinstance(v, View)]
+    if len(views) < 2:
         return ()
-    stores = []
-    for item in region.yields:
-        view = store_view(region, kernel, item)
-        if isinstance(view, View) and _hold(view.needs(), model):
-            views.append(view)
-            stores.append(Store(item.output, "tma"))
-    assume = operand_needs(region, kernel, model, views)
-    return tuple(_proposals(kernel, region, card, tuple(stores), assume))
+    found: list[Proposal] = []
+    for way in _ways(kernel, model, region, views):
+        if _hold(way.needs(kernel, model, 1), model):
+            found += _proposals(kernel, region, model, card, way)
+            found += _split_proposals(kernel, region, model, card, way)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How tensors are moved: which operands are padded first, how outputs leave, and the views for which something must hold."""
+
+    padded: tuple[str, ...]
+    stores: tuple[Store, ...]
+    views: tuple[View, ...]
+    operands: tuple[View, ...]
+
+    def needs(self, kernel: Contraction, model: Model, least: int, with_stores: bool = True) -> tuple[Bound, ...]:
+        """What must hold of the symbols."""
+        return operand_needs(kernel, model, (*self.operands, *(self.views if with_stores else ())), least)
+
+
+def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) -> Iterator[Way]:
+    """As the tensors lie, where the copy engine takes them at every shape set; with the operands padded that it does not take; with those
+    whose rows do not begin on lines; and with all, which assumes nothing of the rows of any tensor."""
+    needy = tuple(dict.fromkeys(v.tensor.name for v in views if v.needs()))
+    unfit = tuple(n for n in needy if not _hold(next(v for v in views if v.tensor.name == n).needs(), model))
+    astray = tuple(n for n in needy if not _hold(_lines(next(v for v in views if v.tensor.name == n)), model))
+    for names, is_free in dict.fromkeys([(unfit, False), (astray, False), (needy, True)]):
+        stores, stored = [], []
+        for item in region.yields:
+            view = store_view(region, kernel, item)
+            if not isinstance(view, View):
+                continue
+            by_engine = not view.needs() or not is_free and _hold(view.needs(), model)
+            stores.append(Store(item.output, "tma" if by_engine else "rows"))
+            stored += [view] if by_engine else []
+        yield Way(names, tuple(stores), tuple(stored), tuple(padded(v, region) if v.tensor.name in names else v for v in views))
+
+
+def _lines(view: View) -> tuple[Bound, ...]:
+    """The guard that every row begins on a line."""
+    return multiple_of(view.dims[-1].size, LINE_BYTES // view.tensor.type.dtype.bytes)
 
 
 def _hold(bounds: tuple[Bound, ...], model: Model) -> bool:
@@ -63,32 +101,55 @@ def _hold(bounds: tuple[Bound, ...], model: Model) -> bool:
     return not bounds or bool(model.shape_sets) and all(b.holds(dict(s.sizes)) for b in bounds for s in model.shape_sets)
 
 
-def _proposals(kernel: Contraction, region: Region, card: Device, stores: tuple[Store, ...], assume: tuple[Bound, ...]) -> Iterator[Proposal]:
+def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int) -> Plan:
+    """What all plans of a tile have in common."""
+    rows, columns = tile
     depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
     outermost = f"{kernel.sum[0].name}.o"
     cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
     batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
     binds = (*batch, Bind(_parts(kernel.left, "o"), "cta.y"), Bind(_parts(kernel.right, "o"), "cta.x"), Bind(_parts(kernel.left, "i"), "warpgroup"))
+    whole = (rows, columns, depth)
+    guarded = {name for group, size in zip(kernel.groups, whole) for name in guarded_axes(group, size)}
+    return Plan(
+        regions=(region.name,),
+        arch=card.arch.name,
+        family="contraction",
+        algo="warp_specialized",
+        tile=whole,
+        consumers=Consumers(consumers, "cooperative"),
+        regs=REGS.get(consumers),
+        bind=binds,
+        cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
+        load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
+        predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
+        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+        barrier="mbarrier",
+    )
+
+
+def _split_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
+    """Every tile with its sum cut in parts, where there are as many steps at every shape set."""
+    for rows, columns, consumers in SPLIT_TILES:
+        for parts in PARTS:
+            base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
+            base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
+            if not _hold(base.assume, model):
+                continue
+            for resident in RESIDENT:
+                stages = _stages(base, region, kernel, card, resident)
+                if resident == 1 or stages >= LEAST_STAGES:
+                    yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+
+
+def _layout(way: Way) -> tuple[Layout, ...]:
+    return tuple(Layout(name, "padded") for name in way.padded)
+
+
+def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
+    assume = way.needs(kernel, model, 1)
     for rows, columns, consumers, clusters in TILES:
-        tile = (rows, columns, depth)
-        guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
-        base = Plan(
-            regions=(region.name,),
-            arch=card.arch.name,
-            family="contraction",
-            algo="warp_specialized",
-            tile=tile,
-            consumers=Consumers(consumers, "cooperative"),
-            regs=REGS if consumers > 1 else None,
-            bind=binds,
-            cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
-            load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
-            store=stores,
-            assume=assume,
-            predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
-            epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
-            barrier="mbarrier",
-        )
+        base = replace(_base(kernel, region, card, (rows, columns), consumers), store=way.stores, assume=assume, layout=_layout(way))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
@@ -105,10 +166,12 @@ def _proposals(kernel: Contraction, region: Region, card: Device, stores: tuple[
                 yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
-def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device) -> int:
-    """As many as fit in shared memory."""
+def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> int:
+    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
+    arch = card.arch
+    most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
     sizes = [resources.smem_of(replace(plan, stages=n), region, kernel) for n in range(1, MAX_STAGES + 1)]
-    return sum(size <= card.arch.smem_per_cta for size in sizes)
+    return sum(size <= most for size in sizes)
 
 
 def _parts(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:

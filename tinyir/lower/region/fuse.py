@@ -128,8 +128,11 @@ class Partition:
         rule = found if isinstance(found, str) else self._fault(producer, consumer, found)
         kind = self._kind(producer, consumer)
         if rule in ("other point", "axes"):
-            found = compute_at_reads(producer, consumer, self.graph, self.points)
-            rule, kind = found if isinstance(found, str) else "", "compute at"
+            copied = compute_at_reads(producer, consumer, self.graph, self.points)
+            if isinstance(copied, Cluster):
+                found, rule, kind = copied, "", "compute at"
+            elif copied != "other point":
+                rule = copied
         readers = [r.name for r, s, _ in reads_between(producer, consumer, self.graph) if s.name == source] or [next(consumer.computed())]
         saved = self.bytes_of(source)
         for reader in readers:

@@ -102,9 +102,6 @@ class Writer:
         lets: list[Let] = []
         yields: list[Yield] = []
         names = tuple(a.name for a in self.iters)
-        is_empty = any(a.size == ZERO for a in self.iters)  # no point is computed, and an index of no point has no bounds
-        if is_empty:
-            self.lets = set()
         for member in (m for m in cluster.members if m in self.lets):
             node = cluster.members[member]
             body = self._body(node, self._point(node), False)
@@ -115,11 +112,7 @@ class Writer:
             node = cluster.members[member]
             point = self._point(node)
             index = tuple(Expr.of(point[a.name]) for a in node.own)
-            dtype = node.value.type.dtype
-            if is_empty:
-                body: Body = Literal(round_to(dtype, 0), dtype)
-            else:
-                body = Ref(member, dtype) if member in self.lets else self._body(node, point, False)
+            body = Ref(member, node.value.type.dtype) if member in self.lets else self._body(node, point, False)
             yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
         written = tuple(self.known[o] for outputs in self.outputs.values() for o in outputs)
         return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))

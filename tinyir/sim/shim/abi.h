@@ -125,6 +125,7 @@ void tinyir_atomic(int is_begin);       // accesses between the two calls are at
 // the upper byte.
 unsigned tinyir_shared_address(const void* p);
 unsigned tinyir_cluster_address(unsigned address, unsigned cta);
+void tinyir_cluster_read(unsigned address, unsigned cta, void* to, unsigned bytes);
 
 void tinyir_mbar_init(unsigned barrier, unsigned count);
 void tinyir_mbar_init_fence(void);

@@ -265,6 +265,15 @@ unsigned tinyir_cluster_address(unsigned address, unsigned cta) {
   return (address & 0xffffff) | (cta + 1) << 24;
 }
 
+void tinyir_cluster_read(unsigned address, unsigned cta, void* to, unsigned bytes) {
+  TINYIR_ENTER();
+  must(cta < machine->count, "load_of_cta", "cta", "of the cluster", cta);
+  SharedPlace place = place_of((address & 0xffffff) | (cta + 1) << 24, bytes);
+  if (!place.block->live) stop_at(TINYIR_LEFT, place.offset, false);
+  note_read(*place.block, *current, place.offset, bytes, current->code);
+  memcpy(to, shared_of(*place.block) + place.offset, bytes);
+}
+
 void tinyir_mbar_init(unsigned barrier, unsigned count) { TINYIR_ENTER(), make_mbarrier(barrier, count); }
 void tinyir_mbar_init_fence() { TINYIR_ENTER(), fence_mbarriers(); }
 void tinyir_mbar_arrive(unsigned barrier) { TINYIR_ENTER(), arrive_at(barrier, 0); }

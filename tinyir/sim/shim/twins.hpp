@@ -26,6 +26,10 @@ __device__ float exp2_approx(float x) {
   return y < 1.17549435e-38f ? 0.0f : y;
 }
 
+__device__ void copy_16(void* to, const void* from) {
+  for (int i = 0; i < 8; ++i) static_cast<unsigned short*>(to)[i] = static_cast<const unsigned short*>(from)[i];
+}
+
 typedef unsigned long long tinyir_mbarrier;
 __device__ tinyir_uint shared_address(const void* p) { return tinyir_shared_address(p); }
 __device__ void mbarrier_init(tinyir_mbarrier* barrier, int count) { tinyir_mbar_init(tinyir_shared_address(barrier), tinyir_uint(count)); }
@@ -128,6 +132,11 @@ __device__ void cluster_wait() { tinyir_cluster_wait(); }
 __device__ void cluster_barrier() {
   tinyir_cluster_arrive();
   tinyir_cluster_wait();
+}
+__device__ float load_of_cta(const float* place, int cta) {
+  float value;
+  tinyir_cluster_read(tinyir_shared_address(place), tinyir_uint(cta), &value, sizeof value);
+  return value;
 }
 __device__ tinyir_uint cluster_rank() { return tinyir_cluster_rank(); }
 template <int count> __device__ void give_registers() { tinyir_setmaxnreg(count, 0); }

@@ -1,0 +1,225 @@
+"""GEMM + bias + ReLU at sizes that libraries treat as an afterthought: odd ones, few rows, few tiles under a long sum, rows off the lines.
+
+    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--compile]     needs a GPU, PyCUDA, cuda-bindings and torch
+
+fp16, sizes of a case as M x N x K. The plan is the one that the cost model chooses; the others that it thinks near are timed too, so that its
+choice can be judged. Rivals, in the same run and in turns with ours: cublasLt with
+the same epilogue (torch's `_addmm_activation`), cuBLAS with nothing fused (`torch.matmul`), and with `--compile 300` what torch.compile makes of
+`relu(a @ b + bias)` with max-autotune. Operands are random normal; the error against fp64 must be no larger than cublasLt's.
+
+Everything runs as a CUDA graph. Before every run a buffer of four times the L2 cache is written and another one read, so that the cache holds
+neither operands nor lines that it would first have to write back. Medians in microseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import platform
+import random
+import re
+import statistics
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.bench.gemm import model_of, on_stream  # noqa: E402
+
+Shape = tuple[int, int, int]
+RUNS = 15
+MOST_PLANS = {"odd": 14}
+LONGEST = 1.7  # times the chosen plan's estimate
+ROWS_CHECKED = 512
+SEED = 7
+
+
+def odd_shapes() -> list[Shape]:
+    """Two fixed shapes, and twenty random ones in 100..5000, each side odd."""
+    draw = random.Random(SEED)
+    return [(4093, 4099, 4111), (1000, 3000, 777), *((2 * draw.randint(50, 2499) + 1, 2 * draw.randint(50, 2499) + 1, 2 * draw.randint(50, 2499) + 1) for _ in range(20))]
+
+
+FAMILIES: dict[str, list[Shape]] = {
+    "odd": odd_shapes(),
+    "skinny": [(rows, 4096, 4096) for rows in (1, 16, 64, 128)],
+    "few_tiles": [(144, 888, 6472), (512, 512, 8192), (256, 1024, 4096)],
+    "off_lines": [(1704, 2800, 3496), (6448, 2776, 5928)],
+}
+
+
+def plans_for(case: tuple[str, Shape]) -> list[tuple[str, str, float]]:
+    """Plans worth measuring in a case, each as its line in the table of candidates, its CUDA text, compiled into the cache, and the model's
+    microseconds; the chosen one first."""
+    from tinyir.front import read
+    from tinyir.ir import manifest, plan
+    from tinyir.lower import cu, gpu, lower_to
+    from tinyir.lower.plan import CROWDED, candidates
+    from tinyir.runtime.compile import cubin_of
+
+    family, shape = case
+    module: Any = read(model_of("fp16", "NN", shape), "gemm.json")
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    allowed = [c for c in candidates(module, module.program.regions[0]) if c.rejected in ("", CROWDED)]
+    found: dict[str, tuple[str, str, float]] = {}
+    for c in sorted(allowed, key=lambda c: c.cost.microseconds):
+        label = label_of(c)
+        if label not in found and len(found) < MOST_PLANS.get(family, 30) and c.cost.microseconds < LONGEST * allowed[0].cost.microseconds:
+            text = manifest.show(cu.lower(gpu.lower(plan.Module(module, (c.plan,)))))
+            cubin_of(text, "sm_90a")
+            found[label] = (label, text, c.cost.microseconds)
+    return list(found.values())
+
+
+def label_of(candidate: Any) -> str:
+    """`128x256x64 4 stages, 2 consumers, 2x1, A and B padded`: a candidate without the order of its tiles, which makes no difference here."""
+    from tinyir.lower.plan.table import rows_of
+
+    _, algo, tile, made, *_ = rows_of([candidate])[0]
+    return f"{algo} {tile} {re.sub(r', group [0-9]+', '', made)}"
+
+
+class Clock:
+    """Times graphs of what is queued on a device's stream, in turns."""
+
+    def __init__(self, device: Any):
+        import torch
+
+        self.device = device
+        self.stream = torch.cuda.ExternalStream(device.stream.handle)
+        self.written = torch.empty(4 * device.l2_bytes, device="cuda", dtype=torch.uint8)
+        self.read = torch.randn(2 * device.l2_bytes, device="cuda", dtype=torch.float16)
+
+    def medians(self, runs: list[Callable[[], None]]) -> list[float]:
+        """Microseconds of each."""
+        import pycuda.driver as driver
+        import torch
+        from tinyir.runtime.bench import graph_of
+
+        graphs = [graph_of(self.device, run) for run in runs]
+        events: list[list[tuple[Any, Any]]] = [[] for _ in runs]
+        for turn in range(RUNS + 3):
+            for graph, found in zip(graphs, events):
+                start, end = driver.Event(), driver.Event()
+                with torch.cuda.stream(self.stream):
+                    self.written.zero_()
+                    torch.amax(self.read)
+                start.record(self.device.stream)
+                graph.run()
+                end.record(self.device.stream)
+                if turn >= 3:
+                    found.append((start, end))
+        self.device.stream.synchronize()
+        for graph in graphs:
+            graph.__exit__()
+        return [statistics.median(start.time_till(end) for start, end in found) * 1e3 for found in events]
+
+
+def measure_case(device: Any, clock: Clock, plans: list[tuple[str, str, float]], shape: Shape, with_compiler: bool) -> dict[str, Any]:
+    """One row: errors and times of every plan and of the rivals."""
+    import torch
+
+    rows, columns, depth = shape
+    torch.manual_seed(rows + columns + depth)
+    a, b, bias = (torch.randn(*dims, device="cuda").half() for dims in ((rows, depth), (depth, columns), (columns,)))
+    checked = torch.linspace(0, rows - 1, min(rows, ROWS_CHECKED), device="cuda").long()
+    wanted = torch.relu(a[checked].double() @ b.double() + bias.double())
+    rivals: dict[str, Callable[[], Any]] = {"cublaslt": lambda: torch._addmm_activation(bias, a, b), "cublas": lambda: torch.matmul(a, b)}
+    if with_compiler:
+        torch._dynamo.reset()
+        made = torch.compile(lambda x, y, z: torch.relu(x @ y + z), mode="max-autotune-no-cudagraphs", dynamic=False)
+        rivals["compiled"] = lambda: made(a, b, bias)
+    theirs = rivals["cublaslt"]()
+    error = _error_of(theirs[checked], wanted)
+    queued = [on_stream(device, run) for run in rivals.values()]
+    for run in queued:
+        run()
+    c = torch.empty((rows, columns), device="cuda", dtype=torch.float16)
+    times: list[float] = []
+    measured = []
+    for label, text, model in plans:
+        program = _program(device, text, shape, a, b, bias, c)
+        c.fill_(math.nan)
+        torch.cuda.synchronize()
+        program.run()
+        mine, apart = _error_of(c[checked], wanted), _error_of(c, theirs.float())
+        if not (mine <= 1.01 * error and apart <= 4 * error):
+            raise SystemExit(f"{shape} {label}: error {mine:.3e}, cublasLt's {error:.3e}, apart {apart:.3e}")
+        times = times or clock.medians([program.enqueue, *queued])  # the chosen plan in turns with the rivals
+        us = times[0] if not measured else clock.medians([program.enqueue])[0]
+        measured.append({"plan": label, "model_us": model, "us": us})
+        program.release()
+    moved = 2 * (rows * depth + depth * columns + rows * columns)
+    ours, *others = times
+    return {
+        "shape": list(shape), "ours_us": ours, **{f"{name}_us": us for name, us in zip(rivals, others)}, "tflops": 2 * rows * columns * depth / ours / 1e6,
+        "gbs": moved / ours / 1e3, "plans": measured,
+    }  # fmt: skip
+
+
+def _program(device: Any, text: str, shape: Shape, a: Any, b: Any, bias: Any, c: Any) -> Any:
+    from tinyir.ir import manifest
+    from tinyir.runtime.device import Buffer
+    from tinyir.runtime.program import Program
+
+    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip(("A", "B", "bias", "C"), (a, b, bias, c))}
+    return Program(device, text, manifest.parse(text), dict(zip("MNK", shape)), kept=kept)
+
+
+def _error_of(found: Any, wanted: Any) -> float:
+    return float((found.to(wanted.dtype) - wanted).norm() / wanted.norm())
+
+
+def main() -> int:
+    """Measure; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--out", type=Path, default=Path("odd.json"))
+    parser.add_argument("--only", default=",".join(FAMILIES))
+    parser.add_argument("--compile", type=float, default=0.0, metavar="SECONDS", help="also time torch.compile, until so many have passed")
+    args = parser.parse_args()
+    cases = [(family, shape) for family in args.only.split(",") for shape in FAMILIES[family]]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+        plans = list(pool.map(plans_for, cases))
+    import torch
+    from tinyir.runtime.compile import find_compiler
+    from tinyir.runtime.cuda import CudaDevice
+
+    torch.cuda.init()
+    device = CudaDevice()
+    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
+    found: list[dict[str, Any]] = []
+    try:
+        clock = Clock(device)
+        until = time.monotonic() + args.compile
+        for (family, shape), own in zip(cases, plans):
+            found.append({"family": family, **measure_case(device, clock, own, shape, time.monotonic() < until)})
+            _print_row(found[-1])
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
+    finally:
+        device.release()
+    for family in dict.fromkeys(row["family"] for row in found):
+        own = [row for row in found if row["family"] == family]
+        for rival in ("cublaslt", "cublas", "compiled"):
+            ratios = [row[f"{rival}_us"] / row["ours_us"] for row in own if f"{rival}_us" in row]
+            if ratios:
+                print(f"{family}: over {rival} {math.exp(statistics.fmean(map(math.log, ratios))):.3f} in geometric mean, least {min(ratios):.3f}")
+    behind = [row["ours_us"] / min(p["us"] for p in row["plans"]) for row in found]
+    print(f"the chosen plan takes {math.exp(statistics.fmean(map(math.log, behind))):.3f} of the fastest's time in geometric mean, {max(behind):.3f} at most")
+    return 0
+
+
+def _print_row(row: dict[str, Any]) -> None:
+    rivals = [f"{name} {row[f'{name}_us']:.1f} us, {row[f'{name}_us'] / row['ours_us']:.2f}x" for name in ("cublaslt", "cublas", "compiled") if f"{name}_us" in row]
+    shape = "x".join(map(str, row["shape"]))
+    print(f"| {row['family']} | {shape} | {row['ours_us']:.1f} us, {row['tflops']:.0f} TFLOP/s, {row['gbs']:.0f} GB/s | {' | '.join(rivals)} |", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""Tensor cores at any shape: operands copied to rows that begin on lines, sums cut among the CTAs of a cluster."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinyir.analysis.device import get_device
+from tinyir.ir import gpu, manifest, plan
+from tinyir.ir.gpu import nodes
+from tinyir.kit.diag import Refused
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
+from tinyir.play.arrays import convert
+from tinyir.ir.types import DTYPES
+from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, played, simulated
+from .test_warp_specialized import BIAS, RESIDUAL, SCALED, product, proposed, with_tile
+
+needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+MEASURED = Path(__file__).resolve().parents[1] / "bench" / "results" / "any_shape_plans_h100.json"
+BOTH = ("A", "B")
+
+
+def sized(layout: str, sizes: tuple[int, ...], **kind: str) -> object:
+    """The product planned for these sizes."""
+    return product(layout, sizes=", ".join(f"{k}={v}" for k, v in zip("MNK", sizes)), **kind)
+
+
+def cut(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], padded: tuple[str, ...] = (), **kind: str) -> plan.Module:
+    """The product with its sum cut."""
+    module = sized(layout, sizes, **kind)
+    return plan.Module(module, (next(p for p in proposed(module, padded, parts) if p.tile[:2] == tile),))
+
+
+# --- plans
+
+
+@pytest.mark.parametrize(("sizes", "wanted"), [
+    ((256, 256, 128), {(), BOTH}), ((256, 256, 100), {("A",), BOTH}), ((256, 250, 128), {("B",), BOTH}), ((255, 251, 127), {BOTH}),
+    ((256, 264, 136), {(), BOTH}), ((256, 264, 192), {(), ("B",), BOTH}),
+])  # fmt: skip
+def test_what_may_be_padded_follows_from_the_sizes(sizes: tuple, wanted: set) -> None:
+    module = sized("NN", sizes)
+    found = to_plan.candidates(module, module.program.regions[0])
+    assert {tuple(item.tensor for item in c.plan.layout) for c in found if c.plan.algo == "warp_specialized"} == wanted
+
+
+@pytest.mark.parametrize("sizes", [(255, 251, 127), *(pytest.param(s, marks=pytest.mark.slow) for s in ((64, 4096, 4096), (144, 888, 6472)))])
+def test_every_candidate_can_be_obeyed(sizes: tuple) -> None:
+    module = sized("NN", sizes, **BIAS)
+    found = {(c.plan.tile, c.plan.parts, c.plan.layout): c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)}
+    for one in found.values():
+        planned = plan.Module(module, (one,))
+        assert plan.check(planned) == [] and plan.show(plan.parse(plan.show(planned))) == plan.show(planned)
+        kernels = to_gpu.lower(planned)
+        assert gpu.check(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
+
+
+def test_a_sum_is_cut_only_where_every_part_has_a_step() -> None:
+    module = sized("NN", (64, 64, 256))
+    assert proposed(module, parts=4) and proposed(module, parts=8) == []
+    (one,) = cut("NN", (64, 64), 4, (64, 64, 256)).plans
+    assert "193 <= K" in [str(b) for b in one.assume]
+
+
+@pytest.mark.parametrize("fields", [{"persistent": 132}, {"split_k": plan.SplitK(2, "workspace")}, {"store": (plan.Store("C", "tma"),)}])
+def test_a_cut_sum_that_the_template_has_no_place_for_is_refused(fields: dict) -> None:
+    module = cut("NN", (64, 64), 2, (64, 64, 256))
+    with pytest.raises(Refused) as fault:
+        to_gpu.lower(replace(module, plans=(replace(module.plans[0], **fields),)))
+    assert [d.code for d in fault.value.diags] == ["E1611"]
+
+
+def test_padding_without_the_copy_engine_is_refused() -> None:
+    module = sized("NN", (255, 251, 127))
+    plain = next(c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "synchronous" and c.rejected in ("", to_plan.CROWDED))
+    planned = plan.Module(module, (replace(plain, layout=(plan.Layout("A", "padded"),)),))
+    assert [d.code for d in plan.check(planned)] == ["E1523"]
+
+
+# --- texts
+
+
+def test_the_copies_are_a_kernel_that_runs_with_its_own() -> None:
+    kernels, code = lowered(with_tile(sized("NN", (129, 131, 77)), 64, 64, padded=BOTH))
+    assert [(k.name, k.serves) for k in kernels.kernels] == [("r.pad", "r"), ("r", "")]
+    assert [f"{b.name} : {b.type}" for b in code.buffers] == ["r.A.padded : fp16[M, 64*floor((K + 63)/64)]", "r.B.padded : fp16[K, 64*floor((N + 63)/64)]"]
+    assert [m.tensor for m in code.maps] == ["r.A.padded", "r.B.padded"]
+    text = manifest.show(code)
+    assert manifest.show(manifest.parse(text)) == text and manifest.check(manifest.parse(text)) == []
+
+
+def test_a_part_of_a_kernel_that_is_not_there_is_found() -> None:
+    kernels, code = lowered(with_tile(sized("NN", (129, 131, 77)), 64, 64, padded=BOTH))
+    lost = replace(kernels, kernels=(replace(kernels.kernels[0], serves="q"), kernels.kernels[1]))
+    assert [d.code for d in gpu.check(lost)] == ["E1603"]
+    launches = (replace(code.launches[0], serves="q"), code.launches[1])
+    assert [d.code for d in manifest.check(replace(code, launches=launches))] == ["E1632"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_barrier_of_the_cluster_that_is_missing_is_found(number: int) -> None:
+    kernels = to_gpu.lower(cut("NN", (64, 64), 2, (64, 64, 256)))
+    (kernel,) = kernels.kernels
+    places = [at for at, s in enumerate(kernel.body) if s == nodes.Barrier("cluster")]
+    assert gpu.check(kernels) == [] and len(places) == 2
+    body = (*kernel.body[: places[number]], *kernel.body[places[number] + 1 :])
+    broken = replace(kernels, kernels=(replace(kernel, body=body),))
+    assert {d.code for d in gpu.check(broken)} == {"E1613"}
+
+
+def test_writing_into_another_cta_is_found() -> None:
+    kernels = to_gpu.lower(cut("NN", (64, 64), 2, (64, 64, 256)))
+    text = gpu.show(kernels).replace("store sums[cluster.rank]", "store sums[0]")
+    assert {d.code for d in gpu.check(gpu.parse(text))} == {"E1613"}
+
+
+# --- results
+
+
+def whole_numbers(code: manifest.Module, sizes: tuple[int, ...], seed: int) -> dict[str, np.ndarray]:
+    """Inputs whose products and sums are exact."""
+    draw, names = np.random.default_rng(seed), dict(zip("MNK", sizes))
+    shapes = {t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in code.region.model.inputs}
+    return {name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+
+
+CASES = [
+    (lambda s: with_tile(sized("NN", s, **BIAS), 64, 64, padded=BOTH), (67, 131, 77)),
+    (lambda s: with_tile(sized("NT", s, **RESIDUAL), 64, 128, padded=BOTH), (65, 133, 91)),
+    (lambda s: with_tile(sized("TT", s, **BIAS), 128, 256, (2, 1), padded=BOTH), (259, 131, 77)),
+    (lambda s: with_tile(sized("TN", s, dtype="bf16", out="bf16"), 192, 128, padded=BOTH), (193, 129, 67)),
+    (lambda s: with_tile(sized("NN", s, out="fp32", **SCALED), 128, 128, (2, 1), padded=("A",)), (131, 136, 101)),
+    (lambda s: with_tile(sized("NN", s, **BIAS), 192, 192, (2, 1)), (200, 200, 136)),
+    (lambda s: cut("NN", (64, 64), 2, s, **BIAS), (70, 136, 328)),
+    (lambda s: cut("TT", (128, 128), 4, s, **RESIDUAL), (136, 136, 264)),
+    (lambda s: cut("NT", (64, 128), 8, s, **SCALED), (1, 136, 520)),
+    (lambda s: cut("NN", (64, 256), 4, s, BOTH, out="fp32"), (33, 91, 333)),
+]  # fmt: skip
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_the_emitted_kernels_are_right_in_the_simulation(number: int) -> None:
+    planned, sizes = CASES[number]
+    _, code = lowered(planned(sizes))
+    arrays = whole_numbers(code, sizes, number)
+    wanted = played(code, arrays)
+    for name, got in simulated(code, arrays, seed=number).items():
+        assert np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64)), name
+
+
+@needs_host_compiler
+def test_one_text_runs_at_any_size_in_the_simulation() -> None:
+    _, code = lowered(to_plan.lower(sized("NN", (65, 67, 69), **BIAS)))
+    for seed, sizes in enumerate([(1, 1, 1), (70, 3, 65), (9, 130, 8), (64, 64, 64), (3, 5, 0)]):
+        arrays = whole_numbers(code, sizes, seed)
+        assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"]), sizes
+
+
+# --- the compiler
+
+
+@pytest.mark.parametrize("planned", [
+    lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 128, 256, (2, 1), padded=BOTH),
+    pytest.param(lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 192, 192, padded=BOTH), marks=pytest.mark.slow),
+    pytest.param(lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 256, 128, padded=BOTH), marks=pytest.mark.slow),
+    lambda: cut("NN", (128, 128), 4, (128, 1024, 1024), **BIAS),
+    pytest.param(lambda: cut("NN", (64, 256), 4, (64, 1024, 1024), **BIAS), marks=pytest.mark.slow),
+])  # fmt: skip
+def test_plans_compile_without_spills_or_serialised_products(planned: object) -> None:
+    compiler = find_nvcc() or find_nvrtc()
+    if compiler is None:
+        pytest.skip("no CUDA compiler is installed")
+    _, code = lowered(planned())
+    cubin = cubin_of(manifest.show(code), "sm_90a", compiler)
+    for usage in usage_of(cubin).values():
+        assert (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0)
+    assert not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))
+
+
+# --- the cost model
+
+
+def test_the_model_chooses_near_the_fastest_that_was_measured() -> None:
+    """Among plans timed at sixteen shapes: padded and not, cut and not."""
+    losses = []
+    for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
+        module = sized(row["layout"], tuple(row["shape"]), **BIAS)
+        known = {_key(c.plan): c.cost.microseconds for c in to_plan.candidates(module, module.program.regions[0]) if c.cost and c.plan.algo == "warp_specialized"}
+        timed = {}
+        for item in row["plans"]:
+            key = (tuple(item["tile"]), tuple(item["cluster"]), item["parts"], item["padded"], item.get("resident", 1))
+            timed[key] = min(item["us"], timed.get(key, math.inf))
+        assert timed.keys() <= known.keys()
+        losses.append(timed[min(timed, key=known.__getitem__)] / min(timed.values()))
+    assert len(losses) == 16 and math.exp(sum(map(math.log, losses)) / len(losses)) < 1.05 and max(losses) < 1.25
+
+
+def _key(one: plan.Plan) -> tuple:
+    resident = 2 if one.parts > 1 and one.estimate.smem <= get_device("h100").arch.smem_per_sm // 2 - 1024 else 1
+    return one.tile[:2], one.cluster.shape if one.cluster else (1, 1), one.parts, len(one.layout), resident

@@ -1,0 +1,21 @@
+"""Iterators taken in turn, so that the first few of many come from as many sources."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator, TypeVar
+
+T = TypeVar("T")
+
+
+def in_turn(queues: Iterable[Iterator[T]]) -> Iterator[T]:
+    """One of each, then the next of each, until all are empty."""
+    left = list(queues)
+    while left:
+        for queue in list(left):
+            try:
+                yield next(queue)
+            except StopIteration:
+                left.remove(queue)
+
+
+__all__ = ["in_turn"]
