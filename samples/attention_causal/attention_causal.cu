@@ -41,7 +41,7 @@
 //     halo []  buffer smem_ring depth 2  barrier cta
 //
 // manifest
-//   launch attention.attention.sum3 as attention_attention_sum3 of attention, attention.sum3 : sm90 grid [floor((S + 31)/32), 4*B] block [16, 16] smem 51200 B
+//   launch attention.attention.sum3 as attention_attention_sum3 of attention, attention.sum3 : sm90 grid [4*B, floor((S + 31)/32)] block [16, 16] smem 51200 B
 //     tensors [Q, K, V, O]  symbols [S]
 //     flops 1052*B*S*S  bytes 2048*B*S
 
@@ -82,9 +82,9 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
     top[e0] = __uint_as_float(0xff800000u);
   float total[2] = {};
   float acc[2][4] = {};
-  const int i1 = cta_y % 4;
-  const int i0 = cta_y / 4;
-  const int m0 = 32 * cta_x;
+  const int i1 = cta_x % 4;
+  const int i0 = cta_x / 4;
+  const int m0 = 32 * ((S + 31) / 32) - 32 * cta_y - 32;
   // plan cache: Q -> smem at i2.o, as q.tile
   #pragma unroll
   for (int element = thread_index; element < 2048; element += 256) {
@@ -97,7 +97,7 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
   // region attention, attention.sum3: %attention.scaled, %base, %scale, p.tile
   #pragma unroll 1
   for (int n0 = 0; n0 < S; n0 += 64) {
-    if (0 <= m0 + 31 - n0) {
+    if (0 <= (long long)m0 + 31 - n0) {
       // plan cache: K -> smem at i3.o, as k.tile
       #pragma unroll
       for (int element = thread_index; element < 4096; element += 256) {
@@ -153,7 +153,7 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
           const int i3 = 16 * j + n0 + thread_x;
           if (i2 < S && i3 < S) {
             const float attention_scaled = sc[i][j] * 0.125f;  // attention : Attention at 14:5
-            sc[i][j] = 0 <= i2 - i3 ? attention_scaled : __uint_as_float(0xff800000u);
+            sc[i][j] = 0 <= (long long)i2 - i3 ? attention_scaled : __uint_as_float(0xff800000u);
           } else {
             sc[i][j] = __uint_as_float(0xff800000u);
           }

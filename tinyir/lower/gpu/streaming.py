@@ -20,14 +20,14 @@ from typing import Sequence
 from ...ir import resources
 from ...ir.arch import ARCHS
 from ...ir.body import Axis, Binary, Body, Literal, Read, Ref, Select, Ternary
-from ...ir.expr import ZERO, Bound, Expr
+from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import streamed_tiles, width_each
-from ...ir.streaming import Streaming, tile_is_touched
+from ...ir.streaming import Streaming, masks_of, tile_is_touched
 from ...ir.types import DTYPES
 from .fold import literal, neutral_of, type_of
 from .point import Fresh, Values, below, cast, divides, guarded, named, names_in, needed, split
@@ -76,8 +76,8 @@ class _Template:
         body.append(nodes.Reg(self.top, type_of(self.dtype, self.each_row), init=neutral_of("max", self.dtype)))
         body.append(nodes.Reg(self.total, type_of(self.dtype, self.each_row), init=literal(0, self.dtype)))
         body.append(nodes.Reg(self.acc, type_of(self.dtype, self.each_row, self.each_width), init=literal(0, self.dtype)))
-        body += [nodes.Let(name, e) for name, e in split(Expr.of(plan.place_of(kernel.outer[0].name) or "cta.y"), kernel.outer).items()] if kernel.outer else []
-        body.append(nodes.Let(self.m0, self.rows * Expr.of(plan.place_of(f"{kernel.row.name}.o") or "cta.x")))
+        body += [nodes.Let(name, e) for name, e in split(Expr.of(plan.place_of(kernel.outer[0].name)), kernel.outer).items()] if kernel.outer else []
+        body.append(nodes.Let(self.m0, self.rows * self._turn()))
         body.append(self._fill(self.q, self.first, kernel.query, kernel.row, self.m0_expr, self.rows, kernel.depth, {}))
         there = {n: Expr.of(m) for n, m in kernel.meets if m != kernel.column.name}
         sum_axis = next(n for n, m in kernel.meets if m == kernel.column.name)
@@ -96,8 +96,30 @@ class _Template:
         body.append(nodes.For(self.n0, ZERO, kernel.column.size, inner, step=Expr.of(self.columns)))
         body.append(nodes.WarpReduce("sum", self.total, self.across))
         body.append(self._epilogue())
-        grid = [kernel.row.size.ceildiv(self.rows), *([extent_of(kernel.outer)] if kernel.outer else [])]
-        return Kernel(plan.name, plan.regions, plan.arch, tuple(grid), plan.threads, tuple(body), regs=self._registers())
+        return Kernel(plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers())
+
+    @property
+    def _row_place(self) -> str:
+        return self.plan.place_of(f"{self.kernel.row.name}.o") or self.plan.place_of(self.kernel.row.name) or ""
+
+    def _grid(self) -> tuple[Expr, ...]:
+        """CTAs along each place that the plan binds."""
+        counts = {self._row_place: self.kernel.row.size.ceildiv(self.rows)}
+        if self.kernel.outer:
+            counts[self.plan.place_of(self.kernel.outer[0].name)] = extent_of(self.kernel.outer)
+        used = [counts.get(place, ONE) for place in ("cta.x", "cta.y", "cta.z")]
+        while len(used) > 1 and used[-1] == ONE:
+            used.pop()
+        return tuple(used)
+
+    def _turn(self) -> Expr:
+        """Which rows a CTA takes. Where later rows meet more columns they come first: the longest work is not left to the end."""
+        if not self._row_place:
+            return ZERO
+        turn = Expr.of(self._row_place)
+        grows = any(b.lower is not None and any(c > 0 and m == (self.kernel.row.name,) for c, m in b.expr.terms) and b.upper is None
+                    for b in masks_of(self.kernel, self.first))
+        return self.kernel.row.size.ceildiv(self.rows) - 1 - turn if grows else turn
 
     def _registers(self) -> int:
         """The most registers that let as many CTAs on an SM as the plan counts on."""

@@ -35,7 +35,7 @@ def propose_streaming(kernel: Streaming, first: Region, second: Region, card: De
 def _streaming(kernel: Streaming, first: Region, second: Region, arch: str, tile: tuple[int, int], threads: tuple[int, int]) -> Plan:
     row, column = kernel.row.name, kernel.column.name
     rows, columns = ((kernel.row,), tile[0]), ((kernel.column,), tile[1])
-    outer = (Bind(tuple(a.name for a in kernel.outer), "cta.y"),) if kernel.outer else ()
+    outer = (Bind(tuple(a.name for a in kernel.outer), "cta.x"),) if kernel.outer else ()
     where = ((kernel.query, f"{row}.o"), (kernel.key, f"{column}.o"), (kernel.value, f"{column}.o"))
     cached = {tensor: Cache(tensor, "smem", at) for body, at in where for tensor in _tensors_of(body)}
     return Plan(
@@ -46,7 +46,7 @@ def _streaming(kernel: Streaming, first: Region, second: Region, arch: str, tile
         tile=(*tile, kernel.sizes[0]),
         micro=(tile[0] // threads[1], tile[1] // threads[0]),
         threads=threads,
-        bind=(*outer, Bind((f"{row}.o",), "cta.x"), Bind((f"{row}.i",), "thread.y"), Bind((f"{column}.i",), "thread.x")),
+        bind=(*outer, Bind((f"{row}.o",), "cta.y" if kernel.outer else "cta.x"), Bind((f"{row}.i",), "thread.y"), Bind((f"{column}.i",), "thread.x")),
         cache=tuple(cached.values()),
         predicate=(*guarded_axes(*rows), *guarded_axes(*columns)),
         edge=(Edge(first.yields[0].output, kernel.output, "smem", 1),),
