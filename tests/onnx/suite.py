@@ -1,9 +1,9 @@
-"""Run the ONNX backend suite through the front end and playback: `python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region] [--list]`.
+"""Run the ONNX backend suite through the front end and playback: `python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda] [--list]`.
 
 Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which codes), or are out of scope.
 `near` counts those whose only differences are that numbers of 16-bit floats are up to two units in the last place away, or that numbers of wider
 ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. With `--stage region`
-it is region text that is checked and played. Exit code 1 when a test failed or crashed.
+it is region text that is checked and played; with `--stage cu` the emitted CUDA runs on `--device`. Exit code 1 when a test failed or crashed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import collections
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -21,22 +21,30 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.onnx.cases import Case, folder_cases, node_cases  # noqa: E402
 from tinyir.front import json as front_json  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
+from tinyir.ir import manifest  # noqa: E402
 from tinyir.ir.pipeline import language_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
 from tinyir.play import region as play_region  # noqa: E402
 from tinyir.play import tiny as play_tiny  # noqa: E402
+from tinyir.runtime.run import run as run_cuda  # noqa: E402
 
 PASSED, NEAR, FAILED, CRASHED, REFUSED, OUT = "passed", "near", "failed", "crashed", "refused", "out of scope"
 UNITS = {"float16": 2 * 2.0**-10, "bfloat16": 2 * 2.0**-7, "float32": 2 * 2.0**-23, "float64": 2 * 2.0**-52}  # two units in the last place
 
 
-PLAYERS = {"tiny": play_tiny.play, "region": play_region.play}
-LOWERINGS = {"tiny": (), "region": ("index", "poly", "region")}
+def _launch(device: str) -> Callable[[manifest.Module, dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Runs the emitted CUDA on a device."""
+    return lambda module, arrays: run_cuda(manifest.show(module), arrays, device=device, limit=60, module=module)[0]
 
 
-def run(case: Case, stage: str = "tiny") -> tuple[str, str]:
-    """How one test ends at a stage, and why: the codes of a refusal, the difference of a failure."""
+PLAYERS = {"tiny": play_tiny.play, "region": play_region.play, "sim": _launch("sim"), "cuda": _launch("cuda")}
+REGION = ("index", "poly", "region")
+LOWERINGS = {"tiny": (), "region": REGION, "cu": (*REGION, "plan", "gpu", "cu")}
+
+
+def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]:
+    """How one test ends at a stage, and why: the codes of a refusal, the difference of a failure. CUDA runs on `device`."""
     case = case.frozen()
     try:
         module = front_json.read(to_json(case.model.SerializeToString()))
@@ -45,13 +53,13 @@ def run(case: Case, stage: str = "tiny") -> tuple[str, str]:
         faults = [d for d in language_of(stage).check(module) if d.is_error]
         if faults:
             return CRASHED, "; ".join(f"{d.code} {d.at}" for d in faults)
-        found = PLAYERS[stage](module, {name: _coded(array) for name, array in case.inputs.items()})
+        found = PLAYERS[device if stage == "cu" else stage](module, {name: _coded(array) for name, array in case.inputs.items()})
         difference = compare([found[o.name] for o in case.model.graph.output], case)
         if difference and not compare([found[o.name] for o in case.model.graph.output], case, is_lenient=True):
             return NEAR, difference
         return (FAILED, difference) if difference else (PASSED, "")
     except Refused as refusal:
-        return REFUSED, " ".join(sorted({d.code for d in refusal.diags})) + "  " + refusal.diags[0].why()
+        return REFUSED, " ".join(sorted({d.code for d in refusal.diags if d.is_error})) + "  " + refusal.diags[0].why()
     except Exception as fault:  # noqa: BLE001 - what is counted here must not stop the count
         frames = traceback.extract_tb(fault.__traceback__)
         return CRASHED, f"{type(fault).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}: {fault}"
@@ -102,20 +110,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--op", action="append", help="only tests of this op; may be repeated")
     parser.add_argument("--scope", choices=("in", "stretch", "out"), help="only tests of this scope")
-    parser.add_argument("--stage", choices=tuple(PLAYERS), default="tiny", help="the text that is checked and played (default: tiny)")
+    parser.add_argument("--stage", choices=tuple(LOWERINGS), default="tiny", help="the text that is checked and played (default: tiny)")
+    parser.add_argument("--device", choices=("sim", "cuda"), default="sim", help="where CUDA runs (default: sim)")
+    parser.add_argument("--part", default="0/1", metavar="K/N", help="every N-th test from the K-th on, so that N processes share the suite")
     parser.add_argument("--list", action="store_true", help="a line for each test that did not pass")
     args = parser.parse_args()
     cases = [c for c in all_cases() if (not args.op or c.op in args.op) and args.scope in (None, c.scope)]
-    return report(cases, args.list, args.stage)
+    first, step = map(int, args.part.split("/"))
+    return report(cases[first::step], args.list, args.stage, args.device)
 
 
-def report(cases: list[Case], is_listed: bool, stage: str) -> int:
+def report(cases: list[Case], is_listed: bool, stage: str, device: str = "sim") -> int:
     """Run the cases and print the table; 1 when a test failed or crashed."""
     table: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
     codes: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
     total: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for case in cases:
-        outcome, why = run(case, stage)
+        outcome, why = run(case, stage, device)
         if outcome == REFUSED:
             codes[case.scope, case.op] |= set(why.split("  ")[0].split())
             outcome = OUT if case.scope == "out" else REFUSED

@@ -12,6 +12,10 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
+from tinyir.front import json as front_json  # noqa: E402
+from tinyir.front.onnx import to_json  # noqa: E402
+from tinyir.play.tiny import play  # noqa: E402
+
 from . import suite  # noqa: E402
 from .suite import CRASHED, FAILED, NEAR, PASSED, REFUSED  # noqa: E402
 
@@ -68,6 +72,27 @@ def test_some_through_the_pipe(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         with np.load(tmp_path / "out.npz") as found:
             assert suite.compare([found[o.name] for o in case.model.graph.output], case) == ""
+
+
+@pytest.mark.slow
+def test_what_is_near_is_nearer_the_exact_numbers_than_the_suite() -> None:
+    """Attention in 16 bits: the suite rounds after every op and adds bf16 numbers in bf16, playback rounds what the hardware rounds. Both are held
+    against the same formula in double precision."""
+    from onnx.reference.ops.op_attention import _compute_attention
+
+    names = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
+    seen = 0
+    for case in (c.frozen() for c in suite.node_cases() if c.op == "Attention" and "expanded" not in c.name):
+        if suite.run(case)[0] != NEAR:
+            continue
+        (node,) = case.model.graph.node
+        operands = {n: case.inputs[i] for n, i in zip(names, node.input) if i}
+        operands = {n: a if a.dtype.kind in "biu" else a.astype(np.float64) for n, a in operands.items()}
+        exact = _compute_attention(**operands, **{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})[0]
+        found = play(front_json.read(to_json(case.model.SerializeToString())), case.inputs)[node.output[0]]
+        assert np.abs(found - exact).max() < np.abs(case.outputs[0] - exact).max(), case.name
+        seen += 1
+    assert seen == 6
 
 
 @pytest.mark.slow

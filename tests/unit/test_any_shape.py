@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tinyir.analysis.device import get_device
-from tinyir.ir import gpu, manifest, plan
+from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
@@ -23,7 +23,7 @@ from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
 from .emitted import lowered, played, simulated
-from .test_warp_specialized import BIAS, RESIDUAL, SCALED, product, proposed, with_tile
+from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product, proposed, with_tile
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 MEASURED = Path(__file__).resolve().parents[1] / "bench" / "results" / "any_shape_plans_h100.json"
@@ -157,6 +157,17 @@ def test_the_emitted_kernels_are_right_in_the_simulation(number: int) -> None:
     wanted = played(code, arrays)
     for name, got in simulated(code, arrays, seed=number).items():
         assert np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64)), name
+
+
+@needs_host_compiler
+def test_batches_with_odd_rows_are_right_in_the_simulation() -> None:
+    sizes = {"H": 2, "M": 3, "S": 13, "K": 21, "N": 35}
+    text = BATCHED.lstrip().replace("H=2, M=3, S=64, K=64, N=64", ", ".join(f"{k}={v}" for k, v in sizes.items()))
+    kernels, code = lowered(with_tile(region.parse(text), 64, 64, padded=BOTH))
+    assert gpu.check(kernels) == [] and [str(b.type) for b in code.buffers] == ["fp16[H, M*S, 64*floor((K + 63)/64)]", "fp16[H, K, 64*floor((N + 63)/64)]"]
+    draw = np.random.default_rng(4)
+    arrays = {t.name: draw.integers(-3, 4, [d.evaluate(sizes) for d in t.type.shape]).astype(np.float16) for t in code.region.model.inputs}
+    assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"])
 
 
 @needs_host_compiler

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from tinyir import front  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
+from tinyir.front.onnx.model import MOST_READ  # noqa: E402
 from tinyir.ir import tiny  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 from tinyir.play.tiny import play  # noqa: E402
@@ -143,6 +144,22 @@ def test_shapes_given_on_the_command_line() -> None:
     assert json.loads(text(open_rank, x=["2"]))["tensors"]["y"]["shape"] == [2]
 
 
+def test_a_size_whose_name_says_nothing_is_a_symbol_of_its_own() -> None:
+    """Exporters write `?` for each size that they do not know; two of them need not be equal."""
+    module = front.read(text(model([node("Transpose", ["x"], ["y"])], {"x": ["?", "?", "N", "_"]}, ["y"])))
+    assert str(module.model.inputs[0].type) == "fp32[x_0, x_1, N, x_3]"
+
+
+def test_what_an_open_size_stands_in_the_way_of_says_how_to_fix_it() -> None:
+    resize = model([node("Resize", ["x", "", "s"], ["y"], mode="linear")], {"x": [1, 3, "H", 8], "z": ["K"]}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
+    with pytest.raises(Refused) as fault:
+        text(resize)
+    *_, hint = fault.value.diags
+    assert [d.code for d in fault.value.diags] == ["E1015", "R3004"]
+    assert hint.facts == {"inputs": "x [1, 3, H, 8]; z [K]", "name": "x", "sizes": "1,3,H,8"}
+    assert front.read(text(resize, x=["1", "3", "6", "8"])).model.outputs[0].type.shape[2].constant == 12
+
+
 def test_values_given_on_the_command_line() -> None:
     m = model([node("Reshape", ["x", "shape"], ["y"])], {"x": [6], "shape": (INT64, ["n"])}, ["y"])
     found = json.loads(to_json(m.SerializeToString(), values={"shape": ["2", "-1"]}))
@@ -211,6 +228,16 @@ def test_an_older_model_is_converted() -> None:
     np.testing.assert_array_equal(run(m, x=x)["z"], x[0])
     m.opset_import[0].version = 1000
     assert [d.code for d in refused(m)] == ["E0122"]
+
+
+def test_a_converted_model_keeps_its_weights() -> None:
+    """The converter does not see the numbers of long ones."""
+    x = np.random.default_rng(2).standard_normal((1, 3, 40, 40)).astype(np.float32)
+    w = np.random.default_rng(3).standard_normal((16, 3, 5, 5)).astype(np.float32)
+    assert w.nbytes > MOST_READ
+    old = model([node("Conv", ["x", "w"], ["c"]), node("Dropout", ["c"], ["y"])], {"x": list(x.shape)}, ["y"], {"w": w}, opset=9)
+    new = model([node("Conv", ["x", "w"], ["y"])], {"x": list(x.shape)}, ["y"], {"w": w})
+    np.testing.assert_array_equal(run(old, x=x)["y"], run(new, x=x)["y"])
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 10, 40, 90, 200])

@@ -100,7 +100,7 @@ def test_mma_with_fragments_from_ldmatrix(dtype: str) -> None:
     assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32) + start)
 
 
-# --- products of a warpgroup: a kernel that takes shared memory as bytes, and descriptors as numbers
+# --- products of a warpgroup: a kernel that takes shared memory as bytes, and descriptors, of addresses within `smem`, as numbers
 
 
 def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
@@ -152,7 +152,8 @@ def operand(matrix: np.ndarray, major: int, span: int, start: int) -> tuple[dict
         (1, False): (128, depth * 16, 256),
     }[major, bool(span)]
     mode = {128: 1, 64: 2, 32: 3, 0: 0}[span]
-    return words, start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62, step >> 4
+    signed = mode - 4 if mode >= 2 else mode  # a scalar is a signed number
+    return words, start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | signed << 62, step >> 4
 
 
 def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int) -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
@@ -205,7 +206,7 @@ OF_REGISTERS = """extern "C" __global__ void k(const unsigned int *raw, const fp
   for (int i = 0; i < 4; ++i) a[i] = *(const unsigned int *)(A + (16 * (t / 32) + t % 32 / 4 + 8 * (i % 2)) * 16 + 8 * (i / 2) + 2 * (t % 4));
   b += shared_address(smem) >> 4;
   wgmma_fence();
-  wgmma_m64n64k16_fp16_of_registers<0>(d, a, b, false);
+  wgmma_m64n64k16_fp16_of_registers<0>(d, a, (shared_address(smem) >> 4) + b, false);
   wgmma_commit();
   wgmma_wait<0>();
   #pragma unroll
@@ -238,10 +239,10 @@ def test_wgmma_takes_a_from_registers() -> None:
         ("  wgmma_fence();\n", "", "E1765"),
         ("  fence_async_proxy();\n", "", "E1754"),
         ("  __syncthreads();\n", "", "E1753"),
-        ("d, a, b, false", "d, a, b + t / 64, false", "E1762"),
-        ("d, a, b, false", "d, a, b, t > 5", "E1762"),
-        ("d, a, b, false", "d, a, b + 4096, false", "E1764"),
-        ("d, a, b, false", "d, a, b + 64, false", "E1764"),
+        ("+ b, false", "+ b + t / 64, false", "E1762"),
+        ("+ b, false", "+ b, t > 5", "E1762"),
+        ("+ b, false", "+ b + 4096, false", "E1764"),
+        ("+ b, false", "+ b + 64, false", "E1764"),
         ("i < 512; i", "i < 500; i", "E1750"),
         ("  wgmma_commit();\n", "  wgmma_commit(); smem[t] = 0;\n", "E1753"),
         ("  wgmma_commit();\n", "  wgmma_commit(); __syncthreads(); smem[t] = 0;\n", "E1752"),

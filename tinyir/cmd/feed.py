@@ -15,10 +15,15 @@ def feed_options(parser: argparse.ArgumentParser, words: tuple[str, ...] = ("--i
     parser.add_argument(*words, dest="inputs", metavar="FILE", action="append", default=[], help="arrays by the signature's names: .npz, .safetensors, or NAME=FILE.npy; may be repeated")
     parser.add_argument("--weights", metavar="DIR", help="the folder of the files that the text points at (default: that of the text, or this one)")
     parser.add_argument("--random", metavar="SEED", type=int, default=seed, help=f"random arrays for what {words[0]} does not give" + ("" if seed is None else f" (default: {seed})"))
-    parser.add_argument("--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)")
-    parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol for random arrays; may be repeated")
+    size_options(parser)
     if has_out:
         parser.add_argument("--out", metavar="FILE.npz", help="write the outputs here")
+
+
+def size_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say how large the symbols are."""
+    parser.add_argument("--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)")
+    parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol for random arrays; may be repeated")
 
 
 def _size(word: str) -> tuple[str, int]:

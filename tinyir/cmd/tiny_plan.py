@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Sequence
 
+from ..ir import plan
 from ..kit.cli import Notes, filter_main, parser_of, run
+from ..kit.diag import Diag
 from ..lower import lowering_of
 from .stage import language_of, read_module
 
@@ -14,6 +16,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
     parser.add_argument("--device", choices=("a100", "h100"), help="the device model (default: a100 for sm80, h100 for sm90)")
     parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
+    parser.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
+    parser.add_argument("--tuned", action="store_true", help="take plans that tiny-tune measured and kept, where it has any for these kernels, sizes and card")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,11 +27,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     _options(parser)
     args = parser.parse_args(argv)
     if args.explain:
-        return run("tiny-plan", args, lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), arch=args.arch, device=args.device)))
+        return run("tiny-plan", args, lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), arch=args.arch, device=args.device, is_whole=args.all)))
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
         if args.remarks:
             notes += lowering_of("plan").verdicts(module)
-        return lowering_of("plan").lower(module, arch=args.arch, device=args.device)
+        planned = lowering_of("plan").lower(module, arch=args.arch, device=args.device)
+        return _tuned(planned, args, notes) if args.tuned else planned
 
     return filter_main(argv, "tiny-plan", summary, "region text", lambda s: read_module(s, "region"), lambda: language_of("plan"), lower, _options)
+
+
+def _tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan.Module:
+    """The plans with those in place of the model's that were measured before; a remark for each. Raises Refused (E1715 no compiler, E1705 sizes)."""
+    from ..runtime.arrays import sizes_for
+    from ..runtime.compile import find_compiler
+    from ..tune.program import with_winners
+
+    card = lowering_of("plan").card_of(args.arch, args.device)
+    result, winners = with_winners(planned, sizes_for(planned.program.model), card.title, find_compiler().name)
+    notes += [Diag("R3591", one.name, {"kernel": one.name, "card": card.title}) for one in winners]
+    return result

@@ -196,7 +196,7 @@ class Plan:
     @property
     def least_sum(self) -> int:
         """Elements along the sum without which some part would have no tile."""
-        return self.tile[2] * (self.parts - 1) + 1
+        return self.tile[-1] * (self.parts - 1) + 1
 
     def place_of(self, part: str) -> str | None:
         """Where an axis or a part of one (`i0.o`) is bound, or None."""

@@ -56,21 +56,30 @@ class Timing:
         return "  ".join([f"median {self.median * 1e6:.2f} us ({spread}, {self.runs} runs, {self.way})", *rates])
 
 
-def measure(device: CudaDevice, launches: int, enqueue: Callable[[], None], flops: int | None, moved: int | None) -> Timing:
-    """Time `enqueue`, which queues a whole program of `launches` kernels on `device.stream`. Raises Refused (E1730)."""
+def measure(
+    device: CudaDevice,
+    launches: int,
+    enqueue: Callable[[], None],
+    flops: int | None,
+    moved: int | None,
+    seconds: float = BUDGET_SECONDS,
+    warm_seconds: float = WARM_SECONDS,
+) -> Timing:
+    """Time `enqueue`, which queues a whole program of `launches` kernels on `device.stream`, in runs that take about `seconds` together after
+    `warm_seconds` of others. Raises Refused (E1730)."""
     import pycuda.driver as driver
 
     flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     try:
         with graph_of(device, enqueue) if launches > 1 and has_bindings() else _Plain(enqueue) as program:
-            _warm(device, program.run)
+            _warm(device, program.run, warm_seconds)
             start, end = driver.Event(), driver.Event()
             estimate = _seconds_of(device, program.run, flush, flush_bytes, [(start, end)])[0]
-            runs = int(min(MOST, max(LEAST, BUDGET_SECONDS / max(estimate, 1e-6))))
+            runs = int(min(MOST, max(LEAST, seconds / max(estimate, 1e-6))))
             events = [(driver.Event(), driver.Event()) for _ in range(runs)]
-            seconds = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
-            return Timing(_quantile(seconds, 0.5), _quantile(seconds, 0.1), _quantile(seconds, 0.9), runs, flops, moved, f"cold L2, {program.way}")
+            taken = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
+            return Timing(_quantile(taken, 0.5), _quantile(taken, 0.1), _quantile(taken, 0.9), runs, flops, moved, f"cold L2, {program.way}")
     except (driver.Error, LaunchFault) as fault:
         raise refuse("E1730", "bench", kernel="the program", device=device.description, reason=str(fault).split("\n", 1)[0]) from None
     finally:
@@ -122,8 +131,8 @@ class graph_of:
         return answer[1] if len(answer) > 1 else None
 
 
-def _warm(device: CudaDevice, run: Callable[[], None]) -> None:
-    until = time.perf_counter() + WARM_SECONDS
+def _warm(device: CudaDevice, run: Callable[[], None], seconds: float) -> None:
+    until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         run()
         device.stream.synchronize()

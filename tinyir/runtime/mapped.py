@@ -87,7 +87,7 @@ class MappedModule:
         """The driver's map of a row-major tensor. Dims and strides are told innermost first."""
         d = self._driver
         dims, sides = box.dims[::-1], box.box[::-1]
-        strides = [math.prod(dims[: i + 1]) * box.buffer.item for i in range(len(dims) - 1)]
+        strides = [math.prod(dims[: i + 1]) * box.buffer.item for i in range(len(dims) - 1)] or [MAP_ALIGNMENT]  # no list may be empty
         return self._must(
             d.cuTensorMapEncodeTiled(
                 getattr(d.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{DTYPES[box.dtype]}"),

@@ -19,6 +19,7 @@ from .terms import Term, element_of, known
 from .translate import FAULTY, Scope, Translator, node_word, word_of
 
 OLDEST = 11  # the opset that the translations begin with; older models are converted to it where onnx can
+MOST_READ = 4096  # bytes of a constant whose numbers a conversion may depend on
 _RESERVED = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$")
 Words = Mapping[str, Sequence[str]]
 
@@ -91,12 +92,28 @@ def _converted(model: Any) -> Any:
     import onnx
     from onnx import version_converter
 
+    light, heavy = _without_weights(model)
     try:
-        found = version_converter.convert_version(model, OLDEST)
+        found = version_converter.convert_version(light, OLDEST)
     except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
         return model
+    for tensor in found.graph.initializer:
+        if tensor.name in heavy:
+            tensor.CopyFrom(heavy[tensor.name])
     own = {i.name: i.type for i in model.graph.input}
     return found if all(own.get(i.name) == i.type for i in found.graph.input) else model
+
+
+def _without_weights(model: Any) -> tuple[Any, dict[str, Any]]:
+    """A copy of the model whose weights have no numbers, and the weights: the converter reads only shapes and other short constants, and would
+    copy all of a model several times."""
+    heavy = {t.name: t for t in model.graph.initializer if t.HasField("raw_data") and t.ByteSize() > MOST_READ}
+    light = type(model)()
+    light.CopyFrom(model)
+    for tensor in light.graph.initializer:
+        if tensor.name in heavy:
+            tensor.raw_data = b""
+    return light, heavy
 
 
 def opsets_of(model: Any) -> dict[str, int]:
@@ -144,6 +161,8 @@ def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tu
     if translator.unsupported:
         named = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in translator.unsupported.items())
         faults.insert(0, Diag("E0123", "", {"ops": named}))
+    elif any(d.code != "E0128" for d in faults):
+        faults += _open_sizes(inputs, scope)
     if faults:
         raise Refused(faults)
     return bare(graph.name) if graph.name else "main", program, [i.name for i in inputs if i.name not in values], list(dict.fromkeys(outputs))
@@ -177,6 +196,15 @@ def shape_of(value: Any, given: Sequence[str] | None) -> tuple[Expr, ...]:
     return tuple(stated)
 
 
+def _open_sizes(inputs: Sequence[Any], scope: Scope) -> Iterator[Diag]:
+    """A remark that names the inputs whose sizes are symbols (R3004), where there are some: most of what is refused wants a number there."""
+    open_inputs = [(i.name, scope.terms[i.name].shape) for i in inputs if scope.terms[i.name] is not FAULTY]
+    open_inputs = [(name, ", ".join(map(str, shape))) for name, shape in open_inputs if any(d.constant is None for d in shape)]
+    if open_inputs:
+        named = "; ".join(f"{name} [{shape}]" for name, shape in open_inputs)
+        yield Diag("R3004", "", {"inputs": named, "name": open_inputs[0][0], "sizes": open_inputs[0][1].replace(" ", "")})
+
+
 def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[str]) -> Term:
     """The value of an input that is given beforehand (E0128)."""
     sizes = [d.constant for d in shape]
@@ -208,7 +236,7 @@ def _symbol(word: str, otherwise: str) -> Expr:
                 return size
         except ValueError:
             pass
-    name = bare(word or otherwise).replace(".", "_")
+    name = bare(word if re.search(r"[^\W_]", word) else otherwise).replace(".", "_")  # a `?` is no name: two of them may differ
     return Expr.of(name + "_" if _RESERVED.match(name) else name)
 
 

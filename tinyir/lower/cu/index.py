@@ -59,9 +59,10 @@ class Integers:
             elements = elements * size
         is_wide = not self.fits(elements)
         text, is_sum = "", False
-        for position, (size, e) in enumerate(zip(shape, index)):
+        axes = [(size, e) for size, e in zip(shape, index) if (size, e) != (ONE, ZERO)]
+        for position, (size, e) in enumerate(axes):
             if text in ("", "0"):
-                is_last = position + 1 == len(shape) or e == ZERO
+                is_last = position + 1 == len(axes) or e == ZERO
                 text = self.c(e, 1 if is_last or not is_wide else 3)
                 is_sum = (is_last or not is_wide) and (" + " in text or " - " in text)
                 if is_wide and not is_last and self.fits(e):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, Select, walk
+from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -23,9 +23,9 @@ from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
+from .vectors import Vectors
 
 ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
-VECTOR_BYTES = 16
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 
@@ -46,7 +46,7 @@ def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] 
     return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper):
+class _Printer(Hopper, Vectors):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
@@ -335,29 +335,6 @@ class _Printer(Hopper):
         self.depth -= len(s.over)
         self.integers.ranges = outer
 
-    def _moved_whole(self, s: nodes.Assign | nodes.Store) -> None:
-        """16 bytes from a tensor at once where all of them are inside, else one by one; a pair of 2 bytes from shared memory."""
-        (name, size), = s.over if len(s.over) == 1 else (("", ZERO),)
-        guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
-        if isinstance(read, Read) and read.tensor in self.arrays and not guard and size.constant == s.vector == 2 and read.dtype.bytes == 2 and read.dtype == self._dtype(s.to.name):
-            first = {name: ZERO}
-            target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
-            self.say(f"copy_pair(&{target}, &{self._element(read.tensor, tuple(e.substitute(first) for e in read.index), read.slot)});")
-            return
-        is_whole = isinstance(read, Read) and read.tensor in self.tensors and size.constant == s.vector == VECTOR_BYTES // read.dtype.bytes
-        if not is_whole or read.dtype != self._dtype(s.to.name) or any(b.upper is None or b.lower is not None for b in guard):
-            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's")
-        first, last = {name: ZERO}, {name: Expr.of(s.vector - 1)}
-        target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
-        source = self._element(read.tensor, tuple(e.substitute(first) for e in read.index), None)
-        inside = self.integers.guard(tuple(b.substitute(last) for b in guard))
-        self.say(f"copy_16(&{target}, &{source});" if inside == "true" else f"if ({inside}) copy_16(&{target}, &{source});")
-        if inside != "true":
-            self.say("else")
-            self.depth += 1
-            self._moved(replace(s, vector=1))
-            self.depth -= 1
-
     def _write(self, to: Place, value: Body) -> None:
         target = self._element(to.name, to.index, to.slot)
         same = Read(to.name, to.index, value.dtype, to.slot)
@@ -383,9 +360,7 @@ class _Printer(Hopper):
         index = self._spell("thread.index")
 
         def fold(element: str, dtype: DType) -> None:
-            self._over_lanes(s.op, element, dtype, min(32, self.kernel.threads))
-            if warps == 1:
-                return
+            self._over_lanes(s.op, element, dtype, 32)
             self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")

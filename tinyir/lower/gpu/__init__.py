@@ -20,6 +20,7 @@ from .flat import flat_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
 from .streaming import streaming_kernel
+from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
@@ -33,7 +34,8 @@ def lower(module: plan.Module) -> gpu.Module:
         earlier = sum(p.regions == one.regions for p in module.plans[:number])
         name = f"{one.name}.{earlier + 1}" if earlier else one.name
         try:
-            main = replace(_kernel(module, one), name=name)
+            main = _kernel(module, one)
+            main = replace(main, name=name, body=without_unused(main.body))
             before = _padding(module, one)
         except Refused as fault:
             faults.extend(fault.diags)

@@ -12,7 +12,7 @@ A fold inside runs in the thread, element after element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from ...ir.body import Body, Gather, Read, Reduce, Ref
@@ -108,8 +108,8 @@ class Statements:
             raise refuse("E1611", self.region.name, fold.span, what="a fold over the region's own axes in a map", region=self.region.name)
         inside: list[Statement] = []
         names = {a.name: Expr.of(a.name) for a in fold.axes}
-        deeper = Values(values.region, {**values.point, **names}, values.known, self._emit_to(inside, accumulator.name))
-        element = deeper.at(fold.body)
+        deeper = replace(values, point={**values.point, **names}, emit=self._emit_to(inside, accumulator.name))
+        element = values.shielded(deeper.at(fold.body))
         inside += accumulator.step(element, number_in(fold.axes, names))
         for axis in reversed(fold.axes):
             few = axis.size.constant is not None and axis.size.constant <= FEW

@@ -117,12 +117,14 @@ def axes_made_by(body: Body) -> tuple[Axis, ...]:
 @dataclass
 class Values:
     """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out. `emit`
-    writes the statements of a fold or a gather and gives its value."""
+    writes the statements of a fold or a gather and gives its value. `sides` are the guards around what is written, the outermost first, and
+    whether it is what they guard (else what stands in its place)."""
 
     region: Region
     point: Point
     known: dict[str, Body] = field(default_factory=dict)
     emit: Callable[[Reduce | Gather, "Values"], Body] | None = None
+    sides: tuple[tuple[tuple[Bound, ...], bool], ...] = ()
 
     def at(self, body: Body) -> Body:
         """The expression at this point: no axis and no movement is left in it."""
@@ -134,7 +136,17 @@ class Values:
             return self.emit(body, self)
         if isinstance(body, (Reduce, Gather, Scan, Scatter)):
             raise refuse("E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name)
+        if isinstance(body, Select):
+            guard = substitute_here(body, self.point).guard
+            sides = (replace(self, sides=(*self.sides, (guard, is_then))).at(side) for side, is_then in ((body.then, True), (body.other, False)))
+            return Select(guard, *sides, body.dtype, body.span)
         return substitute_here(rebuild(body, self.at), self.point)
+
+    def shielded(self, body: Body) -> Body:
+        """An expression of a statement in front of the guards, which reads nothing that they keep from being read."""
+        for guard, is_then in reversed(self.sides):
+            body = guarded(guard, body) if is_then else Select(guard, Literal(_as(body.dtype, 0), body.dtype), body, body.dtype)
+        return body
 
     def _value(self, ref: Ref) -> Body:
         if ref.index is None and ref.name in self.known:
@@ -209,7 +221,7 @@ def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
 
 def choice(gather: Gather, values: Values, name: str) -> tuple[list[Statement], Body]:
     """The place that a gather chooses, as the integer `name`, and the value there; 0 where there is no such place."""
-    at = values.at(gather.at)
+    at = values.shielded(values.at(gather.at))
     there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)})
     value = guarded((Bound(Expr.of(name), lower=ZERO),), there.at(gather.body))
     return [nodes.Choose(name, at, gather.axis.size)], value

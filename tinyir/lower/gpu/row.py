@@ -8,7 +8,7 @@ A pass is a fold, closed by `block_reduce`; values that do not vary along the ro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Ternary, Transpose, rebuild, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -83,7 +83,8 @@ class _Rows:
                 made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
                 lines.extend(made)
                 return value
-            return self._fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), lines)
+            shielded = replace(inner, body=values.shielded(inner.body))
+            return self._fold(Accumulator(self.fresh.name(f"{name}.acc"), shielded), lines)
 
         return Values(self.region, self.point, self.known, emit).at(body)
 
@@ -135,6 +136,8 @@ class _Rows:
         return own if fold.axes[0].size is None else fold.axes
 
     def _over_threads(self, op: str, name: str, dtype: DType) -> Statement:
+        if self.plan.threads[0] <= 32:
+            return nodes.WarpReduce(op, name, self.plan.threads[0])
         part = self.parts[wide(dtype)] = self.parts.get(wide(dtype)) or self.fresh.name("part")
         return nodes.BlockReduce(op, name, part)
 

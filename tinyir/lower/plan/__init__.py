@@ -128,13 +128,13 @@ def card_of(arch: str, device: str | None) -> Device:
     return replace(card, arch=ARCHS[arch])
 
 
-def explain(module: region.Module, arch: str = "sm90", device: str | None = None) -> str:
-    """The table of candidates of every region as plain text."""
+def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False) -> str:
+    """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
     card, module = card_of(arch, device), split_siblings(module)
     readers = _joined(module)
     alone = [one for one in module.program.regions if one.name not in readers.values()]
     named = {one.name: f"{one.name} with {readers[one.name]}" if one.name in readers else one.name for one in alone}
-    return "\n".join(table_of(named[one.name], candidates(module, one, arch, device), card) for one in alone)
+    return "\n".join(table_of(named[one.name], candidates(module, one, arch, device), card, is_whole) for one in alone)
 
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Sequence
 
 from ...analysis.device import Device
@@ -23,13 +24,16 @@ def rows_of(found: Sequence[Candidate]) -> list[tuple[str, ...]]:
     return rows
 
 
-def table_of(region: str, found: Sequence[Candidate], card: Device) -> str:
-    """The candidates of one region under a heading, columns aligned, numbers to the right; ends in a line break."""
-    rows = [COLUMNS, *rows_of(found)]
+def table_of(region: str, found: Sequence[Candidate], card: Device, is_whole: bool = False) -> str:
+    """The candidates of one region under a heading, columns aligned, numbers to the right; ends in a line break. Of the rejected ones there is
+    a count a reason, or when `is_whole` a row each."""
+    rows = [COLUMNS, *rows_of(found if is_whole else [c for c in found if not c.rejected])]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     left = {1, 3, 7, 11}
     lines = ["  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
     kept = sum(not c.rejected for c in found)
+    if not is_whole:
+        lines += [f"rejected {count}: {reason}" for reason, count in Counter(c.rejected for c in found if c.rejected).most_common()]
     return f"region {region} on {card.title}: {kept} of {len(found)} candidates kept\n" + "\n".join(lines) + "\n"
 
 

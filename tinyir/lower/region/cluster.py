@@ -8,7 +8,7 @@ A join costs what the smaller of the two has: the larger one's numbers stay, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Iterator
 
 from ...analysis.traffic import SLOW
@@ -26,8 +26,9 @@ MOST_FREE = 4  # ops that take no longer than a load; without a limit a chain of
 class Cluster:
     """Members by name. `copies` are members that other clusters compute for themselves as well. `place` gives the cluster's axis of each
     axis of a member; a copy that is computed wherever it is read has none. `sources` are the computed values that it reads from outside,
-    `open` those of its own that others read. `folds` are the members that fold at their place. `is_memory` marks what is about memory itself,
-    and stands alone."""
+    `open` those of its own that others read. `folds` are the members that fold at their place. `stored` are movements of
+    members, with the member and the index at which each element of it is written. `is_memory` marks what is about memory itself, and
+    stands alone."""
 
     number: int
     members: dict[str, Node]
@@ -38,6 +39,7 @@ class Cluster:
     open: dict[str, None]
     folds: tuple[str, ...]
     is_memory: bool = False
+    stored: dict[str, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     is_streamed: bool = False
 
     def own(self, name: str) -> frozenset[int]:
@@ -193,7 +195,7 @@ def joined(producer: Cluster, consumer: Cluster, graph: Graph, order: dict[str, 
     for reader, source, target in reads_between(producer, consumer, graph):
         point = point_map(reader, source, target)
         place = consumer.place.get(reader.name)
-        if point is None or place is None:
+        if point is None or place is None or source.name not in producer.place:
             return "other point"
         pairs += [(producer.place[source.name][own], place[there]) for own, there in point.items()]
     forced = len(pairs)
@@ -225,7 +227,7 @@ def _union(producer: Cluster, consumer: Cluster, rename: dict[int, int], sizes: 
             del place[name]
     copies = (producer.copies - (consumer.members.keys() - consumer.copies)) | (consumer.copies - (producer.members.keys() - producer.copies))
     folds = tuple(sorted({*producer.folds, *consumer.folds}, key=order.__getitem__)) if producer.folds or consumer.folds else ()
-    whole = Cluster(base.number, members, copies, place, sizes, {}, {}, folds)
+    whole = Cluster(base.number, members, copies, place, sizes, {}, {}, folds, stored={**producer.stored, **consumer.stored})
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     whole.open = {n: None for n in (*producer.open, *consumer.open) if whole.is_read_outside(n, graph)}
     return whole
@@ -238,15 +240,17 @@ def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
 def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
     """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its result meets again
     lie in one row."""
-    def dims(cluster: Cluster) -> dict[tuple[str, int], int]:
-        found: dict[tuple[str, int], int] = {}
+    def dims(cluster: Cluster) -> dict[tuple[str, int, Expr, int], int]:
+        found: dict[tuple[str, int, Expr, int], int] = {}
         for node in cluster.members.values():
             place = cluster.place.get(node.name, {})
             for read in (t for access in node.reads for t in targets(access)):
                 if read.source not in left.members and read.source not in right.members:
                     for dim, index in enumerate(read.index):
-                        if index.name in place:
-                            found.setdefault((read.source, dim), place[index.name])
+                        axes = [m[0] for _, m in index.terms if len(m) == 1 and m[0] in place]
+                        form = index.substitute({axis: f"@{at}" for at, axis in enumerate(axes)})
+                        for at, axis in enumerate(axes):
+                            found.setdefault((read.source, dim, form, at), place[axis])
         return found
 
     here, there = dims(left), dims(right)

@@ -26,7 +26,7 @@ def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points:
     the points of each value, typically."""
     if producer.is_memory or consumer.is_memory:
         return "memory"
-    if consumer.heavy():
+    if consumer.heavy() and any(r.is_heavy or r.name in consumer.copies for r, _, _ in reads_between(producer, consumer, graph)):
         return "operand"
     if not _is_short(producer) or not _is_read_by(consumer, producer, graph):
         return "other point"
@@ -42,7 +42,7 @@ def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points:
         return "cost"
     members = {**producer.members, **consumer.members}
     copies = consumer.copies | (producer.members.keys() - consumer.members.keys())
-    whole = Cluster(consumer.number, members, copies, consumer.place, consumer.sizes, {}, consumer.open, consumer.folds)
+    whole = Cluster(consumer.number, members, copies, consumer.place, consumer.sizes, {}, consumer.open, consumer.folds, stored=consumer.stored)
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     return whole
 
@@ -107,7 +107,7 @@ class _Evaluations:
 
     def of(self, name: str) -> float:
         """The number of times."""
-        if name in self.cluster.place:
+        if name in self.cluster.place or name in self.cluster.stored:
             return self.points[name]
         return sum(self.of(reader.name) * _taps(reader) for reader in self.readers.get(name, ()))
 

@@ -9,7 +9,7 @@ iteration space, no path leads out of it and back in, and one kernel can do its 
   has the same axes, and nothing lies along the axis that it sums.
 
 It is done when it saves more than it costs: a round trip through memory against work done again. Where a reader wants other points, what
-it reads may be computed at each of them (`compute_at_reads`).
+it reads may be computed at each of them (`compute_at_reads`), or written where a movement has it (`store_in_order`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ...ir.ops import OPS
 from .cluster import Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, point_map, targets
+from .store_in_order import store_in_order
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
 MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile
@@ -33,7 +34,7 @@ class Verdict:
     """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, and the bytes of the
     value for the typical sizes, which a round trip moves twice.
 
-    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, deferred, sibling. Of what is not: other point (the reader
+    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what is not: other point (the reader
     wants other elements), operand (a contraction reads what it multiplies and does not compute it), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
     (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
     card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
@@ -129,8 +130,11 @@ class Partition:
         kind = self._kind(producer, consumer)
         if rule in ("other point", "axes"):
             copied = compute_at_reads(producer, consumer, self.graph, self.points)
+            stored = store_in_order(producer, consumer, self.graph)
             if isinstance(copied, Cluster):
                 found, rule, kind = copied, "", "compute at"
+            elif stored is not None and not self.cycle(producer, consumer) and len(stored.members) <= MOST_VALUES:
+                found, rule, kind = stored, "", "stored"
             elif copied != "other point":
                 rule = copied
         readers = [r.name for r, s, _ in reads_between(producer, consumer, self.graph) if s.name == source] or [next(consumer.computed())]

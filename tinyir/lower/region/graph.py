@@ -7,7 +7,7 @@ reader, of the same size, and no axis comes twice; only such edges share an iter
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Iterator
 
 from ...analysis.access import compose, identity
@@ -17,6 +17,8 @@ from ...ir.index import Access, Axis, Entry, Piece, Read
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...ir.types import TensorType
+from ...ir.verify_region import neutral_of
+from .movements import kept_for, read_until
 
 FOLDS = ("reduction", "scan")
 
@@ -104,17 +106,18 @@ def targets(access: Access) -> Iterator[Read]:
 def build(module: poly.Module) -> Graph:
     """The graph of everything that the results need."""
     program = module.index.tiny
-    entries, values = module.index.entry_of(), program.value_of()
-    blocks = module.block_of()
+    entries = module.index.entry_of()
+    values = {v.name: _of_no_point(v, entries[v.name]) for v in program.values}
+    blocks, kept = module.block_of(), kept_for(module, entries, values)
     needed = {r.value for r in program.results}
     nodes: dict[str, Node] = {}
     leaves: dict[str, tiny.Value] = {}
-    for value in reversed(program.values):
+    for value in reversed(values.values()):
         if value.name not in needed:
             continue
-        node = _node_of(value, entries, values, module)
+        node = _node_of(value, entries, values, module, kept.get(value.name, frozenset()))
         block = blocks.get(value.name)
-        is_heavy = block is not None and block.kind == "contraction" and bool(block.left and block.right)
+        is_heavy = node.kind == "reduction" and block is not None and block.kind == "contraction" and bool(block.left and block.right)
         read = {t.source for a in node.reads for t in targets(a)}
         own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
         leaves.update((s, values[s]) for s in own_leaves)
@@ -126,15 +129,25 @@ def build(module: poly.Module) -> Graph:
     return Graph(module, {v.name: nodes[v.name] for v in program.values if v.name in nodes}, program.type_of(), leaves, results)
 
 
-def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module) -> Node:
+def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
+    """A reduction along an axis of size 0 as the constant that it is, so that no kernel runs along that axis; any other value as it stands."""
+    if value.op != "REDUCE" or all(a.size != ZERO for a in entry.axes if a.kind == "reduce"):
+        return value
+    op, dtype = value.attr("op").lower(), value.type.dtype
+    number = 0 if op in ("argmax", "argmin") else neutral_of(op, dtype)
+    return replace(value, op="CONST", operands=(), attrs=(("value", number),))
+
+
+def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module, kept: frozenset[str]) -> Node:
+    """The node of a value; it reads the movements that are `kept` as values."""
     entry, group = entries[value.name], OPS[value.op].group
     operand = values.get(value.operands[0]) if value.operands else None
     if not entry.is_scop and value.op == "RESHAPE" and (operand is None or OPS[operand.op].group != "leaf"):
         return Node(value, "reshape", entry.axes, entry.reads)
     if group == "leaf":
-        return Node(value, "movement", entry.axes, (identity(value.name, (a.name for a in entry.axes)),))
+        return Node(value, "movement", entry.own_axes, (identity(value.name, (a.name for a in entry.own_axes)),))
     kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(group, "movement" if group == "movement" else "elementwise")
-    reads = entry.sources
+    reads = tuple(read_until(value.name, at, kept, module, entries) for at in range(len(entry.reads))) if kept else entry.sources
     axes = entry.axes
     if kind == "scan":  # the body is wanted at the point itself; the fold along the axis is the form's own
         axes = entry.own_axes

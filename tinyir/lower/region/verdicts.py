@@ -28,7 +28,7 @@ def verdicts_of(found: Partition) -> list[Verdict]:
 def _verdict(source: str, reader: str, found: Partition) -> Verdict:
     known = found.verdicts.get((source, reader))
     home = found.cluster_of(source)
-    if known is not None and known.is_fused and (known.rule in ("deferred", "compute at") or home is None and source not in found.free):
+    if known is not None and known.is_fused and (known.rule in ("deferred", "compute at", "stored") or home is None and source not in found.free):
         return known
     if home is None or source in found.free and all(source in c.copies for c in found.clusters.values() if reader in c.members):
         return Verdict(source, reader, True, "copy", found.bytes_of(source))

@@ -56,7 +56,7 @@ class Writer:
                 for target in targets(access):
                     sites.setdefault(target.source, []).append(reader.name)
         room = self._room()
-        lets: set[str] = set()
+        lets = {source for source, _ in cluster.stored.values()}
         for name, node in cluster.members.items():
             self.length[name] = 1 + sum(self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources)
             if name in cluster.folds or node.kind == "scatter":
@@ -112,7 +112,14 @@ class Writer:
             node = cluster.members[member]
             point = self._point(node)
             index = tuple(Expr.of(point[a.name]) for a in node.own)
+            if member in cluster.stored:
+                source, order = cluster.stored[member]
+                index = tuple(e.substitute(self._point(cluster.members[source])) for e in order)
+                point = {a.name: e for a, e in zip(node.own, index)}
             body = Ref(member, node.value.type.dtype) if member in self.lets else self._body(node, point, False)
+            if member in cluster.stored and not isinstance(body, (Literal, Ref)):
+                lets.append(Let(member, body, node.value.origin))
+                body = Ref(member, body.dtype)
             yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
         written = tuple(self.known[o] for outputs in self.outputs.values() for o in outputs)
         return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))
@@ -162,8 +169,6 @@ class Writer:
     def _reduction(self, node: Node, point: Point, in_fold: bool) -> Body:
         dtype, op = node.value.type.dtype, node.value.attr("op").lower()
         chooses = op in ("argmax", "argmin")
-        if any(a.size == ZERO for a in node.extra):  # nothing is read
-            return Literal(0 if chooses else neutral_of(op, dtype), dtype)
         inside = dict(point)
         axes: list[Axis] = []
         place = self.cluster.place.get(node.name, {})

@@ -1,0 +1,102 @@
+// tinyir 1.0 cu
+//
+// model layernorm
+//   in  X           : fp16[R, 768]
+//   in  gamma       : fp16[768] {role=param, storage=const_pool}
+//   in  beta        : fp16[768] {role=param, storage=const_pool}
+//   out Y           : fp16[R, 768]
+// shapes default {R=4096}
+//
+// program layernorm
+//
+// region layernorm
+//   in  X           : fp16[R, 768]
+//   in  gamma       : fp16[768]
+//   in  beta        : fp16[768]
+//   out Y           : fp16[R, 768]
+//   for i0: R, i1: 768
+//   from layernorm : LayerNorm at 18:5
+//     %layernorm.c   = cast(X[i0, i1]) : fp32
+//     %layernorm.sum = reduce sum (i1) : fp32 { %layernorm.c }
+//     %layernorm.centred = sub(%layernorm.c, broadcast_in_dim(fdiv(%layernorm.sum, 768.0), dims=[0]))
+//     %layernorm.sum2 = reduce sum (i1) : fp32 { mul(%layernorm.centred, %layernorm.centred) }
+//     %layernorm.normed = mul(%layernorm.centred, broadcast_in_dim(rsqrt(add(fdiv(%layernorm.sum2, 768.0), 1e-05)), dims=[0]))
+//     %layernorm.add2 = add(mul(%layernorm.normed, broadcast_in_dim(cast(gamma[i1]) : fp32, dims=[1])), broadcast_in_dim(cast(beta[i1]) : fp32, dims=[1]))
+//     %layernorm     = cast(%layernorm.add2) : fp16
+//   yield Y[i0, i1] = %layernorm
+//   analysis
+//     parallel [i0]  reduce [i1]  tail []
+//     halo []  buffer reg depth 1  barrier cta
+//
+// manifest
+//   launch layernorm : sm90 grid [R] block [64]
+//     tensors [X, gamma, beta, Y]  symbols []
+//     flops 8448*R  bytes 3072*R + 3072
+
+struct fp16 { unsigned short bits; };
+
+__device__ float float_of_fp16(fp16 x);
+__device__ fp16 fp16_of_float(float x);
+
+#ifndef TINYIR_SIM
+__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+__device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+#endif
+
+__device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
+__device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+
+// region layernorm: layernorm : LayerNorm at 18:5
+// plan row row_resident: tile [1, 768], threads [64]
+extern "C" __global__ void __launch_bounds__(64)
+layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16 *__restrict__ beta, fp16 *__restrict__ Y)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int thread_x = (int)threadIdx.x;
+  __shared__ __align__(16) float part[2];
+  const int i0 = cta_x;
+  float layernorm_sum_acc[1] = {};
+  float layernorm_c_row[12];
+  #pragma unroll
+  for (int v = 0; v < 12; ++v) {
+    const int i1 = thread_x + 64 * v;
+    layernorm_c_row[v] = float_of_fp16(X[(long long)i0 * 768 + i1]);
+    layernorm_sum_acc[0] += layernorm_c_row[v];
+  }
+  // sum over the CTA
+  #pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum_acc[0] = layernorm_sum_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum_acc[0], lanes);
+  __syncthreads();
+  if (thread_x % 32 == 0) part[thread_x / 32] = layernorm_sum_acc[0];
+  __syncthreads();
+  layernorm_sum_acc[0] = part[0];
+  #pragma unroll
+  for (int w = 1; w < 2; ++w) layernorm_sum_acc[0] = layernorm_sum_acc[0] + part[w];
+  const float layernorm_sum = layernorm_sum_acc[0];  // layernorm : LayerNorm at 18:5
+  float layernorm_sum2_acc[1] = {};
+  float layernorm_centred_row[12];
+  #pragma unroll
+  for (int v = 0; v < 12; ++v) {
+    layernorm_centred_row[v] = layernorm_c_row[v] - (layernorm_sum / 768.0f);
+    layernorm_sum2_acc[0] += layernorm_centred_row[v] * layernorm_centred_row[v];
+  }
+  // sum over the CTA
+  #pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum2_acc[0], lanes);
+  __syncthreads();
+  if (thread_x % 32 == 0) part[thread_x / 32] = layernorm_sum2_acc[0];
+  __syncthreads();
+  layernorm_sum2_acc[0] = part[0];
+  #pragma unroll
+  for (int w = 1; w < 2; ++w) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + part[w];
+  const float layernorm_sum2 = layernorm_sum2_acc[0];  // layernorm : LayerNorm at 18:5
+  // region layernorm: %layernorm.normed, %layernorm.add2, %layernorm, Y
+  #pragma unroll
+  for (int v = 0; v < 12; ++v) {
+    const int i1 = thread_x + 64 * v;
+    const float layernorm_normed = layernorm_centred_row[v] * ((float)1 / square_root((layernorm_sum2 / 768.0f) + 1e-05f));  // layernorm : LayerNorm at 18:5
+    const float layernorm_add2 = (layernorm_normed * float_of_fp16(gamma[i1])) + float_of_fp16(beta[i1]);  // layernorm : LayerNorm at 18:5
+    const float layernorm = float_of_fp16(fp16_of_float(layernorm_add2));  // layernorm : LayerNorm at 18:5
+    Y[(long long)i0 * 768 + i1] = fp16_of_float(layernorm);
+  }
+}

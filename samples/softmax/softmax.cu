@@ -1,0 +1,80 @@
+// tinyir 1.0 cu
+//
+// model softmax
+//   in  X           : fp16[R, C]
+//   out Y           : fp16[R, C]
+// shapes default {R=4096, C=1024}
+//
+// program softmax
+//
+// region softmax
+//   in  X           : fp16[R, C]
+//   out Y           : fp16[R, C]
+//   for i0: R, i1: C
+//   from softmax : Softmax at 12:5
+//     %softmax.c     = cast(X[i0, i1]) : fp32
+//     %softmax.max   = reduce max (i1) : fp32 { %softmax.c }
+//     %softmax.exp2  = exp2(mul(sub(%softmax.c, broadcast_in_dim(%softmax.max, dims=[0])), 1.442695))
+//     %softmax.sum   = reduce sum (i1) : fp32 { %softmax.exp2 }
+//     %softmax       = cast(fdiv(%softmax.exp2, broadcast_in_dim(%softmax.sum, dims=[0]))) : fp16
+//   yield Y[i0, i1] = %softmax
+//   analysis
+//     parallel [i0]  reduce [i1]  tail [i1]
+//     halo []  buffer reg depth 1  barrier cta
+//
+// manifest
+//   launch softmax : sm90 grid [R] block [32]
+//     tensors [X, Y]  symbols [C]
+//     flops 6*C*R  bytes 4*C*R
+
+struct fp16 { unsigned short bits; };
+
+__device__ float float_of_fp16(fp16 x);
+__device__ fp16 fp16_of_float(float x);
+__device__ float max_nan_of(float a, float b);
+
+#ifndef TINYIR_SIM
+__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+__device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+__device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+#endif
+
+template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
+__device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
+
+// region softmax: softmax : Softmax at 12:5
+// plan row row_streamed: tile [1, 32], threads [32]
+extern "C" __global__ void __launch_bounds__(32)
+softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int thread_x = (int)threadIdx.x;
+  const int i0 = cta_x;
+  float softmax_max_acc[1] = {__uint_as_float(0xff800000u)};
+  #pragma unroll 1
+  for (int i1 = thread_x; i1 < C; i1 += 32) {
+    const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+    softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
+  }
+  #pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
+  const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
+  float softmax_sum_acc[1] = {};
+  #pragma unroll 1
+  for (int i1 = thread_x; i1 < C; i1 += 32) {
+    const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+    const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
+    softmax_sum_acc[0] += softmax_exp2;
+  }
+  #pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);
+  const float softmax_sum = softmax_sum_acc[0];  // softmax : Softmax at 12:5
+  // region softmax: %softmax.c, %softmax.exp2, %softmax, Y
+  #pragma unroll 1
+  for (int i1 = thread_x; i1 < C; i1 += 32) {
+    const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+    const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
+    const float softmax = float_of_fp16(fp16_of_float(softmax_exp2 / softmax_sum));  // softmax : Softmax at 12:5
+    Y[(long long)i0 * C + i1] = fp16_of_float(softmax);
+  }
+}

@@ -1,0 +1,111 @@
+"""The plan that the cost model chooses without measuring, beside the fastest of its candidates: GEMM + bias + ReLU in fp16.
+
+    python tests/bench/plans.py [--count 40] [--top 10] [--seconds 400] [--out results.json]     needs a GPU, PyCUDA, cuda-bindings
+
+Shapes are drawn anew from a seed, log-uniform in 128 to 4096: a quarter odd, a quarter with few rows, the rest multiples of 64. For each the
+first `top` candidates of the model are checked against playback and timed from a cold L2 cache, as `tiny-tune` does it. Prints a table;
+the JSON holds it with card and versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinyir import front
+from tinyir.ir import plan
+from tinyir.lower import lower_to
+from tinyir.lower import plan as lower_plan
+from tinyir.tune.alone import alone
+from tinyir.tune.card import GpuCard
+from tinyir.tune.program import at_sizes, kernels_of
+from tinyir.tune.search import search
+from tinyir.tune.trial import emit
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
+
+
+def shapes(count: int, seed: int) -> list[dict[str, int]]:
+    """Sizes of M, N and K."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        m, n, k = (int(2 ** draw.uniform(7, 12)) for _ in range(3))
+        if number % 4 == 0:
+            m, n, k = m | 1, n | 1, k | 1
+        elif number % 4 == 1:
+            m, n, k = int(2 ** draw.uniform(0, 7)), -(-n // 64) * 64, -(-k // 64) * 64
+        else:
+            m, n, k = (-(-size // 64) * 64 for size in (m, n, k))
+        found.append({"M": m, "N": n, "K": k})
+    return found
+
+
+def planned(sizes: dict[str, int], top: int) -> tuple[plan.Module, list[plan.Plan]]:
+    """The sample planned at these sizes, and the model's candidates in its order."""
+    module: Any = front.read(SAMPLE.read_text(encoding="utf-8"))
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    chosen = lower_plan.lower(at_sizes(module, sizes))
+    (names,) = kernels_of(chosen)
+    found = lower_plan.candidates(chosen.program, chosen.program.program.region(names[0]))
+    return chosen, [c.plan for c in found if not c.rejected][:top]
+
+
+def main() -> int:
+    """Measure and print; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--top", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=400.0, help="stop after this long and report what there is")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    until = time.monotonic() + args.seconds
+    card = GpuCard()
+    work = []
+    with ThreadPoolExecutor() as pool:
+        for sizes in shapes(args.count, args.seed):
+            chosen, listed = planned(sizes, args.top)
+            program = alone(chosen.program, listed[0].regions, sizes)
+            for one in listed:
+                if (emitted := emit(program, one, sizes)).module is not None:
+                    pool.submit(card.compile, emitted.text)
+            work.append((sizes, program, listed))
+    print(f"{card.name}, {card.compiler}; compiled", flush=True)
+    rows = []
+    for sizes, program, listed in work:
+        if time.monotonic() > until:
+            break
+        found = search(program, listed, sizes, card, 60.0)
+        first, timed = found.trials[0], [t for t in found.trials if t.microseconds is not None]
+        best = min(timed, key=lambda t: t.microseconds)
+        if first.microseconds is None:
+            print(f"{sizes}: the model's choice was not timed: {first.reason}", flush=True)
+            return 1
+        ratio = first.microseconds / best.microseconds
+        rows.append({**sizes, "chosen_us": first.microseconds, "best_us": best.microseconds, "ratio": ratio, "model_us": first.plan.estimate.microseconds,
+                     "timed": len(timed), "refused": [t.reason for t in found.trials if t.reason], "best": plan.show_plan(best.plan)})
+        print(f"{'x'.join(map(str, sizes.values())):<16} chosen {first.microseconds:9.2f} us  best {best.microseconds:9.2f} us  {ratio:.3f}x  "
+              f"model {first.plan.estimate.microseconds:g} us  {len(timed)} timed", flush=True)
+    card.close()
+    ratios = [r["ratio"] for r in rows]
+    mean, worst = math.exp(sum(map(math.log, ratios)) / len(ratios)), max(ratios)
+    print(f"{len(rows)} of {args.count} shapes: the model's choice takes {mean:.3f}x the fastest of {args.top} in geometric mean, {worst:.3f}x at worst")
+    if args.out:
+        args.out.write_text(json.dumps({"card": card.name, "compiler": card.compiler, "python": sys.version.split()[0], "seed": args.seed, "top": args.top,
+                                        "geometric_mean": mean, "worst": worst, "shapes": rows}, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""The GPU that candidates are tried on."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+import numpy as np
+
+from ..ir import manifest
+from ..kit.diag import refuse
+from ..runtime.abi import in_memory
+from ..runtime.bench import measure
+from ..runtime.compile import Usage, cubin_of, find_compiler, usage_of
+from ..runtime.cuda import CudaDevice
+from ..runtime.program import Program, shared_of
+from .trial import Emitted
+
+SECONDS = 0.15  # of timed runs a candidate
+WARM_SECONDS = 0.02
+
+
+class GpuCard:
+    """One GPU for the whole of a tuning; `close` gives it back. Raises Refused (E1718 no GPU, E1715 no compiler)."""
+
+    def __init__(self) -> None:
+        self.compiler = find_compiler().name
+        self._device = CudaDevice()
+        self.name = self._device.description.split(" (", 1)[0]
+        self.generation = "sm90" if self._device.capability >= (9, 0) else "sm80"
+        self._program: Program | None = None
+
+    def compile(self, text: str) -> Mapping[str, Usage]:
+        """Compile a text for this GPU, or take it from the cache; what ptxas says of its kernels. Raises Refused (E1715, E1716)."""
+        return usage_of(cubin_of(text, self._device.arch))
+
+    def outputs(self, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Load the candidate and run it once on the arrays. Raises Refused (E1717, E1719, E1730)."""
+        module = emitted.module
+        assert isinstance(module, manifest.Module)
+        if self._program is not None:
+            self._program.release()
+            self._program = None
+        self._device.load(emitted.text, shared_of(module.launches))
+        self._program = Program(self._device, emitted.text, module, sizes, is_loaded=True)
+        self._program.upload({t.name: in_memory(t, arrays[t.name]) for t in module.region.model.inputs})
+        self._program.run()
+        return self._program.outputs()
+
+    def time(self) -> float:
+        """Microseconds of the median of what was run last, each run from a cold L2 cache. Raises Refused (E1730)."""
+        if self._program is None:
+            raise refuse("E1730", "bench", kernel="nothing", device=self._device.description, reason="nothing was run")
+        program = self._program
+        timing = measure(self._device, len(program.launches), program.enqueue, None, None, SECONDS, WARM_SECONDS)
+        return timing.median * 1e6
+
+    def close(self) -> None:
+        """Give the GPU back."""
+        self._program = None
+        self._device.release()

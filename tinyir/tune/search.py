@@ -1,0 +1,106 @@
+"""The search: the candidates of one region, the fastest first by the cost model, tried until the time is spent."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping, Sequence
+
+from ..ir import plan, region
+from ..kit.diag import Diag, Refused
+from ..play.region import play
+from ..runtime.arrays import random_arrays
+from ..runtime.compile import Usage
+from .trial import Card, Emitted, Trial, check_candidate, emit, reason_of
+
+SPENT = "the time was spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The trials of one region in the order in which they were made, and its plans: the fastest; after one that assumes something of the sizes the
+    best that assumes nothing."""
+
+    plans: tuple[plan.Plan, ...]
+    trials: tuple[Trial, ...]
+
+
+def search(
+    program: region.Module,
+    listed: Sequence[plan.Plan],
+    sizes: Mapping[str, int],
+    card: Card,
+    seconds: float,
+    seed: int = 0,
+    on_trial: Callable[[Trial], None] = lambda _: None,
+) -> Found:
+    """Try the plans `listed` for a region alone (`alone.alone`). Compiling runs ahead on all cores; a candidate is timed only when its outputs
+    are those of playback on random arrays. At least one is tried, whatever `seconds`. Raises Refused (E1591) when none runs."""
+    until = time.monotonic() + seconds
+    arrays = random_arrays(program.model, sizes, seed)
+    wanted = play(program, arrays)
+    trials: list[Trial] = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        waiting = [(one, pool.submit(_compiled, card.compile, one)) for one in (emit(program, p, sizes) for p in listed)]
+        for emitted, compiled in waiting:
+            is_late = time.monotonic() > until and any(t.microseconds is not None for t in trials)
+            if is_late:
+                compiled.cancel()
+            trials.append(Trial(emitted.plan, None, SPENT) if is_late else _trial(card, emitted, compiled, sizes, arrays, wanted))
+            on_trial(trials[-1])
+    timed = sorted((t for t in trials if t.microseconds is not None), key=lambda t: t.microseconds)
+    return Found(_chain(program, [t.plan for t in timed], listed, trials), tuple(trials))
+
+
+def sift(
+    program: region.Module,
+    listed: Sequence[plan.Plan],
+    sizes: Mapping[str, int],
+    compile_text: Callable[[str], Mapping[str, Usage]],
+    on_trial: Callable[[Trial], None] = lambda _: None,
+) -> Found:
+    """Without a GPU: the plans `listed`, cheapest first by the cost model, less those that do not compile or whose kernels spill registers or
+    use a stack, as ptxas says. Raises Refused (E1591) when none is left."""
+    trials: list[Trial] = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        waiting = [(one, pool.submit(_compiled, compile_text, one)) for one in (emit(program, p, sizes) for p in listed)]
+        for emitted, compiled in waiting:
+            trials.append(_sifted(emitted, compiled))
+            on_trial(trials[-1])
+    return Found(_chain(program, [t.plan for t in trials if not t.reason], listed, trials), tuple(trials))
+
+
+def _chain(program: region.Module, ordered: Sequence[plan.Plan], listed: Sequence[plan.Plan], trials: Sequence[Trial]) -> tuple[plan.Plan, ...]:
+    """The best plan, and after one that assumes something the best that assumes nothing: of those tried, else of those listed."""
+    if not ordered:
+        listing = "; ".join(f"{t.plan.algo} {'x'.join(map(str, t.plan.tile))}: {t.reason}" for t in trials) or "there is none"
+        raise Refused([Diag("E1591", program.model.name, {"region": program.model.name, "reasons": listing})])
+    general = next((p for p in (*ordered, *listed) if not p.assume), None)
+    return (ordered[0], *((general,) if ordered[0].assume and general else ()))
+
+
+def _compiled(compile_text: Callable[[str], Mapping[str, Usage]], emitted: Emitted) -> Mapping[str, Usage]:
+    return compile_text(emitted.text) if emitted.module is not None else {}
+
+
+def _sifted(emitted: Emitted, compiled: Future[Mapping[str, Usage]]) -> Trial:
+    if emitted.module is None:
+        return Trial(emitted.plan, None, emitted.reason)
+    try:
+        usage = compiled.result()
+    except Refused as fault:
+        return Trial(emitted.plan, None, reason_of(fault))
+    spilled = [f"{name}: {u.spill_stores + u.spill_loads} B spilled, {u.stack} B of stack" for name, u in usage.items() if u.spill_stores or u.spill_loads or u.stack]
+    return Trial(emitted.plan, None, "; ".join(spilled), usage)
+
+
+def _trial(card: Card, emitted: Emitted, compiled: Future[Mapping[str, Usage]], sizes: Mapping[str, int], arrays: Mapping[str, Any], wanted: Mapping[str, Any]) -> Trial:
+    if emitted.module is None:
+        return Trial(emitted.plan, None, emitted.reason)
+    try:
+        usage = compiled.result()
+    except Refused as fault:
+        return Trial(emitted.plan, None, reason_of(fault))
+    return check_candidate(card, emitted, sizes, arrays, wanted, usage)

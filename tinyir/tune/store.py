@@ -1,0 +1,54 @@
+"""The plans that won, kept in the user's cache, and the log of every trial.
+
+A winner is a plan text of its region alone, readable and complete, under the sha256 of the region, the sizes, the card and the compiler. It
+appears whole or not at all, whoever else writes or is killed; what cannot be read, or no longer holds, counts as absent.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Iterable, Sequence
+
+from ..ir import plan, region
+from ..kit.diag import Refused, refuse
+from ..kit.text import cache_dir, write_atomically
+from ..runtime.cache import key_of
+
+FOLDER = "tuned"
+LOG_COLUMNS = ("region", "device", "compiler", "sizes", "algo", "tile", "flops", "bytes", "occupancy", "estimate_us", "actual_us", "reason", "plan")
+
+
+def load_winner(program: region.Module, device: str, compiler: str) -> tuple[plan.Plan, ...]:
+    """The plans kept for a region alone (`alone.alone`) on a card with a compiler; empty when there are none."""
+    try:
+        module = plan.parse(_place(program, device, compiler).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, Refused):
+        return ()
+    return () if any(d.is_error for d in plan.check(module)) else module.plans
+
+
+def keep_winner(program: region.Module, device: str, compiler: str, plans: tuple[plan.Plan, ...]) -> None:
+    """Keep the plans, the fastest first. A cache that cannot be written is no error."""
+    write_atomically(_place(program, device, compiler), plan.show(plan.Module(program, plans)).encode("utf-8"))
+
+
+def append_log(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Append rows under `LOG_COLUMNS` to a CSV file, in one write under a lock, so that writers beside us never mix lines. Raises Refused (E0009)."""
+    import fcntl
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", newline="") as out:
+            fcntl.flock(out, fcntl.LOCK_EX)
+            head = "" if out.tell() else ",".join(LOG_COLUMNS) + "\n"
+            out.write(head + text.getvalue())
+    except OSError as fault:
+        raise refuse("E0009", at=str(path), file=str(path), reason=fault.strerror or str(fault)) from None
+
+
+def _place(program: region.Module, device: str, compiler: str) -> Path:
+    return cache_dir() / FOLDER / f"{key_of([region.show(program), device, compiler])}.plan"
