@@ -45,11 +45,11 @@ def name_of(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
 
 def model_of(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
     """The model in front-end JSON: symbolic sizes, planned for this shape."""
-    is_transposed = layout == "NT"
-    tensors = {"A": ["M", "K"], "B": ["N", "K"] if is_transposed else ["K", "N"], "bias": ["N"], "C": ["M", "N"]}
+    left, right = (layout[0] == "T", layout[1] == "T")
+    tensors = {"A": ["K", "M"] if left else ["M", "K"], "B": ["N", "K"] if right else ["K", "N"], "bias": ["N"], "C": ["M", "N"]}
     inputs = [{"tensor": name, "role": "data", "mutability": "immutable"} for name in ("A", "B", "bias")]
     graph = [
-        {"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["product"], "attrs": {"acc_dtype": "fp32", "transB": is_transposed}},
+        {"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["product"], "attrs": {"acc_dtype": "fp32", "transA": left, "transB": right}},
         {"op": "Elementwise", "name": "bias_add", "fn": "add", "inputs": ["product", "bias"], "outputs": ["sum"]},
         {"op": "Elementwise", "name": "relu", "fn": "relu", "inputs": ["sum"], "outputs": ["C"]},
     ]
@@ -119,6 +119,7 @@ def measure_case(device: Any, text: str, dtype: str, layout: str, shape: tuple[i
 
 
 def on_stream(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
+    """Torch's work on the device's stream."""
     import torch
 
     stream = torch.cuda.ExternalStream(device.stream.handle)
@@ -130,14 +131,14 @@ def on_stream(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
     return enqueue
 
 
-def timed(device: Any, runs: list[Callable[[], None]]) -> list[float]:
+def timed(device: Any, runs: list[Callable[[], None]], count: int = RUNS) -> list[float]:
     """The median of each in microseconds. The cache is flushed before every run, which also keeps the host ahead of the device."""
     import pycuda.driver as driver
 
     flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     found: list[list[tuple[Any, Any]]] = [[] for _ in runs]
-    for turn in range(RUNS + 3):
+    for turn in range(count + 3):
         for run, events in zip(runs, found):
             start, end = driver.Event(), driver.Event()
             driver.memset_d8_async(flush, 0, flush_bytes, device.stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Mapping
 
 import numpy as np
@@ -17,6 +18,13 @@ from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
 
 
+def alone(module: gpu.Module, name: str) -> str:
+    """The CUDA text of one kernel of several that are alternatives, with the parts that serve it."""
+    kernels = tuple(k for k in module.kernels if name in (k.name, k.serves))
+    assert kernels
+    return manifest.show(to_cu.lower(replace(module, kernels=kernels)))
+
+
 def region_text(tensors: str, body: str) -> str:
     """A region text of one region `r`. `tensors` are its `in` and `out` lines, `body` its `for` and what follows, a line each."""
     lines = ["  " + line.strip() for line in tensors.strip().splitlines()]
@@ -27,11 +35,11 @@ def region_text(tensors: str, body: str) -> str:
 
 
 def planned(text: str, number: int = 0, **fields: object) -> plan.Module:
-    """The region text with a plan: candidate `number`, with some fields changed."""
+    """The region text with a plan: candidate `number`, with some fields changed; one without tensor cores where `micro` is among them."""
     from dataclasses import replace
 
     module = region.parse(text)
-    kept = [c for c in to_plan.candidates(module, module.program.regions[0]) if not c.rejected]
+    kept = [c for c in to_plan.candidates(module, module.program.regions[0]) if c.rejected in ("", to_plan.CROWDED) and ("micro" not in fields or c.plan.micro)]
     return plan.Module(module, (replace(kept[min(number, len(kept) - 1)].plan, **fields),))
 
 

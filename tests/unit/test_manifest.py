@@ -14,12 +14,13 @@ TEXT = (Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "ge
 
 def test_block_says_how_to_launch() -> None:
     module = manifest.parse(TEXT)
-    hopper, launch = module.launches
+    hopper, copies, padded, launch = module.launches
+    assert (copies.serves, padded.name) == ("gemm.2", "gemm.2") and copies.flops.constant == 0
     assert hopper.entry == "gemm" and len(hopper.maps) == 3 and hopper.grid_at({"M": 8, "N": 8, "K": 8}) == (132, 1, 1)
     sizes = {"M": 129, "N": 65, "K": 7}
     grid = launch.grid_at(sizes)
     assert grid[2] == 1 and grid[0] * grid[1] >= 2
-    assert launch.entry == "gemm_2" and launch.tensors == ("A", "B", "bias", "C2") and set(launch.symbols) == set(sizes)
+    assert launch.entry == "gemm_3" and launch.tensors == ("A", "B", "bias", "C2") and set(launch.symbols) == set(sizes)
     assert launch.flops.evaluate(sizes) == 2 * 129 * 65 * 7 + 2 * 129 * 65
     assert launch.bytes.evaluate(sizes) == 2 * (129 * 7 + 7 * 65 + 65 + 129 * 65)
     assert module.region.program.region("gemm") is not None

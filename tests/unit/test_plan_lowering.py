@@ -91,9 +91,17 @@ def test_candidates_are_ranked_fit_and_say_why_not(arch: str) -> None:
 
 
 def test_the_table_has_a_row_for_each_candidate_and_marks_the_choice() -> None:
-    lines = explain(GEMM).splitlines()
+    lines = explain(GEMM, is_whole=True).splitlines()
     assert len(lines) == 2 + len(candidates(GEMM, ONE))
     assert lines[2].endswith("chosen") and sum(line.endswith("chosen") for line in lines) == 1
+
+
+def test_the_short_table_counts_what_was_rejected_by_reason() -> None:
+    found = candidates(GEMM, ONE)
+    kept = [c for c in found if not c.rejected]
+    lines = explain(GEMM).splitlines()
+    assert lines[: 2 + len(kept)] != [] and all(line.startswith("rejected ") for line in lines[2 + len(kept) :])
+    assert sum(int(line.split()[1].rstrip(":")) for line in lines[2 + len(kept) :]) == len(found) - len(kept)
 
 
 def test_work_counts_what_the_region_computes() -> None:

@@ -204,7 +204,6 @@ OF_REGISTERS = """extern "C" __global__ void k(const unsigned int *raw, const fp
   unsigned int a[4];
   #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = *(const unsigned int *)(A + (16 * (t / 32) + t % 32 / 4 + 8 * (i % 2)) * 16 + 8 * (i / 2) + 2 * (t % 4));
-  b += shared_address(smem) >> 4;
   wgmma_fence();
   wgmma_m64n64k16_fp16_of_registers<0>(d, a, (shared_address(smem) >> 4) + b, false);
   wgmma_commit();

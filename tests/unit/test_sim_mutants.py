@@ -15,23 +15,24 @@ from typing import Any, Mapping
 import pytest
 
 import tinyir
-from tinyir.ir import manifest
+from tinyir.ir import gpu, manifest
 from tinyir.kit.diag import Refused
 from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.run import run
 from tinyir.sim.host import COMPILERS, kernels_of
 
+from .emitted import alone
 from .mutants import Mutant, mutants_of
 from .test_api import LAYERS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not any(map(shutil.which, COMPILERS)) or not shutil.which("objcopy"), reason="no C++ compiler or no binutils")]
 
-SAMPLE = (Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.cu").read_text(encoding="utf-8")
+SAMPLE = (Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.gpu")
 SEEDS = (0, 1)
 EACH = 50
 KERNELS = {
     "gemm": ({"M": 200, "N": 264, "K": 1000}, 0.7),  # most of what it does is for many tiles a block, and here each has one
-    "gemm_2": ({"M": 131, "N": 67, "K": 99}, 0.9),
+    "gemm_3": ({"M": 131, "N": 67, "K": 99}, 0.9),
     "l1": ({"M": 37}, 0.9),
     "row": ({"M": 37}, 0.7),  # a softmax is the same whichever of the maxima of its warps is subtracted
 }
@@ -60,7 +61,7 @@ def fault_of(text: str, arrays: Mapping[str, Any]) -> str | None:
 
 @pytest.mark.parametrize("entry", KERNELS)
 def test_mutants_are_found(entry: str, tmp_path: Path) -> None:
-    text = SAMPLE if entry.startswith("gemm") else tinyir.compile(json.dumps(ROW if entry == "row" else LAYERS, indent=1), device="cpu").text
+    text = alone(gpu.parse(SAMPLE.read_text(encoding="utf-8")), entry.replace("_", ".")) if entry.startswith("gemm") else tinyir.compile(json.dumps(ROW if entry == "row" else LAYERS, indent=1), device="cpu").text
     sizes, least = KERNELS[entry]
     module = manifest.parse(text)
     arrays = random_arrays(module.region.model, sizes, 1)

@@ -21,6 +21,7 @@ from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
 from ..ir.streaming import Streaming
 from .device import Device
+from .multistage import multistage_parts
 from .streaming import streaming_parts
 from .tensor import warp_specialized_parts
 from .work import Work
@@ -69,6 +70,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     start = device.start_us
     if isinstance(kernel, Contraction) and plan.algo == "warp_specialized" and device.tensor:
         parts, start = warp_specialized_parts(plan, region, kernel, sizes, device, moved), device.tensor["start_us"]
+    elif isinstance(kernel, Contraction) and plan.algo == "multistage" and device.mma:
+        parts, start = multistage_parts(plan, kernel, sizes, device, occupancy, moved), device.mma["start_us"]
     elif isinstance(kernel, Contraction):
         contraction = _synchronous if plan.algo == "synchronous" else _tensor
         parts = contraction(plan, kernel, sizes, device, occupancy, moved)

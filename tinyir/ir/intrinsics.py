@@ -237,7 +237,7 @@ __device__ __forceinline__ double power(double base, double exponent) { return p
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
-    *(Intrinsic(*row) for row in hopper.PLAIN),
+    *(Intrinsic(*row) for row in (*hopper.PLAIN, *ampere.PLAIN)),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
 

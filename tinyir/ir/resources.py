@@ -18,7 +18,10 @@ SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment 
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 MBARRIER_BYTES = 8
+FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
+FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment lie in different banks
 SHARED_ALIGNMENT = 128
+FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
 
 
@@ -62,6 +65,9 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         staged = consumers * STAGED * WARPGROUP_ROWS * chunk_of(plan, region)
         vectors = sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for sides in ((rows // consumers, columns),) for v in vectors_of(region, kernel))
         return total + sum(staged * t.type.dtype.bytes for t in outputs) + vectors + 2 * plan.stages * MBARRIER_BYTES
+    if plan.algo == "multistage" and len(plan.warp_tile) == 2:
+        warps = threads_of(plan) // ARCHS[plan.arch].warp
+        return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
 
 
@@ -128,7 +134,9 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     held = accumulators_of(plan, kernel)
     if isinstance(kernel, Streaming):
         return min(arch.registers_per_thread, -(-(held + ADDRESSING) // 8) * 8)
-    if plan.warp_tile or not isinstance(kernel, Contraction):
+    if plan.algo == "multistage":
+        wanted = held + sum(plan.warp_tile) // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
+    elif plan.warp_tile or not isinstance(kernel, Contraction):
         wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
     else:
         wide = 8 if kernel.lhs.dtype.bytes >= 4 else 0

@@ -198,6 +198,10 @@ class Plan:
         """Elements along the sum without which some part would have no tile."""
         return self.tile[-1] * (self.parts - 1) + 1
 
+    def width_of(self, axis: str) -> int:
+        """How many elements along the axis move as one access."""
+        return next((v.width for v in self.vectorize if v.axis == axis), 1)
+
     def place_of(self, part: str) -> str | None:
         """Where an axis or a part of one (`i0.o`) is bound, or None."""
         return next((b.place for b in self.bind if part in b.axes), None)

@@ -9,49 +9,20 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, operand_needs, padded, store_view, view_of
+from .boxes import View, multiple_of, operand_needs, padded, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
 from .model import Model, show_name
+from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
 from .region import Region
 from .streaming import Streaming, streaming_of, unmet_by
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming", "streaming_softmax"),
-    "row": ("row_resident", "row_streamed"),
-    "map": ("flat",),
-}
-NEEDS: dict[str, tuple[str, ...]] = {
-    "synchronous": ("micro", "threads"),
-    "multistage": ("warp_tile", "threads"),
-    "implicit_gemm": ("warp_tile", "threads"),
-    "warp_specialized": ("consumers",),
-    "streaming": ("micro", "threads"),
-    "streaming_softmax": ("consumers",),
-    "row_resident": ("threads",),
-    "row_streamed": ("threads",),
-    "flat": ("micro", "threads"),
-}
-WORDS: dict[str, tuple[str, ...]] = {
-    "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),
-    "cache": ("smem", "reg"),
-    "load": ("ld", "cp_async", "gather", "tma"),
-    "store": ("global", "tma", "rows"),
-    "consumers": ("cooperative", "pingpong"),
-    "order": ("group", "hilbert"),
-    "split_k": ("cluster", "serial", "workspace", "atomic"),
-    "overlap": ("epilogue",),
-    "barrier": ("none", "cta", "cp_async_group", "mbarrier"),
-    "layout": ("row_major", "col_major", "channels_last", "packed", "padded"),
-    "edge": ("reg", "smem", "smem_ring"),
-    "swizzle": ("0", "32", "64", "128"),
-}
-STREAMING = ("streaming", "streaming_softmax")  # of two regions joined by a deferred buffer
 MAX_STAGES = 8
 MAX_PARTS = 256
 VECTOR_BYTES = 16
+LEAST_COPY = 4  # bytes of a cp.async
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +37,7 @@ class Case:
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 19 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 20 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -380,6 +351,26 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
             yield _fault(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
 
 
+def _check_copies(case: Case) -> Iterator[Diag]:
+    plan, kernel, region = case.plan, case.kernel, case.regions[0]
+    if not isinstance(kernel, Contraction) or plan.algo != "multistage":
+        return
+    for read in (kernel.lhs, kernel.rhs):
+        if plan.load_of(read.tensor).by != "cp_async":
+            continue
+        view = view_of(region, read.tensor, read.index, kernel)
+        if not isinstance(view, View):
+            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=view)
+            continue
+        axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
+        width = plan.width_of(axis)
+        if width * read.dtype.bytes < LEAST_COPY:
+            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {LEAST_COPY} B is the least")
+        for need in multiple_of(size, width):
+            if need not in plan.assume:
+                yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
+
+
 def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
@@ -389,6 +380,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_streaming,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_streaming,
 )
-__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]
+__all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

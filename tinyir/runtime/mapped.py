@@ -15,7 +15,6 @@ from .device import Argument, Box, Buffer
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
-UNUSED = (16,)  # bytes; a tensor of one axis has no stride, and the driver takes no empty list
 DTYPES = {"fp16": "FLOAT16", "bf16": "BFLOAT16", "fp32": "FLOAT32"}
 
 
@@ -94,7 +93,7 @@ class MappedModule:
                 len(dims),
                 box.buffer.address,
                 [d.cuuint64_t(n) for n in dims],
-                [d.cuuint64_t(n) for n in strides or UNUSED],
+                [d.cuuint64_t(n) for n in strides],
                 [d.cuuint32_t(n) for n in sides],
                 [d.cuuint32_t(1)] * len(dims),
                 d.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -12,6 +12,8 @@ from . import nodes
 from .nodes import PRODUCERS, Kernel, Place, Statement
 from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
 
+WARP = 32
+OF_WARP = "warp.index"  # the slot that a warp has to itself
 ENGINE_OF = {nodes.CpAsync: "cp_async", nodes.Wgmma: "wgmma", nodes.TmaStore: "tma_store"}
 
 
@@ -187,9 +189,9 @@ class _Memory:
 
     def _one(self, s: Statement, state: _State) -> None:
         if isinstance(s, (nodes.Barrier, nodes.BlockReduce)):
-            is_cluster = isinstance(s, nodes.Barrier) and s.scope == "cluster"
+            scope = s.scope if isinstance(s, nodes.Barrier) else "cta"
             for touched in (state.written, state.read):
-                for key in [key for key in touched if is_cluster or not self._is_of_cluster(key[0])]:
+                for key in [key for key in touched if self._is_met(key, scope)]:
                     del touched[key]
         for node in reads_in(s):
             if isinstance(node, Read) and node.tensor in self.arrays:
@@ -209,6 +211,12 @@ class _Memory:
                 state.running.clear()
         if isinstance(s, nodes.Wgmma):
             state.running[s.acc] = s
+
+    def _is_met(self, key: tuple[str, str], scope: str) -> bool:
+        """Whether all that touch an array's slot come to a barrier of this scope."""
+        if scope == "warp":
+            return key[1] == OF_WARP or self.kernel.threads <= WARP
+        return scope == "cluster" or not self._is_of_cluster(key[0])
 
     def _is_of_cluster(self, name: str) -> bool:
         return getattr(self.arrays[name], "cluster", 0) > 0

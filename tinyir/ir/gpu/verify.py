@@ -14,6 +14,7 @@ from ..verify import nearest
 from . import nodes
 from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
 from .order import ORDER_CHECKS
+from .replay import check_copies
 from .walk import Visit, bodies_in, places_in, reads_in, statements, visits
 
 MATRIX_SHARE = {"wgmma": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
@@ -31,7 +32,7 @@ def check_kernels(module: Any) -> list[Diag]:
         named = [d for check in (_check_names, _check_words, _check_indices) for d in check(kernel, walked, module)]
         diags += named
         if not named:
-            diags += [d for check in (*_CHECKS, *ORDER_CHECKS) for d in check(kernel, walked, module)]
+            diags += [d for check in (*_CHECKS, *ORDER_CHECKS, check_copies) for d in check(kernel, walked, module)]
     return diags
 
 
@@ -189,7 +190,7 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     if isinstance(s, nodes.WaitGroup):
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
-        yield "barrier", s.scope, ("cta", "cluster", "warpgroup")
+        yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
     if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
@@ -302,6 +303,39 @@ def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], fa
             yield Diag(code, kernel.name, {"place": str(place), "index": str(e), "axis": axis, "size": str(size)}, v.statement.span)
 
 
+# --- accesses of several elements
+
+COPIES = (4, 8, 16)  # bytes that one cp.async moves
+ACCESS = 16  # bytes at most of one access
+
+
+def _check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """A copy is one that the hardware has, and rows of a tensor that is accessed several elements at once begin on whole accesses."""
+    tensors = _tensors(kernel, module)
+    for v in walked:
+        s = v.statement
+        if isinstance(s, nodes.CpAsync) and s.vector * s.value.dtype.bytes not in COPIES:
+            yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, COPIES))}, s.span)
+        if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
+            continue
+        moved = [n.tensor for n in reads_in(s) if isinstance(n, Read) and n.tensor in tensors and n.tensor not in v.arrays]
+        if isinstance(s, nodes.Store):
+            is_held = all(isinstance(v.arrays.get(n.tensor), nodes.Reg) for n in reads_in(s) if isinstance(n, Read))
+            moved = [s.to.name] if s.to.name in tensors and is_held else []
+        for name in dict.fromkeys(moved):
+            shape, dtype = tensors[name].type.shape, tensors[name].type.dtype
+            width = min(s.vector, ACCESS // dtype.bytes)
+            if len(shape) > 1 and not is_known_multiple(kernel, shape[-1], width):
+                yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
+
+
+def is_known_multiple(kernel: Kernel, size: Expr, count: int) -> bool:
+    """Whether a size is a multiple of `count`, by its coefficients or as the kernel assumes."""
+    zeros = [b.expr - b.equals for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard if b.equals is not None]
+    same = (size, *(size + zero for zero in zeros), *(size - zero for zero in zeros))
+    return any(all(c % count == 0 for c, _ in e.terms) for e in same)
+
+
 # --- resources
 
 
@@ -346,4 +380,4 @@ def _registers_held(body: Any) -> int:
     return own + deepest
 
 
-_CHECKS = (_check_bounds, _check_resources)
+_CHECKS = (_check_bounds, _check_vectors, _check_resources)

@@ -189,8 +189,6 @@ class Hopper(Matrices):
         self.say({"wgmma": "wgmma_fence();", "async_proxy": "fence_async_proxy();", "mbarrier_init": "fence_mbarrier_init();"}[s.what])
 
     def _waitgroup(self: Any, s: nodes.WaitGroup) -> None:
-        if s.engine == "cp_async":
-            raise refuse("E1620", self.kernel.name, s.span, what="wait for cp_async")
         self.say(f"{s.engine}_wait<{s.pending}>();")
 
     def _wide_barrier(self: Any, s: nodes.Barrier) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable
 
 from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
@@ -19,6 +19,7 @@ from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
 from .head import COUNTED, SPECIAL, bounds_of, comment_of, in_memory_order, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
+from .ampere import Ampere
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
@@ -46,7 +47,7 @@ def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] 
     return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper, Vectors):
+class _Printer(Hopper, Ampere, Vectors):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
@@ -71,7 +72,8 @@ class _Printer(Hopper, Vectors):
         self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
-        self.dynamic = self._shared_bytes() > STATIC_SHARED or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
+        self.has_swizzle = any(getattr(s, "swizzle", 0) for s in statements(kernel.body))
+        self.dynamic = self._shared_bytes() > STATIC_SHARED or self.has_swizzle or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
 
     def run(self) -> Emitted:
         for tensor in self.tensors:
@@ -86,7 +88,7 @@ class _Printer(Hopper, Vectors):
         parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
         special = specials_of(self.used_special, self.lines, self.kernel)
         head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
-        dynamic = [f"  extern __shared__ __align__({1024 if maps else 128}) unsigned char smem[];"] if self.dynamic else []
+        dynamic = [f"  extern __shared__ __align__({1024 if maps or self.has_swizzle else 128}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
         return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
@@ -159,8 +161,7 @@ class _Printer(Hopper, Vectors):
         name, dtype = self.names.of("array", s.name), memory_type(s.type.dtype)
         dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape))
         if self.dynamic:
-            first, rest = dims.index("]") + 1, ""
-            rest = dims[first:]
+            rest = dims[dims.index("]") + 1 :]
             self.say(f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});" if rest else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});")
             self.shared_offset += aligned(s.bytes)
         else:
@@ -168,7 +169,7 @@ class _Printer(Hopper, Vectors):
 
     def _reg(self, s: nodes.Reg) -> None:
         if s.kind:
-            self._matrix(s)
+            (self._fragments if s.kind.startswith("mma") else self._matrix)(s)
             return
         self.arrays[s.name] = s
         sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
@@ -269,16 +270,22 @@ class _Printer(Hopper, Vectors):
             self.say("}")
 
     def _barrier(self, s: nodes.Barrier) -> None:
-        if s.scope != "cta":
+        if s.scope == "warp":
+            self.say("__syncwarp();")
+        elif s.scope != "cta":
             self._wide_barrier(s)
         else:
             self.say("__syncthreads();")
 
     def _copy(self, s: nodes.Copy) -> None:
-        """The threads take the elements in turn, the last axis of `over` the fastest."""
         if s.vector > 1:
             raise refuse("E1620", self.kernel.name, s.span, what="copy in vectors")
+        self._in_turn(s, 1, lambda: self._write(s.to, s.value))
+
+    def _in_turn(self, s: nodes.Copy | nodes.CpAsync, vector: int, write: Callable[[], None]) -> None:
+        """The threads take the elements in turn, `vector` at a time, the last axis of `over` the fastest."""
         sizes = [size.evaluate({}) for _, size in s.over]
+        sizes[-1] //= vector
         total, threads = 1, self.kernel.threads
         for size in sizes:
             total *= size
@@ -295,9 +302,10 @@ class _Printer(Hopper, Vectors):
         outer, inner = self.integers.ranges, Expr.of(1)
         self.integers.ranges = {**outer, ELEMENT: Interval(0, total - 1)}
         parts: list[tuple[str, Expr]] = []
-        for number, (name, size) in reversed(list(enumerate(s.over))):
+        for number, ((name, _), size) in reversed(list(enumerate(zip(s.over, sizes)))):
             whole = Expr.of(ELEMENT) // inner
-            parts.append((name, whole - size * (Expr.of(ELEMENT) // (inner * size)) if number else whole))
+            part = whole - size * (Expr.of(ELEMENT) // (inner * size)) if number else whole
+            parts.append((name, vector * part if number + 1 == len(sizes) else part))
             inner = inner * size
         for name, part in reversed(parts):
             self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(part, 0)};")
@@ -307,7 +315,7 @@ class _Printer(Hopper, Vectors):
             self.facts = self.facts.with_range(name, ZERO, size)
         for name, value in s.lets:
             self._let(nodes.Let(name, value))
-        self._write(s.to, s.value)
+        write()
         self.integers.ranges, self.facts = outer, facts
         self.depth -= 1
         self.say("}")
@@ -320,8 +328,7 @@ class _Printer(Hopper, Vectors):
 
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
         """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
-        if s.vector > 1 and s.to.name in self.tensors:
-            self._moved_whole(s)
+        if self._in_vector(s):
             return
         outer = self.integers.ranges
         self.integers.ranges = dict(outer)

@@ -109,6 +109,9 @@ class Matrices:
 
     def _each(self: Any, s: nodes.Each) -> None:
         acc = self.arrays[s.of]
+        if acc.kind == "mma":
+            self._each_of_warp(s)
+            return
         rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
         if acc.kind != "wgmma" or rows != 64 or columns % PIECE:
             raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
@@ -159,16 +162,22 @@ class Matrices:
         at, names = self.held[name]
         if any(e - corner != Expr.of(n) for e, corner, n in zip(index, at, names)):
             raise refuse("E1620", self.kernel.name, None, what=f"another element of {name} than the one at hand")
+        if self.arrays[name].kind == "mma":
+            return self._held_fragment(name, at)
         rows = self.arrays[name].type.shape[0].evaluate({})
         block = f"[{self.integers.c(at[0] // 64, 0)}]" if rows > 64 else ""
         return f"{self.names.of('array', name)}{block}[{self.integers.c(at[1] // 2 + 8 * Expr.of('piece') + 'element', 0)}]"
 
     def _swizzled_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         tile = self.arrays[name]
-        if tile.type.rank != 2 or tile.type.shape[1].evaluate({}) != self._width(tile):
-            raise refuse("E1620", self.kernel.name, tile.span, what="an element of a tile wider than its swizzle")
-        row, column = (self.integers.c(e, 0) for e in index)
-        return f"swizzled_at<{tile.swizzle}>({self._start(Place(name, slot=slot))}, {row}, {column})"
+        if tile.type.rank != 2:
+            raise refuse("E1620", self.kernel.name, tile.span, what="an element of a swizzled tile that has not two axes")
+        (rows, columns), width = (e.evaluate({}) for e in tile.type.shape), self._width(tile)
+        start, column = self._start(Place(name, slot=slot)), index[1]
+        if columns > width:
+            start += f" + {self.integers.c(rows * width * (column // width))}"
+            column = column - width * (column // width)
+        return f"swizzled_at<{tile.swizzle}>({start}, {self.integers.c(index[0], 0)}, {self.integers.c(column, 0)})"
 
     def _store_piece(self: Any, s: nodes.Store) -> None:
         tile = self.arrays[s.to.name]

@@ -17,6 +17,7 @@ from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
+from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
 from .streaming import streaming_kernel
@@ -24,6 +25,7 @@ from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
+ON_TENSOR_CORES = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel}
 
 
 def lower(module: plan.Module) -> gpu.Module:
@@ -66,14 +68,15 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
         raise refuse("E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed)
     region = regions[0]
     kernel = kernel_of(region, one.family)
-    if len(one.regions) == 1 and one.algo == "warp_specialized" and isinstance(kernel, Contraction):
-        return warp_specialized_kernel(one, region, kernel, module.program.model)
-    for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout))):
-        if is_asked:
-            raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
+    if one.algo != "warp_specialized":
+        for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
+            if is_asked:
+                raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
+    if len(one.regions) == 1 and one.algo in ON_TENSOR_CORES and isinstance(kernel, Contraction):
+        return ON_TENSOR_CORES[one.algo](one, region, kernel, module.program.model)
     template = TEMPLATES.get(one.algo)
     if template is None or len(one.regions) != 1 or kernel is None:
-        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, "warp_specialized")))
+        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, *ON_TENSOR_CORES)))
     return template(one, region, kernel)
 
 

@@ -21,6 +21,7 @@ from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
+from .multistage import propose_multistage
 from .row import propose_row
 from .split_siblings import parts_of, split_siblings
 from .streaming import propose_streaming
@@ -139,7 +140,8 @@ def explain(module: region.Module, arch: str = "sm90", device: str | None = None
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
     if isinstance(kernel, Contraction):
-        return (*propose_warp_specialized(kernel, module.model, one, card), *propose_contraction(kernel, one, card))
+        on_tensor_cores = (*propose_warp_specialized(kernel, module.model, one, card), *propose_multistage(kernel, module.model, one, card))
+        return (*on_tensor_cores, *propose_contraction(kernel, one, card))
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
 
 

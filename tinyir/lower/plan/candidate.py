@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.cost import Cost
+from ...ir.expr import Bound
+from ...ir.model import Model
 from ...ir.plan import Plan
 
 
@@ -23,3 +25,8 @@ class Candidate:
     plan: Plan
     cost: Cost | None
     rejected: str = ""
+
+
+def holds_everywhere(bounds: tuple[Bound, ...], model: Model) -> bool:
+    """Whether the guards hold at every shape set; without one nothing is known of the symbols."""
+    return not bounds or bool(model.shape_sets) and all(b.holds(dict(s.sizes)) for b in bounds for s in model.shape_sets)

@@ -1,0 +1,41 @@
+"""What a multistage contraction (cp.async, ldmatrix, mma.sync) takes: the CTAs of an SM share its units, and hide one another's waits.
+
+    a step of n CTAs = n * (the longer of products and of fragments from shared memory) + one CTA's own chain
+    time = tiles of the busiest SM * (steps + epilogue)
+
+Fitted to 508 timings on an H100: 46 plans at 14 shapes. The model is off by 13 % (root mean square); the plan that it puts first took 7 % longer
+than the fastest on average, 19 % at worst. On an A100 nothing was measured.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from ..ir import resources
+from ..ir.kernels import Contraction, extent_of
+from ..ir.plan import Plan
+from .device import Device
+
+SHARED_BYTES = 128  # a clock, of an SM
+
+
+def multistage_parts(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
+    """Microseconds of computing and of memory, at the symbol values `sizes`."""
+    c = device.mma
+    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    bm, bn, bk = plan.tile
+    size, threads = kernel.lhs.dtype.bytes, resources.threads_of(plan)
+    tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
+    products = 2 * bm * bn * bk / (device.peak[f"mma_{kernel.lhs.dtype.name}"] * device.reached["mma_sync"] * c["issue"] / device.sms * 1e3 / device.clock_ghz)
+    fragments = threads // device.arch.warp * sum(plan.warp_tile) * bk * size / SHARED_BYTES
+    copied = sum(side * bk / threads for read, side in ((kernel.lhs, bm), (kernel.rhs, bn)) if plan.load_of(read.tensor).by != "cp_async")
+    busy = max(products, fragments * c["shared_read"])
+    chain = c["step_clocks"] + bk * c["depth_clocks"] + (c["wait_clocks"] + copied * c["copy_wait_clocks"] if copied else 0)
+
+    mine = -(-tiles // device.sms)
+    resident = min(occupancy, mine)
+    rounds, rest = divmod(mine, resident)
+    steps = -(-depth // bk)
+    turns = [resident] * rounds + ([rest] if rest else [])
+    clocks = sum(steps * (n * busy + chain) + n * bm * bn * c["element_clocks"] for n in turns)
+    return {"compute": clocks / device.clock_ghz / 1e3, "memory": moved / device.dram_bytes_per_us}

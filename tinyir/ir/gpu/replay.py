@@ -1,0 +1,123 @@
+"""The copies of cp.async, replayed: a slot is read when its copy is done and all threads have met since, and filled again when all that read
+it have met since.
+
+Loops of numbers run as they say, others often enough to come round every ring. Positions in a ring are numbers then, so that a cursor that
+starts wrong, a wait that leaves one group too many, and a barrier that is not there all show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Iterator
+
+from ...kit.diag import Diag, Label
+from ..body import Read
+from ..expr import Expr
+from . import nodes
+from .nodes import Kernel, Place, Statement
+from .walk import Visit, places_in, reads_in, statements
+
+Slot = tuple[str, int]
+
+
+def check_copies(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """No slot is read before its copies are whole for all threads, or filled while threads may still read it."""
+    every = list(statements(kernel.body))
+    filled = {s.to.name for s in every if isinstance(s, nodes.CpAsync)}
+    if not filled:
+        return
+    turns = 2 + max(s.ring for s in every if isinstance(s, nodes.Shared) and s.name in filled)
+    replay = _Replay(kernel, filled, turns)
+    replay.block(kernel.body)
+    yield from replay.found.values()
+
+
+@dataclass
+class _Replay:
+    kernel: Kernel
+    filled: set[str]
+    turns: int
+    numbers: dict[str, int] = field(default_factory=dict)  # cursors' fields and the names of loops
+    rings: dict[str, int] = field(default_factory=dict)
+    open: list[tuple[Slot, Statement]] = field(default_factory=list)  # copies that no group has
+    groups: list[list[tuple[Slot, Statement]]] = field(default_factory=list)
+    landed: dict[Slot, Statement] = field(default_factory=dict)  # waited for, but threads have not met since
+    read: dict[Slot, Statement] = field(default_factory=dict)  # since threads last met
+    found: dict[tuple, Diag] = field(default_factory=dict)
+
+    def block(self, body: Iterable[Statement]) -> None:
+        for s in body:
+            if isinstance(s, nodes.For):
+                self._loop(s)
+            elif isinstance(s, (nodes.If, nodes.Role, nodes.Each)):
+                self.block(s.body)
+                self.block(getattr(s, "otherwise", ()))
+            else:
+                self._one(s)
+
+    def _loop(self, s: nodes.For) -> None:
+        low, high, step = (self._number(e) for e in (s.low, s.high, s.step))
+        known = low is not None and high is not None and step is not None
+        for turn in range(low, high, step) if known else range(self.turns):
+            if known:
+                self.numbers[s.name] = turn
+            self.block(s.body)
+        self.numbers.pop(s.name, None)
+
+    def _number(self, e: Expr | None) -> int | None:
+        if e is None:
+            return 0
+        return e.evaluate(self.numbers) if all(n in self.numbers for n in e.names()) else None
+
+    def _slot(self, place: Place) -> Slot | None:
+        number = self._number(place.slot)
+        return None if number is None or place.name not in self.filled else (place.name, number)
+
+    def _one(self, s: Statement) -> None:
+        if isinstance(s, nodes.Cursor):
+            self.rings[s.name] = s.ring
+            self.numbers |= {f"{s.name}.slot": s.at, f"{s.name}.previous": (s.at - 1) % s.ring}
+        elif isinstance(s, nodes.Advance):
+            slot = self.numbers[f"{s.cursor}.slot"]
+            self.numbers |= {f"{s.cursor}.previous": slot, f"{s.cursor}.slot": (slot + 1) % self.rings[s.cursor]}
+        elif isinstance(s, (nodes.CpAsync, nodes.Copy)):
+            self._fill(s)
+        elif isinstance(s, nodes.Commit):
+            self.groups.append(self.open)
+            self.open = []
+        elif isinstance(s, nodes.WaitGroup) and s.engine == "cp_async":
+            done = self.groups[: max(0, len(self.groups) - s.pending)]
+            self.groups = self.groups[len(done) :]
+            self.landed |= {slot: copy for group in done for slot, copy in group}
+        elif isinstance(s, nodes.BlockReduce) or isinstance(s, nodes.Barrier) and s.scope == "cta":
+            self.landed.clear()
+            self.read.clear()
+        for place in [p for word, p in places_in(s) if word == "source"] + [Place(n.tensor, n.index, n.slot) for n in reads_in(s) if isinstance(n, Read)]:
+            self._see(s, place)
+
+    def _fill(self, s: nodes.CpAsync | nodes.Copy) -> None:
+        slot = self._slot(s.to)
+        if slot is None:
+            return
+        if slot in self.read:
+            self._fault(s, self.read[slot], s.to, "is refilled with no barrier after other threads read it")
+        if isinstance(s, nodes.CpAsync):
+            self.open.append((slot, s))
+
+    def _see(self, s: Statement, place: Place) -> None:
+        slot = self._slot(place)
+        if slot is None:
+            return
+        late = next((copy for group in (*self.groups, self.open) for at, copy in group if at == slot), None)
+        if late is not None:
+            self._fault(s, late, place, f"is read before a wait that leaves fewer groups: %{late.token} may not have landed")
+        elif slot in self.landed:
+            self._fault(s, self.landed[slot], place, "is read with no barrier after other threads waited for their copies")
+        self.read[slot] = s
+
+    def _fault(self, s: Statement, other: Statement, place: Place, fault: str) -> None:
+        labels = (Label(other.span, "by this"),) if other.span else ()
+        self.found.setdefault((id(s), fault[:20]), Diag("E1613", self.kernel.name, {"place": str(place), "fault": fault}, s.span, labels))
+
+
+__all__ = ["check_copies"]

@@ -1,0 +1,204 @@
+"""The statements of sm80 as CUDA: asynchronous copies, fragments of a warp, their products, and accesses of several elements.
+
+A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j + 2*(lane mod 4) + e) of its matrix; its operands are
+`x[i][2h + v]`, pairs along the sum (`ir.ampere`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...ir.body import Body, Read, Select, walk
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.verify import is_known_multiple
+from ...ir.intervals import Interval
+from ...kit.diag import refuse
+from .value import SMALL_FLOATS, memory_type
+
+PIECE = 16  # rows and columns of a fragment of 16-bit elements
+COLUMNS = 8  # of a fragment of an accumulator
+COPIES = (16, 8, 4)  # bytes that one cp.async moves
+VECTOR_BYTES = 16
+
+
+class Ampere:
+    """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
+
+    # --- asynchronous copies
+
+    def _cpasync(self: Any, s: nodes.CpAsync) -> None:
+        size = s.vector * s.value.dtype.bytes
+        guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
+        if size not in COPIES or not isinstance(read, Read) or read.tensor not in self.tensors:
+            raise refuse("E1620", self.kernel.name, s.span, what=f"cp_async of {size} B, or of more than a read")
+
+        def copy() -> None:
+            to, source = self._element(s.to.name, s.to.index, s.to.slot), self._element(read.tensor, read.index, None)
+            self.say(f"cp_async_{size}(&{to}, &{source}, {self._bytes_inside(s, guard, size)});")
+
+        self._in_turn(s, s.vector, copy)
+
+    def _bytes_inside(self: Any, s: nodes.CpAsync, guard: tuple, size: int) -> str:
+        """C of how many bytes of a copy lie inside. Along the copy's own axis a limit that is no multiple of the copy cuts it."""
+        axis = s.over[-1][0]
+        whole, cut = [], []
+        for bound in guard:
+            moves = s.vector > 1 and axis in self.facts.plain(bound.expr).names()
+            (cut if moves and bound.upper is not None and not is_known_multiple(self.kernel, bound.upper, s.vector) else whole).append(bound)
+        inside = self.integers.guard(tuple(whole))
+        bytes_ = str(size)
+        for bound in cut:
+            left = self.integers.c(bound.upper - bound.expr, 0)
+            bytes_ = f"{s.value.dtype.bytes} * (int)max(0ll, min((long long)({left}), {s.vector}ll))"
+        return bytes_ if inside == "true" else f"{inside} ? {bytes_} : 0"
+
+    def _commit(self: Any, s: nodes.Commit) -> None:
+        self.say("cp_async_commit();")
+
+    # --- fragments and their products
+
+    def _fragments(self: Any, s: nodes.Reg) -> None:
+        """The registers of a warp's matrix, an accumulator or an operand."""
+        self.arrays[s.name] = s
+        rows, columns = (e.evaluate({}) for e in s.type.shape)
+        name = self.names.of("array", s.name)
+        ring = f"[{s.ring}]" if s.ring > 1 else ""
+        if s.kind == "mma":
+            start = " = {}" if s.init is not None else ""
+            self.say(f"float {name}{ring}[{rows // PIECE}][{columns // COLUMNS}][4]{start};  // this thread's part of its warp's [{rows}, {columns}]")
+        else:
+            self.say(f"unsigned int {name}{ring}[{max(rows, columns) // PIECE}][4];  // its part of [{rows}, {columns}]")
+
+    def _fragment(self: Any, place: nodes.Place) -> str:
+        return self.names.of("array", place.name) + ("" if place.slot is None else f"[{self.integers.c(place.slot, 0)}]")
+
+    def _ldmatrix(self: Any, s: nodes.Ldmatrix) -> None:
+        tile, to = self.arrays[s.source.name], self.arrays[s.to.name]
+        is_along = s.is_transposed if to.kind == "mma_b" else not s.is_transposed
+        rows, columns = (e.evaluate({}) for e in tile.type.shape)
+        if tile.type.dtype.bytes != 2 or not tile.swizzle or not s.source.index or (columns != self._width(tile) if is_along else tile.swizzle != 128):
+            raise refuse("E1620", self.kernel.name, s.span, what="ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it")
+        row, column = (self.integers.c(e, 0) for e in s.source.index)
+        function = f"operand_along<{tile.swizzle}>" if is_along else f"operand_across<{rows}>"
+        self.say(f"{function}({self._fragment(s.to)}, {self._start(nodes.Place(s.source.name, slot=s.source.slot))}, {row}, {column});")
+
+    def _mma(self: Any, s: nodes.Mma) -> None:
+        acc, dtype = self.arrays[s.acc], self.arrays[s.a.name].type.dtype
+        rows, columns = (e.evaluate({}) for e in acc.type.shape)
+        a, b = self._fragment(s.a), self._fragment(s.b)
+        if s.shape != "m16n8k16" or dtype.name not in ("fp16", "bf16"):
+            raise refuse("E1620", self.kernel.name, s.span, what=f"mma {s.shape} of {dtype}")
+        self.say("#pragma unroll")
+        self.say(f"for (int i = 0; i < {rows // PIECE}; ++i)")
+        self.say("#pragma unroll")
+        self.say(f"  for (int j = 0; j < {columns // COLUMNS}; ++j)")
+        self.say(f"    mma_{s.shape}_{dtype}({self.names.of('array', s.acc)}[i][j], {a}[i], {b}[j / 2][j % 2], {b}[j / 2][2 + j % 2]);")
+
+    def _each_of_warp(self: Any, s: nodes.Each) -> None:
+        """The elements that a thread holds of a piece of its warp's accumulator."""
+        acc = self.arrays[s.of]
+        rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
+        if rows != PIECE or columns % COLUMNS:
+            raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
+        r, n = s.names
+        piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
+        lane, e = Expr.of("lane"), Expr.of("element")
+        known = dict(self.integers.ranges)
+        self.integers.ranges |= {"piece": Interval(0, columns // COLUMNS - 1), "element": Interval(0, 3), r: Interval(0, rows - 1), n: Interval(0, columns - 1)}
+        for name, count in ((piece, columns // COLUMNS), (element, 4)):
+            self.say("#pragma unroll")
+            self.say(f"for (int {name} = 0; {name} < {count}; ++{name}) {{")
+            self.depth += 1
+        coordinates = len(self.lines)
+        self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(lane // 4 + 8 * (e // 2), 0)};")
+        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(COLUMNS * Expr.of('piece') + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
+        self.held = {s.of: ((s.at or (ZERO, ZERO)), (r, n))}
+        self.block(s.body)
+        self._drop_unused(coordinates, (r, n))
+        self.held = {}
+        self.integers.ranges = known
+        for _ in range(2):
+            self.depth -= 1
+            self.say("}")
+
+    def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:
+        """The register of the element at hand."""
+        row, column = self.integers.c(corner[0] // PIECE, 0), self.integers.c(corner[1] // COLUMNS + "piece", 0)
+        return f"{self.names.of('array', name)}[{row}][{column}][{self.names.of('integer', 'element')}]"
+
+    # --- several elements at once
+
+    def _in_vector(self: Any, s: nodes.Assign | nodes.Store) -> bool:
+        """Writes a statement of several elements as one access where a tensor has a part in it; whether it did."""
+        if self._moves_at_once(s):
+            self._at_once(s)
+        elif s.vector > 1 and s.to.name in self.tensors:
+            self._moved_whole(s)
+        else:
+            return False
+        return True
+
+    def _moves_at_once(self: Any, s: nodes.Assign | nodes.Store) -> bool:
+        """Whether a statement of several elements has a tensor on one side and registers on the other."""
+        if s.vector == 1 or len(s.over) != 1:
+            return False
+        if isinstance(s, nodes.Store):
+            return s.to.name in self.tensors and all(self._in_registers(n) for n in _reads(s.value))
+        return isinstance(s.value, Read) and s.value.tensor in self.tensors
+
+    def _at_once(self: Any, s: nodes.Assign | nodes.Store) -> None:
+        """Neighbours in a tensor as one access; where they begin is a multiple of their bytes, 16 at most (`ir.gpu.check`)."""
+        ((name, size),) = s.over
+        is_store = isinstance(s, nodes.Store)
+        place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index)
+        dtype = self._dtype(place.name)
+        first = self._element(place.name, tuple(e.substitute({name: ZERO}) for e in place.index), None)
+        kind, e, outer = f"vector_of<{memory_type(dtype)}, {size}>", self.names.of("integer", name), self.integers.ranges
+        self.integers.ranges = {**outer, name: Interval(0, size.evaluate({}) - 1)}
+        loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")
+        self.say("{")
+        self.depth += 1
+        if is_store:
+            self.say(f"{kind} piece;")
+            for line in (*loop, f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};", f"*({kind} *)&{first} = piece;"):
+                self.say(line)
+        else:
+            self.say(f"const {kind} piece = *(const {kind} *)&{first};")
+            value = f"float_of_{dtype}(piece.x[{e}])" if dtype.name in SMALL_FLOATS else f"piece.x[{e}]"
+            for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
+                self.say(line)
+        self.depth -= 1
+        self.say("}")
+        self.integers.ranges = outer
+
+    def _moved_whole(self: Any, s: nodes.Assign | nodes.Store) -> None:
+        """16 bytes from a tensor at once where all of them are inside, else one by one; a pair of 2 bytes from shared memory."""
+        (name, size), = s.over if len(s.over) == 1 else (("", ZERO),)
+        guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
+        if isinstance(read, Read) and read.tensor in self.arrays and not guard and size.constant == s.vector == 2 and read.dtype.bytes == 2 and read.dtype == self._dtype(s.to.name):
+            first = {name: ZERO}
+            target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
+            self.say(f"copy_pair(&{target}, &{self._element(read.tensor, tuple(e.substitute(first) for e in read.index), read.slot)});")
+            return
+        is_whole = isinstance(read, Read) and read.tensor in self.tensors and size.constant == s.vector == VECTOR_BYTES // read.dtype.bytes
+        if not is_whole or read.dtype != self._dtype(s.to.name) or any(b.upper is None or b.lower is not None for b in guard):
+            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's")
+        first, last = {name: ZERO}, {name: Expr.of(s.vector - 1)}
+        target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
+        source = self._element(read.tensor, tuple(e.substitute(first) for e in read.index), None)
+        inside = self.integers.guard(tuple(b.substitute(last) for b in guard))
+        self.say(f"copy_16(&{target}, &{source});" if inside == "true" else f"if ({inside}) copy_16(&{target}, &{source});")
+        if inside != "true":
+            self.say("else")
+            self.depth += 1
+            self._moved(replace(s, vector=1))
+            self.depth -= 1
+
+
+def _reads(body: Body) -> list[str]:
+    return [n.tensor for n in walk(body) if isinstance(n, Read)]
+
+
+__all__ = ["Ampere"]

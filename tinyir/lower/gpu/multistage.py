@@ -1,0 +1,201 @@
+"""The multistage template of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix (seed 001 section 9).
+
+    fill the first stages - 1 slots; wait for the first; fetch its first fragments
+    for k: start filling the slot that was left last
+      for each 16 of the tile's depth: fetch the fragments of the next 16, multiply those at hand
+      before the last of them: wait for the next tile, meet, go on to its slot
+    the epilogue, warp by warp (`warp_epilogue`)
+
+Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout needs a copy. An operand
+whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one whose rows do not, element by element, since a copy
+of 2 bytes is not asynchronous. What hangs over an end is zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator
+
+from ...ir import resources
+from ...ir.arch import ARCHS
+from ...ir.body import Axis, Literal, Read
+from ...ir.boxes import misfit
+from ...ir.expr import ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
+from ...ir.kernels import Contraction, extent_of
+from ...ir.model import Model
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.resources import SWIZZLE_BYTES
+from ...ir.types import TensorType
+from ...kit.diag import Refused, refuse
+from .fresh import Fresh
+from .point import Values, below, divides, guarded, named, split
+from .warp_epilogue import warp_epilogue
+
+STEP = 16  # along the sum, of one mma
+SHAPE = "m16n8k16"
+FRAGMENTS = 2  # sets of them: one at hand, one on its way
+CORNERS = ("m0", "n0")
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One factor: its tile, and `width` neighbours that one copy moves. `is_along_sum`: the tile's rows, as the tensor's, run along the sum."""
+
+    tile: str
+    read: Read
+    axes: tuple[Axis, ...]
+    corner: str
+    size: int
+    depth: int
+    width: int
+    is_along_sum: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The tile's rows and columns."""
+        return (self.size, self.depth) if self.is_along_sum else (self.depth, self.size)
+
+    @property
+    def swizzle(self) -> int:
+        """Bytes of a swizzled row."""
+        return min(SWIZZLE_BYTES, self.shape[1] * self.read.dtype.bytes)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Of its copies, the first ones and those of the loop; none where they are not asynchronous."""
+        return (f"first.{self.tile}", f"load.{self.tile}") if self.width > 1 else ()
+
+
+def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
+    """The kernel of a plan of algo `multistage`. Raises Refused (E1611) for what the template has no place for."""
+    _check_shape(plan, region, kernel)
+    fresh = Fresh(model, region)
+    operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
+    epilogue = warp_epilogue(plan, region, kernel, fresh)
+    body: list[Statement] = [nodes.Assume(plan.assume)] if plan.assume else []
+    place, grid = _place(plan, kernel, model, fresh)
+    body += [nodes.Shared(fresh(o.tile), _matrix(o.read, o.shape), plan.stages, o.swizzle) for o in operands]
+    body += [epilogue.tile, *place]
+    rows, columns = plan.warp_tile
+    body.append(nodes.Reg(fresh("acc"), TensorType(kernel.dtype, (Expr.of(rows), Expr.of(columns))), kind="mma", init=Literal(0.0, kernel.dtype)))
+    for o, shape in zip(operands, ((rows, STEP), (STEP, columns))):
+        body.append(nodes.Reg(f"{fresh(o.tile)}f", _matrix(o.read, shape), FRAGMENTS, f"mma_{o.tile}"))
+    body += [*_loop(plan, region, kernel, operands, fresh), *epilogue.statements]
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), regs=_registers(plan, region, kernel))
+
+
+def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
+    fault = misfit(region, kernel)
+    if fault:
+        raise _refusal(plan, "load", fault)
+    (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
+    if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS * STEP) or bk > wide:
+        raise _refusal(plan, "warp_tile", f"a warp's tile of {plan.warp_tile[0]} x {plan.warp_tile[1]} with {bk} along the sum")
+    for side, size in enumerate((bm, bn)):
+        if not _operand(plan, region, kernel, side).is_along_sum and size % wide:
+            raise _refusal(plan, "tile", f"{size} in a row of an operand that lies across the sum")
+    if plan.stages < 2:
+        raise _refusal(plan, "stages", "one stage")
+
+
+def _refusal(plan: Plan, word: str, what: str) -> Refused:
+    return refuse("E1611", plan.name, plan.span_of(word), what=what, region=plan.name)
+
+
+def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
+    read, axes = (kernel.lhs, kernel.rhs)[side], kernel.groups[side]
+    is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
+    inner = (kernel.sum if is_along else axes)[-1].name
+    width = plan.width_of(inner) if plan.load_of(read.tensor).by == "cp_async" else 1
+    return Operand("ab"[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_along)
+
+
+def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
+    return TensorType(read.dtype, tuple(map(Expr.of, shape)))
+
+
+def _registers(plan: Plan, region: Region, kernel: Contraction) -> int:
+    """The most registers that let as many CTAs on an SM as the plan counts on."""
+    arch = ARCHS[plan.arch]
+    ctas = max(1, resources.occupancy_of(plan, resources.smem_of(plan, region, kernel), resources.registers_of(plan, kernel)))
+    return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * resources.threads_of(plan))) // 8 * 8
+
+
+def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:
+    """What gives a CTA its tile and a warp its part of it, and the number of CTAs. Tiles are counted in ints: where the signature allows
+    more, the launch must refuse it."""
+    rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
+    batch = extent_of(kernel.batch)
+    ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
+    counted = (*map(extent_of, kernel.groups), batch, rows * columns * batch)
+    too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
+    body: list[Statement] = [nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many]
+    body += [nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)]
+    tiles_m, tiles_n, number = fresh.expr("tiles.m"), fresh.expr("tiles.n"), Expr.of("cta.x")
+    if kernel.batch:
+        body.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
+        number = number - tiles_m * tiles_n * fresh("batch")
+    width = plan.order.width if plan.order and plan.order.by == "group" else 1
+    body.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
+    body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(CORNERS, ("tm", "tn"), plan.tile)]
+    across, warp = plan.tile[1] // plan.warp_tile[1], Expr.of("warp.index")
+    parts = warp // across, warp - across * (warp // across)
+    body += [nodes.Let(fresh(word), size * part) for word, size, part in zip(("wm", "wn"), plan.warp_tile, parts)]
+    return body, rows * columns * batch
+
+
+def _loop(plan: Plan, region: Region, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh) -> Iterator[Statement]:
+    """The ring's first tiles, then the walk along the sum."""
+    bk, ahead = plan.tile[2], plan.stages - 1
+    tokens = tuple(t for number in (0, 1) for o in operands for t in o.tokens[number : number + 1])
+    s, p, k = fresh.expr("s", "slot"), fresh.expr("p", "slot"), fresh.expr("k")
+    first = [_fill(o, region, kernel, fresh, fresh.expr("t"), bk * fresh.expr("t"), 0) for o in operands]
+    first += [nodes.Commit(tuple(o.tokens[0] for o in operands if o.tokens))] if tokens else []
+    yield nodes.For(fresh("t"), ZERO, Expr.of(ahead), tuple(first), unroll=0)
+    yield nodes.Cursor(fresh("p"), plan.stages, ahead)
+    yield nodes.Cursor(fresh("s"), plan.stages)
+    ready = (*((nodes.WaitGroup("cp_async", plan.stages - 2, tokens),) if tokens else ()), nodes.Barrier("cta"))
+    yield from ready
+    yield from _fragments(operands, 0, s, 0, fresh)
+    body: list[Statement] = [nodes.Let(fresh("next"), k + ahead * bk)]
+    body += [_fill(o, region, kernel, fresh, p, fresh.expr("next"), 1) for o in operands]
+    body += [nodes.Commit(tuple(o.tokens[1] for o in operands if o.tokens))] if tokens else []
+    steps = bk // STEP
+    for step in range(steps):
+        if step == steps - 1:
+            body += [nodes.Advance(fresh("p")), nodes.Advance(fresh("s")), *ready]
+        body += _fragments(operands, (step + 1) % steps, s, (step + 1) % FRAGMENTS, fresh)
+        now = Expr.of(step % FRAGMENTS)
+        body.append(nodes.Mma(fresh("acc"), *(Place(f"{fresh(o.tile)}f", slot=now) for o in operands), SHAPE))
+    yield nodes.For(fresh("k"), ZERO, extent_of(kernel.sum), tuple(body), step=Expr.of(bk))
+    if tokens:
+        yield nodes.WaitGroup("cp_async", 0, tokens)
+
+
+def _fragments(operands: tuple[Operand, Operand], step: int, slot: Expr, to: int, fresh: Fresh) -> Iterator[Statement]:
+    for o, start in zip(operands, ("wm", "wn")):
+        along, side = Expr.of(STEP * step), fresh.expr(start)
+        source = Place(fresh(o.tile), (side, along) if o.is_along_sum else (along, side), slot)
+        yield nodes.Ldmatrix(Place(f"{fresh(o.tile)}f", slot=Expr.of(to)), source, o.is_along_sum if o.tile == "b" else not o.is_along_sum)
+
+
+def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: Expr, start: Expr, turn: int) -> Statement:
+    """Brings the tile of the sum's elements from `start` on into a slot."""
+    r, c = fresh("r"), fresh("c")
+    side, along = (r, c) if o.is_along_sum else (c, r)
+    first, first_lets = named(o.axes, fresh.expr(o.corner) + side, fresh("row" if o.tile == "a" else "col"))
+    second, second_lets = named(kernel.sum, start + along, fresh("term"))
+    guard = () if divides(o.size, extent_of(o.axes)) else below(first, extent_of(o.axes))
+    guard += below(second, extent_of(kernel.sum))
+    point = {a.name: Expr.of(a.name) for a in (*o.axes, *kernel.sum)} | split(fresh.expr("batch"), kernel.batch)
+    value = guarded(guard, Values(region, point).at(o.read))
+    over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.shape))
+    to, lets = Place(fresh(o.tile), (Expr.of(r), Expr.of(c)), slot), (*first_lets, *second_lets)
+    return nodes.CpAsync(o.tokens[turn], to, over, value, o.width, lets) if o.tokens else nodes.Copy(to, over, value, 1, lets)
+
+
+__all__ = ["multistage_kernel"]

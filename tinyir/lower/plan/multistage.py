@@ -1,0 +1,112 @@
+"""Plans of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix. sm80's tensor cores, and those of sm90 where
+its copy engine cannot serve.
+
+How many neighbours one copy moves follows from the rows: 8, 4 or 2 elements of 2 bytes where every row has a multiple of them, which is proven, or
+holds at every shape set and is then assumed by the plan. The same tiles with element-wise copies assume nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from ...analysis.device import Device
+from ...ir.body import Axis, Read
+from ...ir.boxes import View, misfit, multiple_of, view_of
+from ...ir.kernels import Contraction, extent_of
+from ...ir.model import Model
+from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
+from ...ir.region import Region
+from ...ir.resources import SWIZZLE_BYTES
+from ...ir.verify_plan import guarded_axes
+from .candidate import Proposal, holds_everywhere
+
+# Rows and columns of a tile, then of a warp's part of it.
+TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
+DEPTHS = (64, 32)
+STAGES = (5, 4, 3)
+WIDTHS = (8, 4, 2)  # elements of 2 bytes that one copy moves
+ORDER = 8  # rows of tiles that are taken together
+
+
+def propose_multistage(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
+    """Every tile with each depth and number of stages; none where the tensor cores cannot serve."""
+    if misfit(region, kernel):
+        return ()
+    groups = {group[-1].name: group for group in kernel.groups}
+    axes = dict.fromkeys(axis for axis in _inner(kernel, region) if axis in groups)
+    best, proven = {}, {}
+    for axis in axes:
+        needs = {w: multiple_of(extent_of(groups[axis]), w) for w in WIDTHS}
+        best[axis] = next((w for w in WIDTHS if holds_everywhere(needs[w], model)), 1)
+        proven[axis] = next((w for w in WIDTHS if not needs[w]), 1)
+    ways = [best] if best == proven else [best, proven]
+    return tuple(p for widths in ways for p in _proposals(kernel, region, card, {axis: w for axis, w in widths.items() if w > 1}))
+
+
+def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
+    """The axis along which each operand and output has its neighbours in memory, where it is whole."""
+    for read in (kernel.lhs, kernel.rhs):
+        view = view_of(region, read.tensor, read.index, kernel)
+        if isinstance(view, View):
+            yield view.dims[-1].axes[-1].name
+    for item in region.yields:
+        view = view_of(region, item.output, item.index, kernel)
+        if isinstance(view, View):
+            yield view.dims[-1].axes[-1].name
+
+
+def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int]) -> Iterator[Proposal]:
+    outermost = f"{kernel.sum[0].name}.o"
+    batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
+    binds = (*batch, *(Bind(_parts(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
+    reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
+    inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
+    is_async = any(inner[tensor] in widths for tensor in reads)
+    needs = tuple(dict.fromkeys(b for group in kernel.groups for b in multiple_of(extent_of(group), widths.get(group[-1].name, 1))))
+    for rows, columns, down, across in TILES:
+        for depth in DEPTHS:
+            tile = (rows, columns, depth)
+            guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
+            for stages in STAGES if is_async else (2,):
+                yield Proposal(
+                    Plan(
+                        regions=(region.name,),
+                        arch=card.arch.name,
+                        family="contraction",
+                        algo="multistage",
+                        tile=tile,
+                        warp_tile=(down, across),
+                        threads=(rows // down * (columns // across) * card.arch.warp,),
+                        stages=stages,
+                        bind=binds,
+                        order=Order("group", ORDER),
+                        cache=tuple(Cache(tensor, "smem", outermost) for tensor in reads),
+                        load=tuple(Load(tensor, "cp_async" if inner[tensor] in widths else "ld", _swizzle(kernel, read, tile, side)) for tensor, (read, side) in reads.items()),
+                        vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items()),
+                        assume=needs,
+                        predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
+                        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+                        asynchrony=Async(stages - 1),
+                        barrier="cp_async_group" if is_async else "cta",
+                    )
+                )
+
+
+def _inner_axis(region: Region, kernel: Contraction, side: int) -> str:
+    """The axis along which an operand has its neighbours in memory; empty where no copy moves several of them."""
+    read = (kernel.lhs, kernel.rhs)[side]
+    view = view_of(region, read.tensor, read.index, kernel)
+    return view.dims[-1].axes[-1].name if isinstance(view, View) else ""
+
+
+def _swizzle(kernel: Contraction, read: Read, tile: tuple[int, int, int], side: int) -> int:
+    """Bytes of a row of the operand's tile in shared memory, 128 at most."""
+    is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
+    return min(SWIZZLE_BYTES, tile[2 if is_along else side] * read.dtype.bytes)
+
+
+def _parts(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
+    return tuple(f"{a.name}.{part}" for a in axes)
+
+
+__all__ = ["propose_multistage"]
