@@ -19,8 +19,10 @@ from ..ir.body import Select, walk
 from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
+from ..ir.streaming import Streaming
 from .device import Device
 from .multistage import multistage_parts
+from .streaming import streaming_parts
 from .tensor import warp_specialized_parts
 from .work import Work
 
@@ -75,6 +77,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     elif isinstance(kernel, Contraction):
         contraction = _synchronous if plan.algo == "synchronous" else _tensor
         parts = contraction(plan, kernel, sizes, device, occupancy, moved)
+    elif isinstance(kernel, Streaming):
+        parts = streaming_parts(plan, region, kernel, sizes, device, occupancy, moved)
     elif isinstance(kernel, Row):
         parts = _row(plan, kernel, sizes, device, occupancy, flops, moved)
     elif isinstance(kernel, Prefix):

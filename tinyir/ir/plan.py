@@ -251,6 +251,7 @@ def check(module: Module) -> list[Diag]:
     17. a resident row fits in its tile at every length that the symbols allow                            (E1518)
     18. what TMA moves lies so that TMA can move it                                                       (E1523)
     19. what cp.async copies lies on multiples of 4, 8 or 16 bytes                                        (E1570)
+    20. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580, E1581)
     """
     from .verify_plan import check_plans
 

@@ -10,6 +10,7 @@ from .boxes import vectors_of
 from .kernels import Contraction, Kernel, Prefix, Row
 from .region import Region
 from .schedule import Plan
+from .streaming import Streaming
 
 WARPGROUP_ROWS = 64  # of a warpgroup's matrix product
 STAGED_STORES = ("tma", "rows")  # through shared memory
@@ -38,6 +39,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         return ARCHS[plan.arch].warp * 4 if plan.arch in ARCHS else 128
     if isinstance(kernel, Prefix):
         return threads_of(plan) // WARP * WIDEST if plan.algo == "scan_block" and threads_of(plan) > WARP else 0
+    if isinstance(kernel, Streaming):
+        return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
     if not isinstance(kernel, Contraction):
         return 0
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
@@ -71,6 +74,20 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
 
 
+def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of the tiles of a streaming kernel: the query's, the key's, the value's, the weights'. Where threads stand below one
+    another rows are padded by one access, so that they meet different banks."""
+    rows, columns, _ = plan.tile
+    depth, _ = kernel.sizes
+    depth = -(-depth // kernel.access) * kernel.access + kernel.access
+    return ((rows, depth), (columns, depth), (columns, plan.threads[0] * width_each(plan, kernel)), (rows, columns + kernel.access))
+
+
+def width_each(plan: Plan, kernel: Streaming) -> int:
+    """Columns of the output that a thread of a streaming kernel sums."""
+    return -(-kernel.sizes[1] // plan.threads[0])
+
+
 def aligned(size: int) -> int:
     """Bytes of an array in shared memory with what follows it up to the next one."""
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
@@ -92,7 +109,12 @@ def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
 
 
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
-    """32-bit registers a thread that hold the accumulators; 0 when nothing is accumulated over the loop."""
+    """32-bit registers a thread that hold the accumulators, of a streaming kernel also fragments and what it knows of its rows; 0 when nothing is
+    accumulated over the loop."""
+    if isinstance(kernel, Streaming):
+        rows, columns, width = *plan.micro, width_each(plan, kernel)
+        arrays = rows * (columns + width + 3) + kernel.access * (2 * rows + columns) + width
+        return arrays * max(1, kernel.dtype.bytes // 4)
     if not isinstance(kernel, Contraction):
         return 0
     words = max(1, kernel.dtype.bytes // 4)
@@ -113,6 +135,8 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     if plan.consumers:
         return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
     held = accumulators_of(plan, kernel)
+    if isinstance(kernel, Streaming):
+        return min(arch.registers_per_thread, -(-(held + ADDRESSING) // 8) * 8)
     if plan.algo == "multistage":
         wanted = held + sum(plan.warp_tile) // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
     elif plan.warp_tile or not isinstance(kernel, Contraction):

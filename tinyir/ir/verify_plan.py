@@ -15,40 +15,10 @@ from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernel_of, kernels_of
 from .model import Model, show_name
+from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
 from .region import Region
+from .streaming import Streaming, streaming_of, unmet_by
 
-FAMILIES: dict[str, tuple[str, ...]] = {
-    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming_softmax"),
-    "row": ("row_resident", "row_streamed"),
-    "scan": ("scan_block", "scan_thread"),
-    "map": ("flat",),
-}
-NEEDS: dict[str, tuple[str, ...]] = {
-    "synchronous": ("micro", "threads"),
-    "multistage": ("warp_tile", "threads"),
-    "implicit_gemm": ("warp_tile", "threads"),
-    "warp_specialized": ("consumers",),
-    "streaming_softmax": ("consumers",),
-    "row_resident": ("threads",),
-    "row_streamed": ("threads",),
-    "scan_block": ("threads",),
-    "scan_thread": ("threads",),
-    "flat": ("micro", "threads"),
-}
-WORDS: dict[str, tuple[str, ...]] = {
-    "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),
-    "cache": ("smem", "reg"),
-    "load": ("ld", "cp_async", "gather", "tma"),
-    "store": ("global", "tma", "rows"),
-    "consumers": ("cooperative", "pingpong"),
-    "order": ("group", "hilbert"),
-    "split_k": ("cluster", "serial", "workspace", "atomic"),
-    "overlap": ("epilogue",),
-    "barrier": ("none", "cta", "cp_async_group", "mbarrier"),
-    "layout": ("row_major", "col_major", "channels_last", "packed", "padded"),
-    "edge": ("reg", "smem", "smem_ring"),
-    "swizzle": ("0", "32", "64", "128"),
-}
 MAX_STAGES = 8
 MAX_PARTS = 256
 VECTOR_BYTES = 16
@@ -57,7 +27,8 @@ LEAST_COPY = 4  # bytes of a cp.async
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One plan with what it speaks of: its regions, the first of them as a kernel of the plan's family, and the signature."""
+    """One plan with what it speaks of: its regions, the first of them (or both, when they stream) as a kernel of the plan's family, and the
+    signature."""
 
     plan: Any
     regions: tuple[Region, ...]
@@ -66,7 +37,7 @@ class Case:
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 19 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 20 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -75,8 +46,14 @@ def check_plans(module: Any) -> list[Diag]:
         diags += words
         if words or len(regions) != len(plan.regions):
             continue
-        kernel = kernel_of(regions[0], plan.family)
-        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo != "streaming_softmax":
+        if plan.algo == "streaming":
+            kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
+            if isinstance(kernel, str):
+                diags.append(_fault(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel))
+                continue
+        else:
+            kernel = kernel_of(regions[0], plan.family)
+        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo not in STREAMING:
             can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
             diags.append(_fault(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
@@ -194,8 +171,11 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
     if isinstance(kernel, Contraction):
         yield from ((a, 1) for a in kernel.batch)
         yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
-        if plan.algo != "streaming_softmax":
+        if plan.algo not in STREAMING:
             yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
+    elif isinstance(kernel, Streaming):
+        yield from ((a, 1) for a in kernel.outer)
+        yield kernel.row, tile[0]
     else:
         axes = kernel.rows if isinstance(kernel, (Row, Prefix)) else kernel.axes
         yield from ((a, tile[0] if len(axes) == 1 else 0) for a in axes)
@@ -221,7 +201,7 @@ def _check_tile(case: Case) -> Iterator[Diag]:
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
-    groups = kernel.groups[:2] if isinstance(kernel, Contraction) else kernel.groups
+    groups = kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) else kernel.groups
     for group in groups:
         place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
@@ -239,7 +219,7 @@ def _check_threads(case: Case) -> Iterator[Diag]:
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in ("synchronous", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"])
+    ringless = plan.algo in ("synchronous", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"])
     counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
     if plan.asynchrony:
@@ -319,7 +299,7 @@ def is_multiple(size: Expr, tile: int) -> bool:
 
 def _check_epilogue(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
-    if plan.algo == "streaming_softmax":
+    if plan.algo in STREAMING:
         return
     wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
     if list(plan.epilogue) != wanted:
@@ -343,6 +323,12 @@ def _check_row(case: Case) -> Iterator[Diag]:
     most = most_of(length, case.model)
     if most is None or most > plan.tile[1]:
         yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
+
+
+def _check_streaming(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    for field, given, wanted in unmet_by(kernel, plan) if isinstance(kernel, Streaming) else ():
+        yield _fault(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
 
 
 def _check_boxes(case: Case) -> Iterator[Diag]:
@@ -394,6 +380,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_streaming,
 )
-__all__ = ["FAMILIES", "check_plans", "guarded_axes", "is_multiple", "most_of"]
+__all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ...ir import gpu, plan
 from ...ir.kernels import Contraction, kernel_of
 from ...ir.region import Tensor
+from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
@@ -20,6 +21,7 @@ from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
 from .scan import scan_kernel
+from .streaming import streaming_kernel
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
@@ -59,7 +61,13 @@ def _padding(module: plan.Module, one: plan.Plan) -> tuple[gpu.Kernel, tuple[Ten
 
 
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
-    region = module.program.program.region(one.regions[0])
+    regions = [module.program.program.region(name) for name in one.regions]
+    if one.algo == "streaming" and len(regions) == 2:
+        streamed = streaming_of(*regions)
+        if isinstance(streamed, Streaming):
+            return streaming_kernel(one, *regions, streamed)
+        raise refuse("E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed)
+    region = regions[0]
     kernel = kernel_of(region, one.family)
     if one.algo != "warp_specialized":
         for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):

@@ -16,6 +16,7 @@ from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
 from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, kernels_of, sizes_of, why_none
+from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
@@ -24,6 +25,7 @@ from .multistage import propose_multistage
 from .row import propose_row
 from .scan import propose_scan
 from .split_siblings import parts_of, split_siblings
+from .streaming import propose_streaming
 from .table import table_of
 from .warp_specialized import propose_warp_specialized
 
@@ -37,7 +39,10 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
     """The module with a plan for every region, or two where the better one assumes something of the sizes. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
     module = split_siblings(module)
     plans, faults = [], []
+    joined = _joined(module)
     for one in module.program.regions:
+        if one.name in joined.values():
+            continue  # planned with the region that hands it its rows
         try:
             plans.extend(choose_plans(module, one, arch, device))
         except Refused as fault:
@@ -78,16 +83,37 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[Candidate, ...]:
     """Every plan thought of for a region: the ranked ones first, the cheapest in front, then the rejected ones with the reason."""
     card = card_of(arch, device)
-    deferred = [t.name for t in one.inputs + one.outputs if t.attr("materialize") == "deferred"]
-    if deferred:
-        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": f"{deferred[0]} {{materialize=deferred}}"}, one.span)])
     sizes = sizes_of(module.model)
+    reader = _joined(module).get(one.name)
+    if reader is not None:
+        return _ranked(_streamed(module, one, module.program.region(reader), sizes, card))
     kernels = kernels_of(one, sizes)
     if not kernels:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": why_none(one)}, one.span)])
     kernel = kernels[0]
     work = work_of(one, sizes)
     found = [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
+    return _ranked(found)
+
+
+def _joined(module: region.Module) -> dict[str, str]:
+    """For each region that hands a deferred buffer on, the region that reads it."""
+    makers = {t.name: r.name for r in module.program.regions for t in r.outputs if t.attr("materialize") == "deferred"}
+    return {makers[t.name]: r.name for r in module.program.regions for t in r.inputs if t.name in makers}
+
+
+def _streamed(module: region.Module, one: region.Region, reader: region.Region, sizes: dict[str, int], card: Device) -> list[Candidate]:
+    """The plans of two regions that share a kernel. Raises Refused (E1520) when none can compute both."""
+    kernel = streaming_of(one, reader)
+    if not isinstance(kernel, Streaming):
+        raise Refused([Diag("E1520", one.name, {"region": f"{one.name} with {reader.name}", "what": kernel}, one.span)])
+    works = [work_of(r, sizes) for r in (one, reader)]
+    work = Work(sum(w.flops for w in works), sum(w.bytes for w in works))
+    return [_judged(proposal, one, kernel, work, sizes, card) for proposal in propose_streaming(kernel, one, reader, card)]
+
+
+def _ranked(found: list[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates that a tuner may measure, the cheapest first, then the others with the reason."""
     ranked = sorted((c for c in found if not c.rejected), key=_rank)
     return (*ranked[:KEPT], *(replace(c, rejected=CROWDED) for c in ranked[KEPT:]), *(c for c in found if c.rejected))
 
@@ -107,7 +133,10 @@ def card_of(arch: str, device: str | None) -> Device:
 def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False) -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
     card, module = card_of(arch, device), split_siblings(module)
-    return "\n".join(table_of(one.name, candidates(module, one, arch, device), card, is_whole) for one in module.program.regions)
+    readers = _joined(module)
+    alone = [one for one in module.program.regions if one.name not in readers.values()]
+    named = {one.name: f"{one.name} with {readers[one.name]}" if one.name in readers else one.name for one in alone}
+    return "\n".join(table_of(named[one.name], candidates(module, one, arch, device), card, is_whole) for one in alone)
 
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
+from ...ir.streaming import streaming_of
 from ...kit.diag import Diag
 from . import graph as graphs
 from .apply_epilogue import apply_epilogue
@@ -37,14 +38,30 @@ PASSES = (  # rewrites of one region, in this order
 
 def lower(module: poly.Module, is_distributed: bool = False) -> region.Module:
     """The program of regions, each with its analysis. `is_distributed` asks for factors out of sums of floats, which rounds elsewhere."""
-    found, streams, _ = cut(module)
-    program = assemble(found.graph, found, streams)
-    regions = []
-    for one in program.regions:
+    program = _settled(module, is_distributed)[1]
+    regions = tuple(replace(one, analysis=analyse(one)) for one in program.regions)
+    return region.Module(module.index.tiny.model, replace(program, regions=regions))
+
+
+def _settled(module: poly.Module, is_distributed: bool) -> tuple[frozenset[str], region.Program]:
+    """The values that are not streamed although they could be joined, since no kernel can share their regions, and the program in normal form."""
+    apart: frozenset[str] = frozenset()
+    while True:
+        found, streams, _ = cut(module, apart)
+        program = assemble(found.graph, found, streams)
         for rewrite in passes(is_distributed):
-            one = rewrite(one)
-        regions.append(replace(one, analysis=analyse(one)))
-    return region.Module(module.index.tiny.model, replace(program, regions=tuple(regions)))
+            program = replace(program, regions=tuple(map(rewrite, program.regions)))
+        whole = not_streamed(program) - apart
+        if not whole:
+            return apart, program
+        apart |= whole
+
+
+def not_streamed(program: region.Program) -> frozenset[str]:
+    """The deferred buffers whose two regions no kernel can share; their rows must be whole in memory."""
+    makers = {t.name: r for r in program.regions for t in r.outputs if t.attr("materialize") == "deferred"}
+    pairs = [(makers[t.name], r, t.name) for r in program.regions for t in r.inputs if t.name in makers]
+    return frozenset(name for first, second, name in pairs if isinstance(streaming_of(first, second), str))
 
 
 def passes(is_distributed: bool = False) -> tuple:
@@ -55,7 +72,7 @@ def passes(is_distributed: bool = False) -> tuple:
 def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
     """A remark on each edge of the program: fused or not, by which rule, with what shows it (R3401, R3402), on values and folds that became one
     (R3403, R3461), and on each rewrite of a region that did something (R3462 to R3466)."""
-    found, streams, merged = cut(module)
+    found, streams, merged = cut(module, _settled(module, is_distributed)[0])
     said = remarks_on(found, merged, module)
     for one in assemble(found.graph, found, streams).regions:
         for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
@@ -64,15 +81,15 @@ def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
     return said
 
 
-def cut(module: poly.Module) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
+def cut(module: poly.Module, apart: frozenset[str] = frozenset()) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
     """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each rewrite of the program
-    merged, by its name."""
+    merged, by its name. What is `apart` is not streamed."""
     graph = graphs.build(module)
     merged = {}
     for rewrite in GRAPH_PASSES:
         graph, merged[rewrite.__name__] = rewrite(graph)
     found = partition(graph)
-    streams = stream_rows(found)
+    streams = stream_rows(found, apart)
     join_siblings(found, {*streams, *streams.values()})
     return found, streams, merged
 

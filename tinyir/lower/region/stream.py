@@ -18,14 +18,15 @@ from .graph import point_map, targets
 WIDEST = 256  # columns of the second contraction that one group of threads can keep
 
 
-def stream_rows(found: Partition) -> dict[int, int]:
-    """Join what can be streamed; the number of each streaming cluster with that of its reader, which must follow it at once."""
+def stream_rows(found: Partition, apart: frozenset[str] = frozenset()) -> dict[int, int]:
+    """Join what can be streamed, but for the values that are `apart`; the number of each streaming cluster with that of its reader, which must
+    follow it at once."""
     streams: dict[int, int] = {}
     for rows in found.in_order():
         if found.clusters.get(rows.number) is not rows or rows.heavy() or not rows.folds:
             continue
         reader = _reader_of(rows, found)
-        if reader is None or reader.number in streams.values():
+        if reader is None or reader.number in streams.values() or apart.intersection(rows.escaping(found.graph)):
             continue
         first = _first_of(rows, found)
         if first is None or first.number in streams or first.number == reader.number:

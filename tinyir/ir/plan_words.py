@@ -1,0 +1,38 @@
+"""The words of a plan: the algos of each family, the fields that an algo cannot do without, and what a field may say."""
+
+from __future__ import annotations
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming", "streaming_softmax"),
+    "row": ("row_resident", "row_streamed"),
+    "scan": ("scan_block", "scan_thread"),
+    "map": ("flat",),
+}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "synchronous": ("micro", "threads"),
+    "multistage": ("warp_tile", "threads"),
+    "implicit_gemm": ("warp_tile", "threads"),
+    "warp_specialized": ("consumers",),
+    "streaming": ("micro", "threads"),
+    "streaming_softmax": ("consumers",),
+    "row_resident": ("threads",),
+    "row_streamed": ("threads",),
+    "scan_block": ("threads",),
+    "scan_thread": ("threads",),
+    "flat": ("micro", "threads"),
+}
+WORDS: dict[str, tuple[str, ...]] = {
+    "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),
+    "cache": ("smem", "reg"),
+    "load": ("ld", "cp_async", "gather", "tma"),
+    "store": ("global", "tma", "rows"),
+    "consumers": ("cooperative", "pingpong"),
+    "order": ("group", "hilbert"),
+    "split_k": ("cluster", "serial", "workspace", "atomic"),
+    "overlap": ("epilogue",),
+    "barrier": ("none", "cta", "cp_async_group", "mbarrier"),
+    "layout": ("row_major", "col_major", "channels_last", "packed", "padded"),
+    "edge": ("reg", "smem", "smem_ring"),
+    "swizzle": ("0", "32", "64", "128"),
+}
+STREAMING = ("streaming", "streaming_softmax")  # of two regions joined by a deferred buffer
