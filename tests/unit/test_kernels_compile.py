@@ -30,6 +30,12 @@ TEXTS = {
     "matmul_nt": matmul("i0, k0", "i1, k0", "fp32", "fp32"),
     "softmax": region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX),
     "norm": region_text("in X : fp16[R, 1000]\nin g : fp16[1000]\nout Y : fp16[R, 1000]\nout S : fp32[R]", NORM.replace("C", "1000")),
+    "scan": region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", "for i0: R, i1: C\n%y = scan sum exclusive (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+    "scan down": region_text("in X : i64[R, C]\nout Y : i64[R, C]", "for i0: R, i1: C\n%y = scan max reverse (i0) : i64 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+    "scatter": region_text(
+        "in X : fp16[N]\nin at : i64[N]\nin Z : fp16[M]\nout Y : fp16[M]",
+        "for i0: M\n%y = scatter sum i0 (k0: N) { X[k0] at at[k0] } onto Z[i0]\nyield Y[i0] = %y",
+    ),
     "map": region_text("in X : u8[N]\nin Z : u8[N]\nout Y : u8[N]", "for i0: N\nyield Y[i0] = mod(abs(X[i0]), shr(Z[i0], X[i0]))"),
 }
 

@@ -66,6 +66,13 @@ def test_one_kernel_each(name: str, regions: list[str]) -> None:
     assert [r.name for r in lower_region.lower(lower_poly.lower(module)).program.regions] == regions
 
 
+@pytest.mark.parametrize(("low", "regions"), [("0", ["a", "y"]), ("1", ["y"])])
+def test_an_output_is_not_left_unwritten_where_an_axis_that_it_lacks_has_no_point(low: str, regions: list[str]) -> None:
+    signature = f"  in x : fp32[K, 4]\n  in b : fp32[4]\n  out y : fp32[K, 4]\n  out a : fp32[4]\n  sym K in {low}..9"
+    body = "  %a = RELU(b) : fp32[4]\n  %r = RESHAPE(%a) : fp32[1, 4]\n  %e = EXPAND(%r) : fp32[K, 4]\n  %y = ADD(x, %e) : fp32[K, 4]\n\noutputs: %y, %a"
+    assert [r.name for r in regions_of(tiny_of(body, signature)).program.regions] == regions
+
+
 def test_softmax_is_one_region_over_a_plain_input() -> None:
     body = """
   %max   = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} : fp32[M]

@@ -16,7 +16,7 @@ from typing import Mapping
 
 from ..ir import resources
 from ..ir.body import Select, walk
-from ..ir.kernels import Contraction, Kernel, Row, bodies_of, extent_of
+from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
 from ..ir.streaming import Streaming
@@ -28,6 +28,8 @@ from .work import Work
 
 SCHEDULERS = 4  # of an SM, each issuing one warp instruction a clock
 BARRIER_CLOCKS = 40
+SCAN_CLOCKS = 5 * 30  # five shuffles of a warp, each needing the one before
+LINE_LOSS = 4  # sectors moved for the bytes used where each thread walks along its own row
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
 
 
@@ -79,6 +81,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
         parts = streaming_parts(plan, region, kernel, sizes, device, occupancy, moved)
     elif isinstance(kernel, Row):
         parts = _row(plan, kernel, sizes, device, occupancy, flops, moved)
+    elif isinstance(kernel, Prefix):
+        parts = _scan(plan, region, kernel, sizes, device, occupancy, moved)
     else:
         parts = _map(plan, region, kernel, sizes, device, flops, moved)
     bound = max(parts, key=lambda part: parts[part])
@@ -178,6 +182,22 @@ def _row(plan: Plan, kernel: Row, sizes: Mapping[str, int], device: Device, occu
         "memory": max(moved / device.dram_bytes_per_us, moved * passes / device.l2_bytes_per_us),
         "compute": issue / device.clock_ghz / 1e3,
         "latency": -(-turns // (device.sms * resident)) * one / device.clock_ghz / 1e3,
+    }
+
+
+def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
+    """A CTA a row, a barrier twice a turn of it; or a thread a row, whose loads follow one another and are a line each for every thread
+    unless neighbouring rows are neighbours in memory."""
+    rows, length = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    threads = resources.threads_of(plan)
+    ctas = rows if plan.algo == "scan_block" else -(-rows // threads)
+    is_apart = plan.algo == "scan_thread" and kernel.row[0] == region.iters[-1]
+    turns = -(-length // threads) if plan.algo == "scan_block" else length
+    one = device.dram_latency_ns * device.clock_ghz + (2 * BARRIER_CLOCKS + MAP_ISSUE + SCAN_CLOCKS if plan.algo == "scan_block" else MAP_ISSUE)
+    resident = max(1, min(occupancy, -(-ctas // device.sms)))
+    return {
+        "memory": moved / device.dram_bytes_per_us * (LINE_LOSS if is_apart else 1),
+        "latency": -(-ctas // (device.sms * resident)) * turns * one / device.clock_ghz / 1e3,
     }
 
 

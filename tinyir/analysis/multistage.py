@@ -3,7 +3,7 @@
     a step of n CTAs = n * (the longer of products and of fragments from shared memory) + one CTA's own chain
     time = tiles of the busiest SM * (steps + epilogue)
 
-Fitted to 508 timings on an H100: 46 plans at 14 shapes. The model is off by 13 % (root mean square); the plan that it puts first took 7 % longer
+Fitted to 508 timings on an H100: 46 plans at 14 shapes. The model is off by 14 % (root mean square); the plan that it puts first took 7 % longer
 than the fastest on average, 19 % at worst. On an A100 nothing was measured.
 """
 

@@ -2,7 +2,8 @@
 
     contraction   sum over a product of two reads, each of which has axes that the other has not; the rest works on the accumulator
     row           folds over one group of axes, all over the same; the rest works on the row and on its results
-    map           every output element on its own; a fold inside runs over axes of its own, element after element
+    scan          prefix folds along one axis, all in one direction; the rest works on the elements of a row and on their prefixes
+    map           every output element on its own; a fold or a scatter inside runs over axes of its own, element after element
 """
 
 from __future__ import annotations
@@ -55,6 +56,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefix:
+    """Scans along the one axis of `row` for each point of `rows`, from its end when `reverse`."""
+
+    rows: tuple[Axis, ...]
+    row: tuple[Axis, ...]
+    reverse: bool
+
+    @property
+    def groups(self) -> tuple[tuple[Axis, ...], ...]:
+        """The axes that each number of the tile cuts."""
+        return (self.rows, self.row)
+
+
+@dataclass(frozen=True, slots=True)
 class Map:
     """One output element a point of `axes`."""
 
@@ -66,8 +81,8 @@ class Map:
         return (self.axes,)
 
 
-Kernel = Union[Contraction, Row, Map]
-FAMILY = {Contraction: "contraction", Row: "row", Map: "map"}
+Kernel = Union[Contraction, Row, Prefix, Map]
+FAMILY = {Contraction: "contraction", Row: "row", Prefix: "scan", Map: "map"}
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
 
@@ -76,6 +91,9 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
     values of a shape set, which decide between kinds that are all correct."""
     if why_none(region):
         return ()
+    if scans_of(region):
+        prefix = _prefix_of(region)
+        return () if prefix is None else (prefix,)
     contraction, row = _contraction_of(region), _row_of(region)
     found: list[Kernel] = [contraction] if contraction is not None and contraction.is_alone else []
     if row is not None and (_folds_own_iters(region) or extent_of(row.row).evaluate(_Known(sizes or {})) >= LONG_FOLD):
@@ -93,11 +111,16 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
         return None
     if family == "row":
         return _row_of(region)
-    return Map(region.iters) if family == "map" and not _folds_own_iters(region) else None
+    if family == "scan":
+        return _prefix_of(region)
+    return Map(region.iters) if family == "map" and not _folds_own_iters(region) and not scans_of(region) else None
 
 
 def why_none(region: Region) -> str:
     """What in the region no family of kernels covers, as the text has it; empty when there is nothing of the kind."""
+    if scans_of(region) and _prefix_of(region) is None:
+        own = (f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region) if f.axes[0].size is None)
+        return ", ".join(dict.fromkeys((*(f"scan {s.op}{' reverse' if s.reverse else ''} ({s.axis})" for s in scans_of(region)), *own)))
     if _folds_own_iters(region) and _row_of(region) is None:
         return ", ".join(dict.fromkeys(f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region)))
     return _uncovered(region)
@@ -106,8 +129,6 @@ def why_none(region: Region) -> str:
 def _uncovered(region: Region) -> str:
     for body in bodies_of(region):
         for node in walk(body):
-            if isinstance(node, (Scan, Scatter)):
-                return type(node).__name__.lower()
             if isinstance(node, Ref) and node.index is not None:
                 return show_body(node)
     return ""
@@ -174,8 +195,25 @@ def _operand_of(body: Body) -> Read | None:
     return body if isinstance(body, Read) else None
 
 
+def scans_of(region: Region) -> tuple[Scan, ...]:
+    """Every scan of the region, an inner one before the one around it."""
+    return tuple(node for body in bodies_of(region) for node in reversed(tuple(walk(body))) if isinstance(node, Scan))
+
+
+def _prefix_of(region: Region) -> Prefix | None:
+    scans = scans_of(region)
+    if not scans or _folds_own_iters(region) or len({(s.axis, s.reverse) for s in scans}) > 1:
+        return None
+    row = tuple(a for a in region.iters if a.name == scans[0].axis)
+    return Prefix(tuple(a for a in region.iters if a not in row), row, scans[0].reverse) if row else None
+
+
+def _scatters(region: Region) -> bool:
+    return any(isinstance(node, Scatter) for body in bodies_of(region) for node in walk(body))
+
+
 def _contraction_of(region: Region) -> Contraction | None:
-    if _uncovered(region):
+    if _uncovered(region) or scans_of(region) or _scatters(region):
         return None
     let = next((v for v in region.lets if isinstance(v.expr, Reduce)), None)
     if let is None or let.expr.op != "sum" or let.expr.init is not None:
@@ -200,7 +238,7 @@ def _contraction_of(region: Region) -> Contraction | None:
 
 def _row_of(region: Region) -> Row | None:
     folds = _folds(region)
-    if not folds or any(isinstance(n, Reduce) for fold in folds for n in walk(fold.body)):
+    if not folds or scans_of(region) or _scatters(region) or any(isinstance(n, Reduce) for fold in folds for n in walk(fold.body)):
         return None
     own = {tuple(a.name for a in fold.axes) for fold in folds if all(a.size is None for a in fold.axes)}
     new = {tuple(a.size for a in fold.axes) for fold in folds if all(a.size is not None for a in fold.axes)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 FAMILIES: dict[str, tuple[str, ...]] = {
     "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming", "streaming_softmax"),
     "row": ("row_resident", "row_streamed"),
+    "scan": ("scan_block", "scan_thread"),
     "map": ("flat",),
 }
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -16,6 +17,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "streaming_softmax": ("consumers",),
     "row_resident": ("threads",),
     "row_streamed": ("threads",),
+    "scan_block": ("threads",),
+    "scan_thread": ("threads",),
     "flat": ("micro", "threads"),
 }
 WORDS: dict[str, tuple[str, ...]] = {

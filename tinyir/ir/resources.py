@@ -7,7 +7,7 @@ import math
 from .arch import ARCHS, Arch
 from .body import Axis, Read
 from .boxes import vectors_of
-from .kernels import Contraction, Kernel, Row
+from .kernels import Contraction, Kernel, Prefix, Row
 from .region import Region
 from .schedule import Plan
 from .streaming import Streaming
@@ -20,6 +20,7 @@ SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 MBARRIER_BYTES = 8
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment lie in different banks
+WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
 SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
@@ -36,6 +37,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     `others` are the further regions of the plan, whose inputs may be cached too."""
     if isinstance(kernel, Row):
         return ARCHS[plan.arch].warp * 4 if plan.arch in ARCHS else 128
+    if isinstance(kernel, Prefix):
+        return threads_of(plan) // WARP * WIDEST if plan.algo == "scan_block" and threads_of(plan) > WARP else 0
     if isinstance(kernel, Streaming):
         return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
     if not isinstance(kernel, Contraction):

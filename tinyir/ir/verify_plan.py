@@ -13,7 +13,7 @@ from .boxes import View, multiple_of, operand_needs, padded, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
-from .kernels import FAMILY, Contraction, Kernel, Row, extent_of, kernel_of, kernels_of
+from .kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernel_of, kernels_of
 from .model import Model, show_name
 from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
 from .region import Region
@@ -177,7 +177,7 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
         yield from ((a, 1) for a in kernel.outer)
         yield kernel.row, tile[0]
     else:
-        axes = kernel.rows if isinstance(kernel, Row) else kernel.axes
+        axes = kernel.rows if isinstance(kernel, (Row, Prefix)) else kernel.axes
         yield from ((a, tile[0] if len(axes) == 1 else 0) for a in axes)
 
 
@@ -213,13 +213,13 @@ def _check_threads(case: Case) -> Iterator[Diag]:
     threads, most = resources.threads_of(plan), ARCHS[plan.arch].threads_per_cta
     if len(plan.threads) > 3 or not 1 <= threads <= most or (len(plan.threads) == 3 and plan.threads[2] > 64):
         yield _fault(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
-    elif isinstance(kernel, Row) and threads % 32:
+    elif isinstance(kernel, (Row, Prefix)) and plan.algo != "scan_thread" and threads % 32:
         yield _fault(plan, "E1509", "threads", threads=threads, wanted="32 * n")
 
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in ("synchronous", "streaming", *FAMILIES["row"], *FAMILIES["map"])
+    ringless = plan.algo in ("synchronous", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"])
     counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
     if plan.asynchrony:

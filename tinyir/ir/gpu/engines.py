@@ -183,3 +183,17 @@ class BlockReduce:
     name: str
     via: str
     span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockScan:
+    """`block_scan sum x after carry via part`, `exclusive` behind the op: a thread's x becomes carry folded with the x of the threads
+    before it and (unless exclusive) its own; carry, alike in all threads, becomes the fold with all of them. Both have one element;
+    `part` holds one a warp, and a CTA of one warp goes without."""
+
+    op: str
+    is_exclusive: bool
+    name: str
+    carry: str
+    via: str = ""
+    span: Span | None = place_in_text()

@@ -24,7 +24,7 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
     """Every thread of the CTA (or of the role, for a named barrier) comes to every barrier: nothing around it depends on the thread."""
     for v in walked:
         s = v.statement
-        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.Copy)):
+        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy)):
             continue
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
         is_named = isinstance(s, nodes.Barrier) and s.threads > 0
@@ -40,7 +40,7 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
 
 
 def _word(s: Statement) -> str:
-    return {"Barrier": "a barrier", "BlockReduce": "block_reduce", "Copy": "copy"}[type(s).__name__]
+    return {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "Copy": "copy"}[type(s).__name__]
 
 
 def _label(s: Statement) -> tuple[Label, ...]:
@@ -188,7 +188,7 @@ class _Memory:
                 self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end")
 
     def _one(self, s: Statement, state: _State) -> None:
-        if isinstance(s, (nodes.Barrier, nodes.BlockReduce)):
+        if isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan)):
             scope = s.scope if isinstance(s, nodes.Barrier) else "cta"
             for touched in (state.written, state.read):
                 for key in [key for key in touched if self._is_met(key, scope)]:

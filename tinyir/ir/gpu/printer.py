@@ -127,4 +127,5 @@ _SHOW: dict[type, Any] = {
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
     nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {s.name} width {s.width}",
     nodes.BlockReduce: lambda s: f"block_reduce {s.op} {s.name} via {s.via}",
+    nodes.BlockScan: lambda s: f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{s.name} after {s.carry}{s.via and ' via ' + s.via}",
 }

@@ -96,8 +96,14 @@ class Facts:
         return low is not None and low >= 0
 
     def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
-        """One floor with factor 1 and a rest: floor(n/d) + r < m when n < (m - r)*d; the same for -floor on the other side."""
+        """One floor and a rest: floor(n/d) + r < m when n < (m - r)*d, and c*floor(n/d) + r < m when floor(n/d) <= floor((m - r - 1)/c), a
+        number; the same for -floor on the other side."""
         for coefficient, monomial in expr.terms:
+            if coefficient > 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
+                floor, rest = monomial[0], expr - Expr(((coefficient, monomial),))
+                room = interval_of(limit - rest - 1, self.ranges).low
+                if room is not None and self._is_below(floor.num, (room // coefficient + 1) * floor.den, depth - 1):
+                    return True
             if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
                 floor = monomial[0]
                 rest = expr - Expr(((1, monomial),))

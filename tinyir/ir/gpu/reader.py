@@ -285,6 +285,10 @@ class _Reader:
     def _block_reduce(self, p: list[Any], span: Span) -> Statement:
         return nodes.BlockReduce(*map(str, p), span=span)
 
+    def _block_scan(self, p: list[Any], span: Span) -> Statement:
+        op, exclusive, name, carry, via = p
+        return nodes.BlockScan(str(op), exclusive is not None, str(name), str(carry), str(via or ""), span=span)
+
 
 def _name(tree: Any) -> str:
     return name_of(tree.children[0])

@@ -116,7 +116,7 @@ def _defined(s: Any) -> tuple[str, ...]:
 def _array_names(s: Any) -> list[str]:
     """Arrays and barriers that a statement names without a place."""
     words = {nodes.Each: ("of",), nodes.Mma: ("acc",), nodes.Wgmma: ("acc",), nodes.RowReduce: ("source", "to"), nodes.WarpReduce: ("name",),
-             nodes.BlockReduce: ("name", "via"), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",)}
+             nodes.BlockReduce: ("name", "via"), nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",)}
     return [getattr(s, w) for w in words.get(type(s), ())]
 
 
@@ -173,6 +173,8 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield Diag("E1602", kernel.name, {"name": name, "fault": f"is not {what}"}, s.span)
         if isinstance(s, (nodes.Shared, nodes.Reg)) and any(e.constant is None or e.constant < 1 for e in s.type.shape):
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "has a size that is not a positive number"}, s.span)
+        if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
+            yield Diag("E1602", kernel.name, {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"}, s.span)
         needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
@@ -191,7 +193,7 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
         yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
-    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.Atomic)):
+    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")
@@ -238,8 +240,11 @@ def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
         yield s.to, _is(nodes.Reg, kind=("rows",)), "registers of kind rows"
     if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
         yield s.name, _is(nodes.Reg, kind=("",)), "an array of each thread"
-    if isinstance(s, nodes.BlockReduce):
+    if isinstance(s, nodes.BlockReduce) or isinstance(s, nodes.BlockScan) and s.via:
         yield s.via, shared, "shared memory"
+    if isinstance(s, nodes.BlockScan):
+        for name in (s.name, s.carry):
+            yield name, lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1], "one element of each thread"
 
 
 # --- indices

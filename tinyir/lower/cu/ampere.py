@@ -6,7 +6,6 @@ A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ...ir.body import Body, Read, Select, walk
@@ -20,7 +19,6 @@ from .value import SMALL_FLOATS, memory_type
 PIECE = 16  # rows and columns of a fragment of 16-bit elements
 COLUMNS = 8  # of a fragment of an accumulator
 COPIES = (16, 8, 4)  # bytes that one cp.async moves
-VECTOR_BYTES = 16
 
 
 class Ampere:
@@ -172,29 +170,6 @@ class Ampere:
         self.depth -= 1
         self.say("}")
         self.integers.ranges = outer
-
-    def _moved_whole(self: Any, s: nodes.Assign | nodes.Store) -> None:
-        """16 bytes from a tensor at once where all of them are inside, else one by one; a pair of 2 bytes from shared memory."""
-        (name, size), = s.over if len(s.over) == 1 else (("", ZERO),)
-        guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
-        if isinstance(read, Read) and read.tensor in self.arrays and not guard and size.constant == s.vector == 2 and read.dtype.bytes == 2 and read.dtype == self._dtype(s.to.name):
-            first = {name: ZERO}
-            target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
-            self.say(f"copy_pair(&{target}, &{self._element(read.tensor, tuple(e.substitute(first) for e in read.index), read.slot)});")
-            return
-        is_whole = isinstance(read, Read) and read.tensor in self.tensors and size.constant == s.vector == VECTOR_BYTES // read.dtype.bytes
-        if not is_whole or read.dtype != self._dtype(s.to.name) or any(b.upper is None or b.lower is not None for b in guard):
-            raise refuse("E1620", self.kernel.name, s.span, what="store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's")
-        first, last = {name: ZERO}, {name: Expr.of(s.vector - 1)}
-        target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
-        source = self._element(read.tensor, tuple(e.substitute(first) for e in read.index), None)
-        inside = self.integers.guard(tuple(b.substitute(last) for b in guard))
-        self.say(f"copy_16(&{target}, &{source});" if inside == "true" else f"if ({inside}) copy_16(&{target}, &{source});")
-        if inside != "true":
-            self.say("else")
-            self.depth += 1
-            self._moved(replace(s, vector=1))
-            self.depth -= 1
 
 
 def _reads(body: Body) -> list[str]:

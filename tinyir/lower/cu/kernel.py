@@ -23,6 +23,7 @@ from .ampere import Ampere
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
+from .scan import scan_lines
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
 
@@ -377,6 +378,13 @@ class _Printer(Hopper, Ampere, Vectors):
 
         self.say(f"// {s.op} over the CTA")
         self._each_element(s.name, fold)
+
+    def _blockscan(self, s: nodes.BlockScan) -> None:
+        names = (n and self.names.of("array", n) for n in (s.name, s.carry, s.via))
+        lane, warp = map(self._spell, ("lane", "warp.index"))
+        dtype = self.arrays[s.name].type.dtype
+        for line in scan_lines(s, *names, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)):
+            self.say(line)
 
     def _each_element(self, name: str, fold: Any) -> None:
         array = self.arrays[name]

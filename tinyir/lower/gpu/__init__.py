@@ -20,11 +20,12 @@ from .flat import flat_kernel
 from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
+from .scan import scan_kernel
 from .streaming import streaming_kernel
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
-TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel}
+TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
 ON_TENSOR_CORES = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel}
 
 

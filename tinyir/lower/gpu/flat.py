@@ -7,7 +7,7 @@
         let i1 = e - N*floor(e/N)
         the values at this point, and the stores
 
-A fold inside runs in the thread, element after element.
+A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from ...ir.body import Body, Gather, Read, Reduce, Ref
+from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -25,6 +25,7 @@ from ...ir.region import Region, Yield
 from ...kit.diag import refuse
 from .fold import Accumulator, number_in
 from .point import Fresh, Values, below, choice, divides, names_in, needed, split
+from .scatter import thread_scatter
 
 FEW = 8  # turns of a loop that are written out
 
@@ -90,16 +91,21 @@ class Statements:
 
         return Values(self.region, self.point, self.known, self._emit_to(before, name or "fold")).at(body), before
 
-    def _emit_to(self, lines: list[Statement], name: str) -> Callable[[Reduce | Gather, Values], Body]:
-        """Where a fold or a gather inside an expression writes its statements."""
-        def emit(inner: Reduce | Gather, values: Values) -> Body:
+    def _emit_to(self, lines: list[Statement], name: str) -> Callable[[Reduce | Gather | Scan | Scatter, Values], Body]:
+        """Where a fold, a gather or a scatter inside an expression writes its statements."""
+        def emit(inner: Reduce | Gather | Scan | Scatter, values: Values) -> Body:
+            if isinstance(inner, Scan):
+                return self._scanned(inner, values)
+            if isinstance(inner, Scatter):
+                return thread_scatter(inner, values, self.fresh.name(f"{name}.acc"), self.fresh.name(f"{inner.axes[0].name}.at"), lines, self._emit_to)
             if isinstance(inner, Gather):
-                made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
-                lines.extend(made)
-                return value
+                return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
             return self._thread_fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), values, lines)
 
         return emit
+
+    def _scanned(self, scan: Scan, values: Values) -> Body:
+        raise refuse("E1611", self.region.name, scan.span, what="a scan in a map", region=self.region.name)
 
     def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
         """A fold over axes of its own, in one thread."""

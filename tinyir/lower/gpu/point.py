@@ -117,13 +117,13 @@ def axes_made_by(body: Body) -> tuple[Axis, ...]:
 @dataclass
 class Values:
     """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out. `emit`
-    writes the statements of a fold or a gather and gives its value. `sides` are the guards around what is written, the outermost first, and
+    writes the statements of a fold, a gather, a scatter or a scan and gives its value. `sides` are the guards around what is written, the outermost first, and
     whether it is what they guard (else what stands in its place)."""
 
     region: Region
     point: Point
     known: dict[str, Body] = field(default_factory=dict)
-    emit: Callable[[Reduce | Gather, "Values"], Body] | None = None
+    emit: Callable[[Reduce | Gather | Scan | Scatter, "Values"], Body] | None = None
     sides: tuple[tuple[tuple[Bound, ...], bool], ...] = ()
 
     def at(self, body: Body) -> Body:
@@ -132,9 +132,9 @@ class Values:
             return self._value(body)
         if isinstance(body, (BroadcastInDim, Transpose)):
             return self._moved(body).at(body.x)
-        if isinstance(body, (Reduce, Gather)) and self.emit is not None:
-            return self.emit(body, self)
         if isinstance(body, (Reduce, Gather, Scan, Scatter)):
+            if self.emit is not None:
+                return self.emit(body, self)
             raise refuse("E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name)
         if isinstance(body, Select):
             guard = substitute_here(body, self.point).guard
@@ -196,6 +196,11 @@ def _free(region: Region, body: Body) -> set[str]:
         return {n for e in body.index for n in e.names()} if body.index is not None else _free(region, region.let(body.name).expr)
     if isinstance(body, Reduce):
         return _free(region, body.body) - {a.name for a in body.axes}
+    if isinstance(body, Scan):
+        return _free(region, body.body) | {body.axis}
+    if isinstance(body, Scatter):
+        writers = _free(region, body.at) | _free(region, body.update)
+        return _free(region, body.base) | writers - {a.name for a in body.axes} | {body.axis}
     if isinstance(body, Gather):
         return _free(region, body.at) | _free(region, body.body) - {body.axis.name}
     if isinstance(body, BroadcastInDim):
@@ -219,9 +224,10 @@ def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
     return tuple(let.name for let in region.lets if let.name in wanted)
 
 
-def choice(gather: Gather, values: Values, name: str) -> tuple[list[Statement], Body]:
-    """The place that a gather chooses, as the integer `name`, and the value there; 0 where there is no such place."""
-    at = values.shielded(values.at(gather.at))
-    there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)})
-    value = guarded((Bound(Expr.of(name), lower=ZERO),), there.at(gather.body))
-    return [nodes.Choose(name, at, gather.axis.size)], value
+def choice(gather: Gather, values: Values, name: str, lines: list[Statement]) -> Body:
+    """The value at the place that a gather chooses; 0 where there is no such place. The place goes to `lines` as the integer `name`, in front
+    of what is folded there, which reads nothing where there is none."""
+    lines.append(nodes.Choose(name, values.shielded(values.at(gather.at)), gather.axis.size))
+    found = (Bound(Expr.of(name), lower=ZERO),)
+    there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)}, sides=(*values.sides, (found, True)))
+    return guarded(found, there.at(gather.body))

@@ -80,9 +80,9 @@ class _Rows:
         """An expression that is one number a row; the passes of its folds go to `lines`."""
         def emit(inner: Reduce | Gather, values: Values) -> Body:
             if isinstance(inner, Gather):
-                made, value = choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"))
-                lines.extend(made)
-                return value
+                return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
+            if values.point.keys() - self.point.keys():
+                raise refuse("E1611", self.region.name, inner.span, what="a fold at a gathered place of a row", region=self.region.name)
             shielded = replace(inner, body=values.shielded(inner.body))
             return self._fold(Accumulator(self.fresh.name(f"{name}.acc"), shielded), lines)
 
@@ -249,9 +249,7 @@ class _Point:
         def emit(inner: Reduce | Gather, values: Values) -> Body:
             if isinstance(inner, Reduce):
                 raise refuse("E1611", self.rows.region.name, inner.span, what="a fold inside a value that varies along the row", region=self.rows.region.name)
-            made, value = choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"))
-            self.inner.extend(made)
-            return value
+            return choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"), self.inner)
 
         return Values(self.rows.region, self.point, self.known, emit).at(self._with_kept_reads(body))
 

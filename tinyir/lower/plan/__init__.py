@@ -15,7 +15,7 @@ from ...analysis.device import Device, get_device
 from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
-from ...ir.kernels import FAMILY, Contraction, Kernel, Row, kernels_of, sizes_of, why_none
+from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, kernels_of, sizes_of, why_none
 from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
@@ -23,6 +23,7 @@ from .contraction import propose_contraction
 from .flat import propose_flat
 from .multistage import propose_multistage
 from .row import propose_row
+from .scan import propose_scan
 from .split_siblings import parts_of, split_siblings
 from .streaming import propose_streaming
 from .table import table_of
@@ -142,6 +143,8 @@ def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: De
     if isinstance(kernel, Contraction):
         on_tensor_cores = (*propose_warp_specialized(kernel, module.model, one, card), *propose_multistage(kernel, module.model, one, card))
         return (*on_tensor_cores, *propose_contraction(kernel, one, card))
+    if isinstance(kernel, Prefix):
+        return propose_scan(kernel, one, card)
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
 
 

@@ -116,7 +116,7 @@ class _Split:
 
     def _region(self, fold: str, lets: list[Let], yields: list[Yield]) -> Region:
         whole = self.region
-        known = {t.name: t for t in whole.inputs + whole.outputs} | {(b := self._buffer(v.name)).name: b for v in whole.lets if self.axes_of[v.name]}
+        known = {t.name: t for t in whole.inputs + whole.outputs} | {(b := self._buffer(v.name)).name: b for v in whole.lets}
         read = dict.fromkeys(n.tensor for item in (*lets, *yields) for n in walk(item.expr) if isinstance(n, Read))
         written = dict.fromkeys(y.output for y in yields)
         origin = whole.let(fold).origin

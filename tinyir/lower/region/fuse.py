@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from ...analysis.traffic import TILE, points_of, recompute, round_trip, typical_sizes
 from ...ir.ops import OPS
+from ...ir.scope import Scope
 from .cluster import Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, point_map, targets
@@ -34,10 +35,11 @@ class Verdict:
     """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, and the bytes of the
     value for the typical sizes, which a round trip moves twice.
 
-    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what is not: other point (the reader
-    wants other elements), operand (a contraction reads what it multiplies and does not compute it), axes (two axes of one value would be one), again (a fold would be done again along an axis), other rows
-    (folds that keep other axes), two folds (beside a contraction), cycle (a path leads out and back in), few rows (too few to fill a
-    card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
+    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what is not: other point (the
+    reader wants other elements), operand (a contraction reads what it multiplies and does not compute it), axes (two axes of one value would be
+    one), again (a fold would be done again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path
+    leads out and back in), no point (an output lacks an axis that may be of size 0), few rows (too few to fill a card), cost (recomputing takes
+    longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
     more than MOST_VALUES values)."""
 
     source: str
@@ -55,6 +57,7 @@ class Partition:
         self.graph = graph
         self.order = {name: at for at, name in enumerate(graph.nodes)}
         self.typical = typical_sizes(graph.program.model)
+        self.scope = Scope((), graph.ranges())
         self.points = {name: points_of(graph.types[name].shape, self.typical) for name in graph.nodes}
         ops: dict[str, int] = {}
         self.free = {n for n, node in graph.nodes.items() if is_free(node, graph, ops)}
@@ -208,10 +211,12 @@ class Partition:
         return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
 
     def family_fault(self, found: Cluster) -> str:
-        """Why no one kernel can do the folds of a cluster; empty when one can."""
+        """Why no one kernel can write the results and do the folds of a cluster; empty when one can."""
+        iters, heavy = found.iters(self.graph), found.heavy()
+        if self._may_leave_unwritten(found, iters):
+            return "no point"
         if not found.folds:
             return ""
-        iters, heavy = found.iters(self.graph), found.heavy()
         if heavy:
             if len(found.folds) > 1 and not self._are_siblings(found, heavy):
                 return "two folds"
@@ -220,6 +225,12 @@ class Partition:
         if len(kept) > 1:
             return "other rows"
         return "again" if any(not iters <= found.own(f) | found.folded(f) for f in found.folds) else ""
+
+    def _may_leave_unwritten(self, found: Cluster, iters: frozenset[int]) -> bool:
+        """True when what leaves the cluster lacks an axis that may be of no point, and along which no fold walks: nothing would run there, and
+        nothing would write it."""
+        empty = {i for i in iters if not any(i in found.folded(f) for f in found.folds) and not self.scope.proves(found.sizes[i] - 1)}
+        return bool(empty) and any(not empty <= found.own(name) for name in found.escaping(self.graph) if name in found.place)
 
     def _are_siblings(self, found: Cluster, heavy: list[str]) -> bool:
         """True for contractions over the same axes, none of which needs another; one alone would leave much of a card idle."""

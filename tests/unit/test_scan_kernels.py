@@ -1,0 +1,83 @@
+"""Scans as kernels: both templates, every direction, on random sizes in the simulation against playback."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tinyir.ir import plan, region
+from tinyir.kit.diag import Refused
+from tinyir.lower import plan as to_plan
+from tinyir.lower.plan import candidates
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, played, region_text, simulated
+
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+
+ROWS = "for i0: R, i1: C"
+CASES = {
+    "sum": (ROWS, "scan sum (i1) : fp32 { X[i0, i1] }"),
+    "reverse": (ROWS, "scan sum reverse (i1) : fp32 { X[i0, i1] }"),
+    "exclusive": (ROWS, "scan sum exclusive (i1) : fp32 { X[i0, i1] }"),
+    "reverse exclusive": (ROWS, "scan max reverse exclusive (i1) : fp32 { X[i0, i1] }"),
+    "columns": (ROWS, "scan min (i0) : fp32 { X[i0, i1] }"),
+    "columns reverse": (ROWS, "scan sum reverse exclusive (i0) : fp32 { X[i0, i1] }"),
+}
+
+
+def every_way(text: str) -> list[plan.Module]:
+    """A plan of each algo, and the block of one warp, that the analysis allows."""
+    module = region.parse(text)
+    found = {(c.plan.algo, c.plan.threads == (32,)): c.plan for c in candidates(module, module.program.regions[0]) if not c.rejected}
+    return [plan.Module(module, (chosen,)) for chosen in found.values()]
+
+
+def agree(text: str, arrays: list[dict[str, np.ndarray]]) -> int:
+    """Compares every plan's kernel with playback; gives the number of plans."""
+    ways = every_way(text)
+    for module in ways:
+        _, code = lowered(module)
+        for given in arrays:
+            found, wanted = simulated(code, given), played(code, given)
+            for name, array in wanted.items():
+                np.testing.assert_allclose(found[name].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=1e-3)
+    return len(ways)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_scan_gives_what_playback_gives(name: str) -> None:
+    head, scan = CASES[name]
+    text = region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", f"{head}\n%y = {scan}\nyield Y[i0, i1] = %y")
+    rng = np.random.default_rng(len(name))
+    sizes = [(1, 1), *((int(r), int(c)) for r, c in zip(rng.integers(2, 6, 2), rng.integers(30, 700, 2)))]
+    assert agree(text, [{"X": rng.standard_normal(size).astype(np.float32)} for size in sizes]) == 4
+
+
+def test_what_comes_before_and_after_a_scan_is_in_its_kernel() -> None:
+    """Values before the scan, a scan of a scan, an epilogue and two outputs; fp16 is added in fp32."""
+    text = region_text(
+        "in X : fp16[3, C]\nout Y : fp16[3, C]\nout Z : fp16[3, C]",
+        "for i0: 3, i1: C\n%x = mul(X[i0, i1], 0.5)\n%s = scan sum (i1) : fp16 { %x }\n%t = scan max exclusive (i1) : fp16 { neg(%s) }\n"
+        "yield Y[i0, i1] = add(%s, %x)\nyield Z[i0, i1] = max(%t, -3.0)",
+    )
+    rng = np.random.default_rng(7)
+    assert agree(text, [{"X": (rng.standard_normal((3, c)) * 0.25).astype(np.float16)} for c in (1, 129, 300)]) == 4
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i64", "fp64", "u16"])
+def test_every_dtype_is_scanned_in_one_row(dtype: str) -> None:
+    text = region_text(f"in X : {dtype}[C]\nout Y : {dtype}[C]", f"for i0: C\n%y = scan sum (i0) : {dtype} {{ X[i0] }}\nyield Y[i0] = %y")
+    kind = {"i8": np.int8, "i64": np.int64, "fp64": np.float64, "u16": np.uint16}[dtype]
+    assert agree(text, [{"X": np.random.default_rng(c).integers(0, 9, c).astype(kind)} for c in (5, 1100)]) == 2
+
+
+def test_scans_of_two_directions_are_two_kernels_or_refused() -> None:
+    text = region_text(
+        "in X : fp32[C]\nout Y : fp32[C]",
+        "for i0: C\n%a = scan sum (i0) : fp32 { X[i0] }\n%b = scan sum reverse (i0) : fp32 { X[i0] }\nyield Y[i0] = add(%a, %b)",
+    )
+    with pytest.raises(Refused, match="E1520"):
+        to_plan.lower(region.parse(text))

@@ -1,0 +1,133 @@
+"""The scan templates (cumulative sums, products, maxima along one axis).
+
+    scan_block     a CTA a row, the threads side by side along it; what they folded is carried on to the next turn
+        for c in 0..C step 256
+          let i1 = c + thread.x
+          y.acc[0] = the neutral element
+          if i1 < C
+            y.acc[0] = X[i0, i1]
+          block_scan sum y.acc after y.carry via part
+          if i1 < C
+            the values at this point, and the stores
+    scan_thread    a thread a row, element after element
+
+A reversed scan counts the axis from its end; of scans that need one another each is done before the next is begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.body import Binary, Body, Read, Ref, Scan
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.kernels import Prefix, extent_of, scans_of
+from ...ir.ops import REDUCERS
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.types import DType
+from ...kit.diag import refuse
+from .flat import Statements
+from .fold import neutral_of, type_of
+from .point import Fresh, Values, below, cast, divides, free_axes, names_in, needed, split, wide
+
+WARP = 32
+
+
+def scan_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+    """The kernel of a plan of algo `scan_block` or `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
+    is_block = plan.algo == "scan_block"
+    if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0]) if is_block else (plan.threads[0], 1)):
+        raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+    return (_block_kernel if is_block else _thread_kernel)(plan, region, kernel)
+
+
+@dataclass
+class _Prefixes(Statements):
+    """Statements at one point, where the scans that are `done` stand in registers."""
+
+    done: dict[Scan, Body] = field(default_factory=dict)
+
+    def _scanned(self, scan: Scan, values: Values) -> Body:
+        if scan not in self.done or any(values.point[name] != self.point[name] for name in free_axes(self.region, scan)):
+            raise refuse("E1611", self.region.name, scan.span, what="a scan at another point than its own", region=self.region.name)
+        return self.done[scan]
+
+    def element(self, scan: Scan) -> tuple[list[Statement], Body]:
+        """What the scan folds at this point, after the values that it needs."""
+        lines = self.values(needed(self.region, (scan.body,)))
+        value, before = self.body(scan.body)
+        return [*lines, *before], cast(value, wide(scan.dtype))
+
+
+def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:
+    return nodes.Reg(name, type_of(dtype, 1), init=neutral_of(scan.op, dtype) if is_full else None)
+
+
+def _name_of(region: Region, scan: Scan) -> str:
+    """The value or output that the scan makes."""
+    return next((let.name for let in region.lets if let.expr == scan), region.outputs[0].name)
+
+
+def _axis(kernel: Prefix, number: Expr) -> nodes.Let:
+    """The scanned axis at the element with this number in the order of the scan."""
+    axis = kernel.row[0]
+    return nodes.Let(axis.name, axis.size - 1 - number if kernel.reverse else number)
+
+
+def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
+    turn, shared, head, done = fresh.name("c"), {}, [], {}
+    number = Expr.of(turn) + "thread.x"
+    inner: list[Statement] = [_axis(kernel, number)]
+    guard = () if divides(threads, axis.size) else below(number, axis.size)
+
+    def where_inside(lines: list[Statement]) -> list[Statement]:
+        return [nodes.If(guard, tuple(lines))] if guard else lines
+
+    for scan in dict.fromkeys(scans_of(region)):
+        dtype, base = wide(scan.dtype), _name_of(region, scan)
+        mine, carry = fresh.name(f"{base}.acc"), fresh.name(f"{base}.carry")
+        if threads > WARP:
+            shared[dtype] = shared.get(dtype) or fresh.name("part")
+        head += [_register(mine, dtype, scan, False), _register(carry, dtype, scan, True)]
+        before, element = _Prefixes(region, fresh, done=done).element(scan)
+        if guard:
+            inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
+        inner += where_inside([*before, nodes.Assign(Place(mine, (ZERO,)), element)])
+        inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, shared.get(dtype, "")))
+        done[scan] = cast(Read(mine, (ZERO,), dtype), scan.dtype)
+    inner += where_inside(_Prefixes(region, fresh, done=done).at_point(region.yields))
+    rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
+    arrays = tuple(nodes.Shared(name, type_of(dtype, threads // 32)) for dtype, name in shared.items())
+    loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
+    return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop))
+
+
+def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
+    total, head, writer = extent_of(kernel.rows), [], _Prefixes(region, fresh)
+    turn = fresh.name("c") if kernel.reverse else axis.name
+    inner: list[Statement] = [_axis(kernel, Expr.of(turn))] if kernel.reverse else []
+    for scan in dict.fromkeys(scans_of(region)):
+        dtype, base = wide(scan.dtype), _name_of(region, scan)
+        register = fresh.name(f"{base}.acc")
+        so_far = Read(register, (ZERO,), dtype)
+        head.append(_register(register, dtype, scan, True))
+        before, element = writer.element(scan)
+        inner += before
+        writer.done[scan] = cast(so_far, scan.dtype)
+        if scan.exclusive:
+            held = fresh.name(f"{base}.before")
+            inner.append(nodes.Value(held, so_far))
+            writer.done[scan] = cast(Ref(held, dtype), scan.dtype)
+        inner.append(nodes.Assign(Place(register, (ZERO,)), Binary(REDUCERS[scan.op.upper()].fold.lower(), so_far, element, dtype)))
+    inner += writer.at_point(region.yields)
+    one = len(kernel.rows) == 1
+    line = kernel.rows[0].name if one else fresh.name("e")
+    number = nodes.Let(line, threads * Expr.of("cta.x") + "thread.x")
+    rows = () if one else tuple(nodes.Let(name, e) for name, e in split(Expr.of(line), kernel.rows).items())[::-1]
+    body: tuple[Statement, ...] = (*rows, *head, nodes.For(turn, ZERO, axis.size, tuple(inner)))
+    guard = () if divides(threads, total) else below(Expr.of(line), total)
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, (number, *((nodes.If(guard, body),) if guard else body)))
