@@ -49,7 +49,7 @@ def _body(session: Session) -> None:
             planned, listed = module, {names: plans[: args.top] for names, plans in kernels_of(module).items()}
         else:
             planned = lowering_of("plan").lower(at_sizes(program, sizes), arch=trials.arch)
-            listed = {names: _candidates(planned, names, plans, trials.arch)[: args.top] for names, plans in kernels_of(planned).items()}
+            listed = {names: _candidates(planned, names, trials.arch)[: args.top] for names in kernels_of(planned)}
         result = tune(planned, listed, sizes, args.budget, trials.of)
     finally:
         trials.close()
@@ -60,10 +60,8 @@ def _body(session: Session) -> None:
     session.write(plan_text.show(written))
 
 
-def _candidates(planned: plan_text.Module, names: tuple[str, ...], plans: Sequence[plan_text.Plan], arch: str) -> list[plan_text.Plan]:
-    """What the cost model keeps for a kernel; the plans themselves where it has several regions."""
-    if len(names) > 1:
-        return list(plans)
+def _candidates(planned: plan_text.Module, names: tuple[str, ...], arch: str) -> list[plan_text.Plan]:
+    """What the cost model keeps for a kernel, which goes by its first region."""
     found = lowering_of("plan").candidates(planned.program, planned.program.program.region(names[0]), arch=arch)
     return [c.plan for c in found if not c.rejected]
 

@@ -12,7 +12,6 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
 from ...ir.model import Model
-from ...ir.ops import REDUCERS
 from ...ir.plan import Module
 from ...ir.region import Region, Tensor
 from ...ir.resources import aligned
@@ -20,10 +19,10 @@ from ...ir.types import DType
 from ...kit.diag import refuse
 from .head import COUNTED, SPECIAL, bounds_of, comment_of, in_memory_order, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
 from .ampere import Ampere
+from .folds import Folds
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .names import Names
-from .scan import scan_lines
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
 
@@ -48,7 +47,7 @@ def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] 
     return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper, Ampere, Vectors):
+class _Printer(Hopper, Ampere, Vectors, Folds):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
@@ -356,51 +355,3 @@ class _Printer(Hopper, Ampere, Vectors):
 
     def _dtype(self, name: str) -> DType:
         return (self.arrays[name] if name in self.arrays else self.tensors[name]).type.dtype
-
-    # --- reductions
-
-    def _warpreduce(self, s: nodes.WarpReduce) -> None:
-        self._each_element(s.name, lambda element, dtype: self._over_lanes(s.op, element, dtype, s.width))
-
-    def _blockreduce(self, s: nodes.BlockReduce) -> None:
-        warps = -(-self.kernel.threads // 32)
-        part = self.names.of("array", s.via)
-        index = self._spell("thread.index")
-
-        def fold(element: str, dtype: DType) -> None:
-            self._over_lanes(s.op, element, dtype, 32)
-            self.say("__syncthreads();")
-            self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
-            self.say("__syncthreads();")
-            self.say(f"{element} = {'' if dtype.is_float or dtype.bits > 16 else f'({dtype.cuda})'}{part}[0];")
-            self.say("#pragma unroll")
-            self.say(f"for (int w = 1; w < {warps}; ++w) {self._folded(s.op, element, f'{part}[w]', dtype)}")
-
-        self.say(f"// {s.op} over the CTA")
-        self._each_element(s.name, fold)
-
-    def _blockscan(self, s: nodes.BlockScan) -> None:
-        names = (n and self.names.of("array", n) for n in (s.name, s.carry, s.via))
-        lane, warp = map(self._spell, ("lane", "warp.index"))
-        dtype = self.arrays[s.name].type.dtype
-        for line in scan_lines(s, *names, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)):
-            self.say(line)
-
-    def _each_element(self, name: str, fold: Any) -> None:
-        array = self.arrays[name]
-        sizes = [e.evaluate({}) for e in array.type.shape]
-        if len(sizes) != 1:
-            raise refuse("E1620", self.kernel.name, array.span, what="fold of an array that has not one axis")
-        for number in range(sizes[0]):
-            fold(f"{self.names.of('array', name)}[{number}]", array.type.dtype)
-
-    def _over_lanes(self, op: str, element: str, dtype: DType, width: int) -> None:
-        self.say("#pragma unroll")
-        self.say(f"for (int lanes = {width // 2}; lanes > 0; lanes /= 2) {self._folded(op, element, f'__shfl_xor_sync(0xffffffffu, {element}, lanes)', dtype)}")
-
-    def _folded(self, op: str, element: str, other: str, dtype: DType) -> str:
-        word = REDUCERS[op.upper()].fold
-        if word is None:
-            raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
-        other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
-        return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"

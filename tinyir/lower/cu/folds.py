@@ -1,0 +1,64 @@
+"""Folds and scans over the threads of a warp or of a CTA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.gpu import nodes
+from ...ir.ops import REDUCERS
+from ...ir.types import DType
+from ...kit.diag import refuse
+from .scan import scan_lines
+
+
+class Folds:
+    """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the values and the lines."""
+
+    def _warpreduce(self: Any, s: nodes.WarpReduce) -> None:
+        self._each_element(s.name, lambda element, dtype: self._over_lanes(s.op, element, dtype, s.width))
+
+    def _blockreduce(self: Any, s: nodes.BlockReduce) -> None:
+        warps = -(-self.kernel.threads // 32)
+        part = self.names.of("array", s.via)
+        index = self._spell("thread.index")
+
+        def fold(element: str, dtype: DType) -> None:
+            self._over_lanes(s.op, element, dtype, 32)
+            self.say("__syncthreads();")
+            self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
+            self.say("__syncthreads();")
+            self.say(f"{element} = {'' if dtype.is_float or dtype.bits > 16 else f'({dtype.cuda})'}{part}[0];")
+            self.say("#pragma unroll")
+            self.say(f"for (int w = 1; w < {warps}; ++w) {self._folded(s.op, element, f'{part}[w]', dtype)}")
+
+        self.say(f"// {s.op} over the CTA")
+        self._each_element(s.name, fold)
+
+    def _blockscan(self: Any, s: nodes.BlockScan) -> None:
+        names = (n and self.names.of("array", n) for n in (s.name, s.carry, s.via))
+        lane, warp = map(self._spell, ("lane", "warp.index"))
+        dtype = self.arrays[s.name].type.dtype
+        for line in scan_lines(s, *names, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)):
+            self.say(line)
+
+    def _each_element(self: Any, name: str, fold: Any) -> None:
+        array = self.arrays[name]
+        sizes = [e.evaluate({}) for e in array.type.shape]
+        if len(sizes) != 1:
+            raise refuse("E1620", self.kernel.name, array.span, what="fold of an array that has not one axis")
+        for number in range(sizes[0]):
+            fold(f"{self.names.of('array', name)}[{number}]", array.type.dtype)
+
+    def _over_lanes(self: Any, op: str, element: str, dtype: DType, width: int) -> None:
+        self.say("#pragma unroll")
+        self.say(f"for (int lanes = {width // 2}; lanes > 0; lanes /= 2) {self._folded(op, element, f'__shfl_xor_sync(0xffffffffu, {element}, lanes)', dtype)}")
+
+    def _folded(self: Any, op: str, element: str, other: str, dtype: DType) -> str:
+        word = REDUCERS[op.upper()].fold
+        if word is None:
+            raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
+        other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
+        return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
+
+
+__all__ = ["Folds"]
