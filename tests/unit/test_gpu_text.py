@@ -75,6 +75,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   choose at = I[base] below N
   warp_reduce sum own width 32
   block_reduce max own via part
+  block_scan sum exclusive own after own via part
   atomic sum Y[at] = own[0]
   role consumer warpgroups 0..1 regs 240
     wait full[p.slot] phase p.phase for %load.x

@@ -23,6 +23,7 @@ FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragmen
 WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
 SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
+STREAMED_ADDRESSING = 52  # of the streaming template, whose rows keep a maximum, a sum and a scale each
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
 
 
@@ -136,7 +137,7 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
         return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
     held = accumulators_of(plan, kernel)
     if isinstance(kernel, Streaming):
-        return min(arch.registers_per_thread, -(-(held + ADDRESSING) // 8) * 8)
+        return min(arch.registers_per_thread, -(-(held + STREAMED_ADDRESSING) // 8) * 8)
     if plan.algo == "multistage":
         wanted = held + sum(plan.warp_tile) // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
     elif plan.warp_tile or not isinstance(kernel, Contraction):
