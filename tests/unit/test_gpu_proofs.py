@@ -68,6 +68,17 @@ def test_splits_of_one_number_are_proven() -> None:
     assert inner.is_below(Expr.of("j"), n + 1) and inner.is_at_least(Expr.of("j"), Expr.of(1))
 
 
+def test_what_is_taken_away_is_proven_too() -> None:
+    term, col = Expr.of("term"), Expr.of("col")
+    facts = Facts({"term": Interval(0, None), "col": Interval(0, None)}).with_guard((Bound(term, upper=Expr.of(9)), Bound(col, upper=Expr.of(21))))
+    for index in (2 - term // 3, 2 - (term - 3 * (term // 3))):
+        assert facts.is_at_least(index, Expr.of(0)) and not facts.is_at_least(index, Expr.of(1))
+    number = col // 3 + term // 3 + 2
+    assert facts.is_below(number // 3, Expr.of(4)) and not facts.is_at_least(number // 3, Expr.of(1))
+    on_stride = facts.with_guard((Bound(number - 3 * (number // 3), upper=Expr.of(1)),))
+    assert on_stride.is_at_least(number // 3, Expr.of(1)) and not on_stride.is_at_least(number // 3, Expr.of(2))
+
+
 def _as_python(text: str) -> str:
     return re.sub(r"\b(\d+)ll\b", r"\1", text.replace("(long long)", "").replace("(int)", "")).replace("/", "//")
 

@@ -10,7 +10,6 @@ import itertools
 from typing import Iterator
 
 import numpy as np
-import pytest
 
 from tinyir.analysis.compute_at import ComputeAt, edges_of
 from tinyir.ir import poly, tiny

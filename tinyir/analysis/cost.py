@@ -20,13 +20,12 @@ from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
 from ..ir.streaming import Streaming
-from .device import Device
+from .device import Device, longer_of
 from .multistage import multistage_parts
 from .streaming import streaming_parts
 from .tensor import warp_specialized_parts
 from .work import Work
 
-SCHEDULERS = 4  # of an SM, each issuing one warp instruction a clock
 BARRIER_CLOCKS = 40
 SCAN_CLOCKS = 5 * 30  # five shuffles of a warp, each needing the one before
 LINE_LOSS = 4  # sectors moved for the bytes used where each thread walks along its own row
@@ -104,13 +103,13 @@ def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], devi
     reads = sum(count // resources.width_of(plan, kernel, side) for side, count in enumerate(plan.micro))
     issued = m * n * words + reads
     lanes = m * n * words * device.arch.warp / device.arch.fp32_lanes
-    multiply = bk * max(lanes / device.reached["ffma"], issued / SCHEDULERS / device.reached["ffma"], _shared_reads(plan, kernel) * simt["shared_read_clocks"])
+    multiply = bk * max(lanes / device.reached["ffma"], issued / device.arch.schedulers / device.reached["ffma"], _shared_reads(plan, kernel) * simt["shared_read_clocks"])
     copied = (bm + bn) * bk / threads
-    busy = threads / device.arch.warp * (multiply + copied * simt["copy_issue"] / SCHEDULERS)
+    busy = threads / device.arch.warp * (multiply + copied * simt["copy_issue"] / device.arch.schedulers)
     chain = simt["wait_clocks"] + copied * simt["copy_wait_clocks"]
 
     def step(resident: int) -> float:
-        return ((resident * busy) ** simt["sharpness"] + chain ** simt["sharpness"]) ** (1 / simt["sharpness"])
+        return longer_of(resident * busy, chain, simt["sharpness"])
 
     mine = -(-tiles // device.sms)
     resident = min(occupancy, mine)
@@ -177,7 +176,7 @@ def _row(plan: Plan, kernel: Row, sizes: Mapping[str, int], device: Device, occu
     wait = device.dram_latency_ns * device.clock_ghz * min(elements, 2) + 6 * BARRIER_CLOCKS
     one = passes * (wait + elements * MAP_ISSUE)
     resident = max(1, min(occupancy, -(-turns // device.sms)))
-    issue = (rows * length * passes * MAP_ISSUE + flops) / device.arch.warp / SCHEDULERS / device.sms
+    issue = (rows * length * passes * MAP_ISSUE + flops) / device.arch.warp / device.arch.schedulers / device.sms
     return {
         "memory": max(moved / device.dram_bytes_per_us, moved * passes / device.l2_bytes_per_us),
         "compute": issue / device.clock_ghz / 1e3,
@@ -207,5 +206,5 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     guards = sum(len(n.guard) for body in bodies_of(region) for n in walk(body) if isinstance(n, Select))
     tiles = -(-elements // plan.tile[0])
     per_sm = -(-tiles // device.sms) * plan.tile[0]
-    issue = per_sm * (MAP_ISSUE + 2 * guards + 2 * flops / max(elements, 1)) / device.arch.warp / SCHEDULERS
+    issue = per_sm * (MAP_ISSUE + 2 * guards + 2 * flops / max(elements, 1)) / device.arch.warp / device.arch.schedulers
     return {"memory": moved / device.dram_bytes_per_us, "compute": issue / device.clock_ghz / 1e3, "latency": device.dram_latency_ns * 2 / 1e3}

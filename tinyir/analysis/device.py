@@ -48,6 +48,11 @@ class Device:
         return self.l2_gbs * 1e3
 
 
+def longer_of(first: float, second: float, sharpness: float) -> float:
+    """The longer of two times that overlap, more where they are near one another: the sharper, the less."""
+    return (first**sharpness + second**sharpness) ** (1 / sharpness)
+
+
 def device_names() -> tuple[str, ...]:
     """Every card there is a file for, sorted."""
     return tuple(sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml")))

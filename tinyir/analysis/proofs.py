@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator
 
-from ..ir.body import Body, Read, Reduce, Ref, Scan, show_body, walk
+from ..ir.body import Body, Reduce, Ref, Scan, show_body, walk
 from ..ir.expr import Bound, Expr, show_guard
 from ..ir.model import Model
 from ..ir.prove_region import Obligation, box_of, is_axis, obligations_of, symbols_of, write_map

@@ -10,10 +10,9 @@ from ..ir.kernels import extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
 from ..ir.streaming import Streaming
-from .device import Device
+from .device import Device, longer_of
 from .tiles import classes_of
 
-SCHEDULERS = 4  # of an SM, each issuing one warp instruction a clock
 SOFTMAX_ISSUE = 14  # instructions of a thread for each score beside the products: mask, maximum, exponential, sum, store
 ROW_ISSUE = 24  # and for each row of its tile: folding over lanes, scaling
 
@@ -29,17 +28,17 @@ def streaming_parts(plan: Plan, region: Region, kernel: Streaming, sizes: Mappin
     ctas = -(-height // rows) * extent_of(kernel.outer).evaluate(sizes)
     tiles = -(-length // columns) * _touched(region, kernel, (rows, columns), tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names())))
     lanes = device.arch.warp / device.arch.fp32_lanes * words / device.reached["ffma"]
-    products = m * (n * depth + width * columns) * max(lanes, words / SCHEDULERS / device.reached["ffma"])
+    products = m * (n * depth + width * columns) * max(lanes, words / device.arch.schedulers / device.reached["ffma"])
     reads = depth / access * (m + n) + columns / access * m + columns * -(-width // access)
     copied = columns * (depth + kernel.sizes[1]) / threads
     issued = reads + m * n * SOFTMAX_ISSUE + m * (ROW_ISSUE + width) + copied * simt["copy_issue"]
-    busy = threads / device.arch.warp * (products + issued / SCHEDULERS)
+    busy = threads / device.arch.warp * (products + issued / device.arch.schedulers)
     chain = 3 * simt["wait_clocks"] + copied * simt["copy_wait_clocks"]
     mine = -(-ctas // device.sms)
     resident = max(1, min(occupancy, mine))
 
     def step(together: int) -> float:
-        return ((together * busy) ** simt["sharpness"] + chain ** simt["sharpness"]) ** (1 / simt["sharpness"])
+        return longer_of(together * busy, chain, simt["sharpness"])
 
     rounds, rest = divmod(mine, resident)
     clocks = tiles * (rounds * step(resident) + (step(rest) if rest else 0.0))

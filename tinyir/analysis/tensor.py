@@ -18,7 +18,7 @@ from ..ir.boxes import View, view_of
 from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
-from .device import Device
+from .device import Device, longer_of
 
 LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
@@ -44,7 +44,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
     fetched *= t["missed"] if operands > device.l2_bytes else 1
     loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
-    step = (products ** t["sharpness"] + loads ** t["sharpness"]) ** (1 / t["sharpness"]) + t["step_clocks"]
+    step = longer_of(products, loads, t["sharpness"]) + t["step_clocks"]
     consumers = plan.consumers.count if plan.consumers else 1
     by_rows = any(item.by == "rows" for item in plan.store)
     epilogue = t["tile_clocks"] + (t["element_clocks"] + by_rows * t["row_clocks"]) * bm * bn / consumers + (t["sum_clocks"] if plan.parts > 1 else 0)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Sequence
 
-from ..kit.cli import Session, parser_of, run, write_whole
+from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import Diag, refuse
 from ..kit.span import span_of
 from .stage import any_module
@@ -63,9 +63,7 @@ def _rewritten(session: Session, language: Any, module: Any, steps: list[Any]) -
     for number, rewrite in enumerate(steps, 1):
         name, before = rewrite.__name__, module
         module = session.timed(name, lambda: rewrite(before))
-        faults = [d for d in language.check(module) if d.is_error]
-        if faults:  # what a pass makes must hold, or the fault is ours
-            raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+        must_be_faultless(language.check(module))
         if session.args.remarks:
             session.notes.append(Diag("R3001", name, _change(language.show(before), language.show(module), len(before.values), len(module.values))))
         if folder is not None:

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from ..ir import plan as plan_text
 from ..ir import region as region_text
-from ..kit.cli import Session, parser_of, run
+from ..kit.cli import Session, must_be_faultless, parser_of, run
 from ..kit.diag import Refused
 from ..kit.progress import Progress
 from ..kit.text import cache_dir
@@ -54,9 +54,7 @@ def _body(session: Session) -> None:
     finally:
         trials.close()
     written = plan_text.Module(region_text.Module(program.model, result.program.program), result.plans)
-    faults = [d for d in plan_text.check(written) if d.is_error]
-    if faults:
-        raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+    must_be_faultless(plan_text.check(written))
     session.write(plan_text.show(written))
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Callable, Sequence
 
 from ..ir.pipeline import STAGES
-from ..kit.cli import Session, parser_of, run, write_whole
+from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import refuse
-from .source import read_source, shape_option
 from ..lower import lower_to
+from .source import read_source, shape_option
 from .stage import language_of, stage_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
@@ -60,9 +60,7 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
     yield stage, _printer(stage, module)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
         module = session.timed(following, lambda: lower_to(following, module, arch))
-        faults = [d for d in language_of(following).check(module) if d.is_error]
-        if faults:  # what a stage makes must hold, or the fault is ours
-            raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+        must_be_faultless(language_of(following).check(module))
         yield following, _printer(following, module)
 
 

@@ -149,6 +149,12 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     return min(arch.registers_per_thread, -(-wanted // 8) * 8)
 
 
+def register_limit(plan: Plan, region: Region, kernel: Kernel) -> int:
+    """The most registers a thread that let as many CTAs on an SM as the plan counts on."""
+    ctas = occupancy_of(plan, smem_of(plan, region, kernel), registers_of(plan, kernel))
+    return ARCHS[plan.arch].registers_for(max(1, ctas), threads_of(plan))
+
+
 def occupancy_of(plan: Plan, smem: int, regs: int) -> int:
     """CTAs that an SM holds at once; 0 when not one fits."""
     arch: Arch = ARCHS[plan.arch]

@@ -177,6 +177,13 @@ def _report_our_fault(session: Session, fault: Exception) -> None:
     print(f"  the input and the trace are kept in {kept.name}; please report them", file=sys.stderr)
 
 
+def must_be_faultless(diags: Sequence[Diag]) -> None:
+    """Raise AssertionError on an error in what we made: what is printed must hold, or the fault is ours (exit code 70)."""
+    faults = [d for d in diags if d.is_error]
+    if faults:
+        raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+
+
 def filter_main(
     argv: Sequence[str] | None,
     name: str,
@@ -196,9 +203,7 @@ def filter_main(
         module = read(session)
         result = session.timed("lower", lambda: lower(module, session.args, session.notes))
         language = target()
-        faults = [d for d in session.timed("check", lambda: language.check(result)) if d.is_error]
-        if faults:  # what we print must hold, or the fault is ours
-            raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
+        must_be_faultless(session.timed("check", lambda: language.check(result)))
         session.write(session.timed("show", lambda: language.show(result)))
 
     return run(name, parser.parse_args(argv), body)

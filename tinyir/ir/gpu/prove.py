@@ -1,7 +1,7 @@
 """Small proofs about integers in a kernel: what is below what, given the guards that hold there.
 
 Sound, not complete: a `False` means not proven. One fact at a time is used, with the ranges of names for the rest, and the laws of
-floor: floor(n/d) < m when n < m*d, and n - d*floor(n/d) < d.
+floor: floor(n/d) < m when n < m*d, and n - d*floor(n/d) < d; and 0 <= e when 0 <= d*e + d - 1, e being an integer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Facts:
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
         bounds = (*guard, *(b.substitute(self.lets) for b in guard))
-        return replace(self, guards=self.guards + tuple(dict.fromkeys(bounds)))
+        return replace(self, guards=self.guards + tuple(dict.fromkeys(bounds)), ranges=_narrowed(self.ranges, bounds))
 
     def plain(self, expr: Expr) -> Expr:
         """The expression with `let`s written out."""
@@ -74,7 +74,9 @@ class Facts:
         for e, m in dict.fromkeys([(expr, limit), (near[0], limit), near, (self.plain(expr), self.plain(limit))]):
             if self._is_sum_of_naturals(m - e - 1, 2):
                 return True
-            if depth > 0 and (self._by_floor(e, m, depth) or self._by_remainder(e, m, depth)):
+            if depth > 0 and (self._by_floor(e, m, depth) or self._by_floor(*_without_minus(e, m), depth) or self._by_remainder(e, m, depth)):
+                return True
+            if self._by_scale(m - e - 1):
                 return True
         return False
 
@@ -117,17 +119,44 @@ class Facts:
                     return True
         return False
 
+    def _by_scale(self, expr: Expr) -> bool:
+        """0 <= floor(n/d) + r when 0 <= d*(floor(n/d) + r) + d - 1, where a guard may speak of d*floor(n/d)."""
+        dens = dict.fromkeys(a.den for c, m in expr.terms if c == 1 and len(m) == 1 for a in m if isinstance(a, Floor) and a.den.constant is not None)
+        return any(self._is_sum_of_naturals(den * expr + den - 1, 2) for den in dens)
+
     def _by_remainder(self, expr: Expr, limit: Expr, depth: int) -> bool:
-        """e = q*(n mod d) + r is at most q*(d - 1) + r, and for limit at least r."""
+        """q*(n mod d) + r lies between r and q*(d - 1) + r, in this order when 0 <= q, in the other when q <= 0."""
         for name, at_most in (("expr", True), ("limit", False)):
             whole = expr if at_most else limit
             for found in remainders(whole):
-                if not self._is_natural(found.factor):
+                is_rising = self._is_natural(found.factor)
+                if not is_rising and not self._is_natural(-found.factor):
                     continue
-                bound = found.rest + found.factor * (found.divisor - 1) if at_most else found.rest
+                bound = found.rest + found.factor * (found.divisor - 1) if at_most == is_rising else found.rest
                 if self._is_below(bound, limit, depth - 1) if at_most else self._is_below(expr, bound, depth - 1):
                     return True
         return False
+
+
+def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[str, Interval]:
+    """The ranges, less what bounds of a name by a number shut out; a name that would have no value left keeps its range."""
+    found = dict(ranges)
+    for b in bounds:
+        name = b.expr.terms[0][1][0] if len(b.expr.terms) == 1 and len(b.expr.terms[0][1]) == 1 else None
+        if not isinstance(name, str) or b.expr != Expr.of(name) or b.upper is None or b.upper.constant is None:
+            continue
+        known = found.get(name, Interval(None, None))
+        most = b.upper.constant - 1 if known.high is None else min(known.high, b.upper.constant - 1)
+        if known.low is None or known.low <= most:
+            found[name] = Interval(known.low, most)
+    return found
+
+
+def _without_minus(expr: Expr, limit: Expr) -> tuple[Expr, Expr]:
+    """The two sides of expr < limit with every term on the side where it is added."""
+    difference = limit - expr
+    added = Expr(tuple((c, m) for c, m in difference.terms if c > 0))
+    return added - difference, added
 
 
 @functools.lru_cache(maxsize=4096)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Callable, Iterable
 
 from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr

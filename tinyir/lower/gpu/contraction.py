@@ -117,8 +117,7 @@ class _Template:
         plan = self.plan
         counted = resources.occupancy_of(plan, resources.smem_of(plan, self.region, self.kernel), resources.registers_of(plan, self.kernel))
         ctas = max(1, counted - (counted > 2))
-        arch, warps = ARCHS[plan.arch], -(-math.prod(plan.threads) // 32)
-        return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * warps * 32)) // 8 * 8
+        return ARCHS[plan.arch].registers_for(ctas, resources.threads_of(plan))
 
     def _sides(self) -> tuple[Side, Side]:
         """The operands as the plan cuts them. The factors stand in the product in either order."""

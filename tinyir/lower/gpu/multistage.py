@@ -16,8 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator
 
-from ...ir import resources
-from ...ir.arch import ARCHS
 from ...ir.body import Axis, Literal, Read
 from ...ir.boxes import misfit
 from ...ir.expr import ZERO, Bound, Expr
@@ -28,7 +26,7 @@ from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import SWIZZLE_BYTES
+from ...ir.resources import SWIZZLE_BYTES, register_limit
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from .fresh import Fresh
@@ -85,7 +83,7 @@ def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Mo
     for o, shape in zip(operands, ((rows, STEP), (STEP, columns))):
         body.append(nodes.Reg(f"{fresh(o.tile)}f", _matrix(o.read, shape), FRAGMENTS, f"mma_{o.tile}"))
     body += [*_loop(plan, region, kernel, operands, fresh), *epilogue.statements]
-    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), regs=_registers(plan, region, kernel))
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), regs=register_limit(plan, region, kernel))
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -96,8 +94,11 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS * STEP) or bk > wide:
         raise _refusal(plan, "warp_tile", f"a warp's tile of {plan.warp_tile[0]} x {plan.warp_tile[1]} with {bk} along the sum")
     for side, size in enumerate((bm, bn)):
-        if not _operand(plan, region, kernel, side).is_along_sum and size % wide:
+        operand = _operand(plan, region, kernel, side)
+        if not operand.is_along_sum and size % wide:
             raise _refusal(plan, "tile", f"{size} in a row of an operand that lies across the sum")
+        if plan.load_of(operand.read.tensor).swizzle != operand.swizzle:
+            raise _refusal(plan, "load", f"{operand.read.tensor} without swizzle {operand.swizzle}")
     if plan.stages < 2:
         raise _refusal(plan, "stages", "one stage")
 
@@ -116,13 +117,6 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
 
 def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
     return TensorType(read.dtype, tuple(map(Expr.of, shape)))
-
-
-def _registers(plan: Plan, region: Region, kernel: Contraction) -> int:
-    """The most registers that let as many CTAs on an SM as the plan counts on."""
-    arch = ARCHS[plan.arch]
-    ctas = max(1, resources.occupancy_of(plan, resources.smem_of(plan, region, kernel), resources.registers_of(plan, kernel)))
-    return min(arch.registers_per_thread, arch.registers_per_sm // (ctas * resources.threads_of(plan))) // 8 * 8
 
 
 def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:

@@ -17,16 +17,14 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
-from ...ir import resources
-from ...ir.arch import ARCHS
-from ...ir.body import Axis, Binary, Body, Literal, Read, Ref, Select, Ternary
+from ...ir.body import Axis, Binary, Body, Read, Ref, Select, Ternary
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import streamed_tiles, width_each
+from ...ir.resources import register_limit, streamed_tiles, width_each
 from ...ir.streaming import Streaming, masks_of, tile_is_touched
 from ...ir.types import DTYPES
 from .fold import literal, neutral_of, type_of
@@ -96,7 +94,7 @@ class _Template:
         body.append(nodes.For(self.n0, ZERO, kernel.column.size, inner, step=Expr.of(self.columns)))
         body.append(nodes.WarpReduce("sum", self.total, self.across))
         body.append(self._epilogue())
-        return Kernel(plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers())
+        return Kernel(plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=register_limit(plan, self.first, kernel))
 
     @property
     def _row_place(self) -> str:
@@ -120,13 +118,6 @@ class _Template:
         grows = any(b.lower is not None and any(c > 0 and m == (self.kernel.row.name,) for c, m in b.expr.terms) and b.upper is None
                     for b in masks_of(self.kernel, self.first))
         return self.kernel.row.size.ceildiv(self.rows) - 1 - turn if grows else turn
-
-    def _registers(self) -> int:
-        """The most registers that let as many CTAs on an SM as the plan counts on."""
-        plan = self.plan
-        ctas = resources.occupancy_of(plan, resources.smem_of(plan, self.first, self.kernel), resources.registers_of(plan, self.kernel))
-        arch, warps = ARCHS[plan.arch], -(-math.prod(plan.threads) // 32)
-        return min(arch.registers_per_thread, arch.registers_per_sm // (max(1, ctas) * warps * 32)) // 8 * 8
 
     def _fill(self, tile: str, region: Region, factor: Body, along: Axis, first: Expr, count: int, across: Sequence[Axis], there: dict[str, Expr]) -> Statement:
         """One operand's tile: `count` elements of `along` from `first` on, each with all of `across`. Outside the operand it holds zero."""

@@ -83,9 +83,7 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How the Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `cluster_sum`).
-
-CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a tile's place.
+    """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a tile's place.
     Where the CTAs of a cluster share one tile (`is_single`) there is no loop, and its place stands before the roles."""
 
     assumes: tuple[Statement, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.cost import Cost
+from ...ir.body import Axis
 from ...ir.expr import Bound
 from ...ir.model import Model
 from ...ir.plan import Plan
@@ -25,6 +26,11 @@ class Candidate:
     plan: Plan
     cost: Cost | None
     rejected: str = ""
+
+
+def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
+    """The words of `bind` for the tiles' numbers (`o`) along the axes, or for the places inside (`i`)."""
+    return tuple(f"{a.name}.{part}" for a in axes)
 
 
 def holds_everywhere(bounds: tuple[Bound, ...], model: Model) -> bool:

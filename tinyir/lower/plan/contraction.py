@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ...analysis.device import Device
-from ...ir.body import Axis
 from ...ir.kernels import Contraction
 from ...ir.plan import Bind, Cache, Plan
 from ...ir.region import Region
 from ...ir.verify_plan import guarded_axes
-from .candidate import Proposal
+from .candidate import Proposal, parts_of_axes
 
 SIDES = (16, 32, 64, 128)
 DEPTHS = (8, 16, 32)
@@ -54,12 +53,8 @@ def _bind(kernel: Contraction) -> tuple[Bind, ...]:
     batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
     return (
         *batch,
-        Bind(_parts(kernel.left, "o"), "cta.y"),
-        Bind(_parts(kernel.right, "o"), "cta.x"),
-        Bind(_parts(kernel.left, "i"), "thread.y"),
-        Bind(_parts(kernel.right, "i"), "thread.x"),
+        Bind(parts_of_axes(kernel.left, "o"), "cta.y"),
+        Bind(parts_of_axes(kernel.right, "o"), "cta.x"),
+        Bind(parts_of_axes(kernel.left, "i"), "thread.y"),
+        Bind(parts_of_axes(kernel.right, "i"), "thread.x"),
     )
-
-
-def _parts(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
-    return tuple(f"{a.name}.{part}" for a in axes)

@@ -7,7 +7,7 @@ from ...ir.kernels import Map
 from ...ir.plan import Bind, Plan
 from ...ir.region import Region
 from ...ir.verify_plan import guarded_axes
-from .candidate import Proposal
+from .candidate import Proposal, parts_of_axes
 
 THREADS = (128, 256)
 EACH = (1, 2, 4)
@@ -20,11 +20,7 @@ def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, .
     for threads in THREADS if kernel.axes else (1,):
         for each in EACH if kernel.axes else (1,):
             tile = threads * each
-            bind = (Bind(_parts(kernel, "o"), "cta.x"), Bind(_parts(kernel, "i"), "thread.x")) if kernel.axes else ()
+            bind = (Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x")) if kernel.axes else ()
             guarded = guarded_axes(kernel.axes, tile)
             found.append(Proposal(Plan((region.name,), card.arch.name, "map", "flat", (tile,), micro=(each,), threads=(threads,), bind=bind, predicate=guarded)))
     return tuple(found)
-
-
-def _parts(kernel: Map, part: str) -> tuple[str, ...]:
-    return tuple(f"{a.name}.{part}" for a in kernel.axes)

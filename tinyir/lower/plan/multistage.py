@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...analysis.device import Device
-from ...ir.body import Axis, Read
+from ...ir.body import Read
 from ...ir.boxes import View, misfit, multiple_of, view_of
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
@@ -18,7 +18,7 @@ from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
 from ...ir.verify_plan import guarded_axes
-from .candidate import Proposal, holds_everywhere
+from .candidate import Proposal, holds_everywhere, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
@@ -58,7 +58,7 @@ def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
 def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int]) -> Iterator[Proposal]:
     outermost = f"{kernel.sum[0].name}.o"
     batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
-    binds = (*batch, *(Bind(_parts(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
+    binds = (*batch, *(Bind(parts_of_axes(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
     reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
     is_async = any(inner[tensor] in widths for tensor in reads)
@@ -103,10 +103,6 @@ def _swizzle(kernel: Contraction, read: Read, tile: tuple[int, int, int], side: 
     """Bytes of a row of the operand's tile in shared memory, 128 at most."""
     is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
     return min(SWIZZLE_BYTES, tile[2 if is_along else side] * read.dtype.bytes)
-
-
-def _parts(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
-    return tuple(f"{a.name}.{part}" for a in axes)
 
 
 __all__ = ["propose_multistage"]

@@ -11,7 +11,6 @@ from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir import resources
-from ...ir.body import Axis
 from ...ir.boxes import LINE_BYTES, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction
@@ -19,7 +18,7 @@ from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
-from .candidate import Proposal
+from .candidate import Proposal, holds_everywhere, parts_of_axes
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B, along the columns A.
 TILES = (
@@ -53,7 +52,7 @@ def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, 
         return ()
     found: list[Proposal] = []
     for way in _ways(kernel, model, region, views):
-        if _hold(way.needs(kernel, model, 1), model):
+        if holds_everywhere(way.needs(kernel, model, 1), model):
             found += _proposals(kernel, region, model, card, way)
             found += _split_proposals(kernel, region, model, card, way)
     return tuple(found)
@@ -77,15 +76,15 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
     """As the tensors lie, where the copy engine takes them at every shape set; with the operands padded that it does not take; with those
     whose rows do not begin on lines; and with all, which assumes nothing of the rows of any tensor."""
     needy = tuple(dict.fromkeys(v.tensor.name for v in views if v.needs()))
-    unfit = tuple(n for n in needy if not _hold(next(v for v in views if v.tensor.name == n).needs(), model))
-    astray = tuple(n for n in needy if not _hold(_lines(next(v for v in views if v.tensor.name == n)), model))
+    unfit = tuple(n for n in needy if not holds_everywhere(next(v for v in views if v.tensor.name == n).needs(), model))
+    astray = tuple(n for n in needy if not holds_everywhere(_lines(next(v for v in views if v.tensor.name == n)), model))
     for names, is_free in dict.fromkeys([(unfit, False), (astray, False), (needy, True)]):
         stores, stored = [], []
         for item in region.yields:
             view = store_view(region, kernel, item)
             if not isinstance(view, View):
                 continue
-            by_engine = not view.needs() or not is_free and _hold(view.needs(), model)
+            by_engine = not view.needs() or not is_free and holds_everywhere(view.needs(), model)
             stores.append(Store(item.output, "tma" if by_engine else "rows"))
             stored += [view] if by_engine else []
         yield Way(names, tuple(stores), tuple(stored), tuple(padded(v, region) if v.tensor.name in names else v for v in views))
@@ -96,11 +95,6 @@ def _lines(view: View) -> tuple[Bound, ...]:
     return multiple_of(view.dims[-1].size, LINE_BYTES // view.tensor.type.dtype.bytes)
 
 
-def _hold(bounds: tuple[Bound, ...], model: Model) -> bool:
-    """Whether the guards hold at every shape set; without one nothing is known of the symbols."""
-    return not bounds or bool(model.shape_sets) and all(b.holds(dict(s.sizes)) for b in bounds for s in model.shape_sets)
-
-
 def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int) -> Plan:
     """What all plans of a tile have in common."""
     rows, columns = tile
@@ -108,7 +102,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
     outermost = f"{kernel.sum[0].name}.o"
     cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
     batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
-    binds = (*batch, Bind(_parts(kernel.left, "o"), "cta.y"), Bind(_parts(kernel.right, "o"), "cta.x"), Bind(_parts(kernel.left, "i"), "warpgroup"))
+    binds = (*batch, Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"), Bind(parts_of_axes(kernel.left, "i"), "warpgroup"))
     whole = (rows, columns, depth)
     guarded = {name for group, size in zip(kernel.groups, whole) for name in guarded_axes(group, size)}
     return Plan(
@@ -134,7 +128,7 @@ def _split_proposals(kernel: Contraction, region: Region, model: Model, card: De
         for parts in PARTS:
             base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
             base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
-            if not _hold(base.assume, model):
+            if not holds_everywhere(base.assume, model):
                 continue
             for resident in RESIDENT:
                 stages = _stages(base, region, kernel, card, resident)
@@ -172,7 +166,3 @@ def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resid
     most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
     sizes = [resources.smem_of(replace(plan, stages=n), region, kernel) for n in range(1, MAX_STAGES + 1)]
     return sum(size <= most for size in sizes)
-
-
-def _parts(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
-    return tuple(f"{a.name}.{part}" for a in axes)

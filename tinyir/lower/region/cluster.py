@@ -13,7 +13,6 @@ from typing import Iterator
 
 from ...analysis.traffic import SLOW
 from ...ir.expr import ONE, Expr
-from ...ir.ops import OPS
 from .graph import Graph, Node, point_map, targets
 
 Place = dict[str, int]
