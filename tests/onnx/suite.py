@@ -1,9 +1,11 @@
-"""Run the ONNX backend suite through the front end and playback: `python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda] [--list]`.
+"""Run the ONNX backend suite through the front end and playback.
+
+    python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda] [--part K/N] [--list]
 
 Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which codes), or are out of scope.
 `near` counts those whose only differences are that numbers of 16-bit floats are up to two units in the last place away, or that numbers of wider
-ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. With `--stage region`
-it is region text that is checked and played; with `--stage cu` the emitted CUDA runs on `--device`. Exit code 1 when a test failed or crashed.
+ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. Each text on the way is checked. With
+`--stage region` it is region text that is played; with `--stage cu` the emitted CUDA runs on `--device`. Exit code 1 when a test failed or crashed.
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]
     case = case.frozen()
     try:
         module = front_json.read(to_json(case.model.SerializeToString()))
-        for step in LOWERINGS[stage]:
-            module = lower_to(step, module, "sm90")
-        faults = [d for d in language_of(stage).check(module) if d.is_error]
-        if faults:
-            return CRASHED, "; ".join(f"{d.code} {d.at}" for d in faults)
+        for step in ("tiny", *LOWERINGS[stage]):
+            module = module if step == "tiny" else lower_to(step, module, "sm90")
+            faults = [d for d in language_of(step).check(module) if d.is_error]
+            if faults:
+                return CRASHED, f"{step}: " + "; ".join(f"{d.code} {d.at}" for d in faults)
         found = PLAYERS[device if stage == "cu" else stage](module, {name: _coded(array) for name, array in case.inputs.items()})
         difference = compare([found[o.name] for o in case.model.graph.output], case)
         if difference and not compare([found[o.name] for o in case.model.graph.output], case, is_lenient=True):

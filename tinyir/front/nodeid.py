@@ -9,7 +9,8 @@ each means is front.nodeops. Optional at the top: `outputs` (ids; by default STO
 reads), `name`, `tensors` and `signature` as in front-end JSON, `shape_sets`, and `symbols`: a symbol's [least, greatest], its size, or an
 expression that it stands for. A MUL whose only reader is a REDUCE SUM of a wider dtype is the exact product.
 
-A line may end with a `//` comment, as those of the seed do. A node may say `out` for `id`, as the dumps of seed 001 do; these leave the dtype of a REDUCE out, which is then the usual one.
+A line may end with a `//` comment, as those of the seed do. A node may say `out` for `id`, as the dumps of seed 001 do; these leave the dtype of
+a REDUCE out, which is then the usual one.
 
 A symbol that no INPUT has is solved from the RESHAPE that uses it (seed 000 section 5.2): what both shapes have at their ends falls
 away, and of the rest a bare symbol on one side is what stands opposite.

@@ -123,8 +123,11 @@ def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
     view = view_of(region, item.output, item.index, kernel)
     if isinstance(view, str):
         return view
+    named = {a.name for d in view.dims for a in d.axes}
     if view.inner != "right" or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
         return f"{item.output} does not take the tile as it is"
+    if any(a.name not in named and a.size != ONE for a in kernel.batch):
+        return f"{item.output} lacks an axis, and is written by one CTA of those along it"
     return view if view.tensor.type.dtype.name in ("fp16", "bf16", "fp32") else f"{item.output} is {view.tensor.type.dtype}"
 
 

@@ -12,8 +12,8 @@
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
 The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; those of the
-same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does. A kernel's parameters are its tensors (pointers), its tensor maps
-(128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
+same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does. A kernel's
+parameters are its tensors (pointers), its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
 program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
 every size is at most `intervals.LARGEST_SIZE`.
 """

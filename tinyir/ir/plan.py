@@ -15,7 +15,8 @@
 What the region had and this text does not have: nothing; a plan only adds, but that a region of several contractions stands here as a region
 for each, since no template keeps several accumulators. It names regions, axes, tensors and values of the regions
 above it, and decides no meaning. A plan of several regions (joined by deferred buffers) is one kernel. Several plans of the same regions
-are alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then obeyed. `algo`, `tile` and `stages` always stand; another field stands when it differs from its default.
+are alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then obeyed. `algo`,
+`tile` and `stages` always stand; another field stands when it differs from its default.
 
 Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one number made of
 both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row length], of a map [elements];

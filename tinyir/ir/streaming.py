@@ -21,7 +21,7 @@ from typing import Iterator
 from .body import Axis, Binary, Body, BroadcastInDim, Gather, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Unary, walk
 from .expr import Bound, Expr
 from .kernels import axes_of, bodies_of, extent_of
-from .region import Region
+from .region import Region, Yield
 from .schedule import Plan
 from .types import DType
 
@@ -136,7 +136,7 @@ def _folds(region: Region) -> tuple[str, str, str]:
     return tuple(f.name for f in folds)
 
 
-def _handed(first: Region, second: Region):
+def _handed(first: Region, second: Region) -> Yield:
     """The one write of the first region, which the second reads."""
     if len(first.yields) != 1 or first.yields[0].guard:
         raise _No("more than one write, or a guarded one")
@@ -217,7 +217,7 @@ def _factors(region: Region, scores: str, column: str) -> tuple[Body, Body]:
     return left, right
 
 
-def _second(first: Region, second: Region, handed, column: str) -> tuple[str, Body, tuple[tuple[str, str], ...]]:
+def _second(first: Region, second: Region, handed: Yield, column: str) -> tuple[str, Body, tuple[tuple[str, str], ...]]:
     """The second region's sum, its factor beside P, and how its axes meet the first region's."""
     folds = [let for let in second.lets if isinstance(let.expr, Reduce)]
     count = sum(isinstance(n, Reduce) for body in bodies_of(second) for n in walk(body))

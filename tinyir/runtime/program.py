@@ -183,8 +183,8 @@ def shared_of(launches: Iterable[manifest.Launch]) -> dict[str, int]:
 
 
 def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device) -> tuple[manifest.Launch, ...]:
-    """The launches to make, in order: of those of the same regions the first without a fault, and those that serve it. Raises Refused (E1719) with the faults of all
-    where each has one."""
+    """The launches to make, in order: of those of the same regions the first without a fault, and those that serve it.
+    Raises Refused (E1719) with the faults of all where each has one."""
     chosen: dict[tuple[str, ...], manifest.Launch] = {}
     faults: dict[tuple[str, ...], list[Diag]] = {}
     for launch in (launch for launch in module.launches if not launch.serves):

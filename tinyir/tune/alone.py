@@ -24,8 +24,8 @@ def alone(module: region.Module, names: tuple[str, ...], sizes: dict[str, int]) 
     kept = [b for b in module.program.buffers if b.name in read and b.attr("value") is not None]
     between = [b for b in module.program.buffers if b.name in written and b.attr("materialize") == "deferred"]
     inside = {b.name for b in (*kept, *between)}
-    inputs = [_exchanged(t) for name, t in read.items() if name not in inside]
-    outputs = [_exchanged(t) for name, t in written.items() if name not in inside]
+    inputs = [_of_signature(t) for name, t in read.items() if name not in inside]
+    outputs = [_of_signature(t) for name, t in written.items() if name not in inside]
     model = Model(chosen[0].name, tuple(inputs), tuple(outputs))
     symbols = set(model.symbols())
     model = replace(
@@ -36,7 +36,7 @@ def alone(module: region.Module, names: tuple[str, ...], sizes: dict[str, int]) 
     return region.Module(model, region.Program(chosen[0].name, (*kept, *between), tuple(chosen)))
 
 
-def _exchanged(tensor: region.Tensor) -> Tensor:
+def _of_signature(tensor: region.Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.type, tuple((k, v) for k, v in tensor.attrs if k in MODEL_ATTRS))
 
 

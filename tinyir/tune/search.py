@@ -6,7 +6,7 @@ import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ..ir import plan, region
 from ..kit.diag import Diag, Refused
@@ -42,14 +42,14 @@ def search(
     arrays = random_arrays(program.model, sizes, seed)
     wanted = play(program, arrays)
     trials: list[Trial] = []
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        waiting = [(one, pool.submit(_compiled, card.compile, one)) for one in (emit(program, p, sizes) for p in listed)]
-        for emitted, compiled in waiting:
-            is_late = time.monotonic() > until and any(t.microseconds is not None for t in trials)
-            if is_late:
-                compiled.cancel()
-            trials.append(Trial(emitted.plan, None, SPENT) if is_late else _trial(card, emitted, compiled, sizes, arrays, wanted))
-            on_trial(trials[-1])
+    for emitted, compiled in _compiling(program, listed, sizes, card.compile):
+        if time.monotonic() > until and any(t.microseconds is not None for t in trials):
+            compiled.cancel()
+            trials.append(Trial(emitted.plan, None, SPENT))
+        else:
+            found = compiled.result()
+            trials.append(found if isinstance(found, Trial) else check_candidate(card, emitted, sizes, arrays, wanted, found))
+        on_trial(trials[-1])
     timed = sorted((t for t in trials if t.microseconds is not None), key=lambda t: t.microseconds)
     return Found(_chain(program, [t.plan for t in timed], listed, trials), tuple(trials))
 
@@ -64,11 +64,10 @@ def sift(
     """Without a GPU: the plans `listed`, cheapest first by the cost model, less those that do not compile or whose kernels spill registers or
     use a stack, as ptxas says. Raises Refused (E1591) when none is left."""
     trials: list[Trial] = []
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        waiting = [(one, pool.submit(_compiled, compile_text, one)) for one in (emit(program, p, sizes) for p in listed)]
-        for emitted, compiled in waiting:
-            trials.append(_sifted(emitted, compiled))
-            on_trial(trials[-1])
+    for emitted, compiled in _compiling(program, listed, sizes, compile_text):
+        found = compiled.result()
+        trials.append(found if isinstance(found, Trial) else _sifted(emitted, found))
+        on_trial(trials[-1])
     return Found(_chain(program, [t.plan for t in trials if not t.reason], listed, trials), tuple(trials))
 
 
@@ -81,26 +80,24 @@ def _chain(program: region.Module, ordered: Sequence[plan.Plan], listed: Sequenc
     return (ordered[0], *((general,) if ordered[0].assume and general else ()))
 
 
-def _compiled(compile_text: Callable[[str], Mapping[str, Usage]], emitted: Emitted) -> Mapping[str, Usage]:
-    return compile_text(emitted.text) if emitted.module is not None else {}
+def _compiling(
+    program: region.Module, listed: Sequence[plan.Plan], sizes: Mapping[str, int], compile_text: Callable[[str], Mapping[str, Usage]]
+) -> Iterator[tuple[Emitted, Future[Trial | Mapping[str, Usage]]]]:
+    """Each candidate as CUDA, with its compilation, which runs ahead on all cores."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        yield from [(one, pool.submit(_compiled, compile_text, one)) for one in (emit(program, p, sizes) for p in listed)]
 
 
-def _sifted(emitted: Emitted, compiled: Future[Mapping[str, Usage]]) -> Trial:
+def _compiled(compile_text: Callable[[str], Mapping[str, Usage]], emitted: Emitted) -> Trial | Mapping[str, Usage]:
+    """What ptxas says of a candidate, or the trial that ends here."""
     if emitted.module is None:
         return Trial(emitted.plan, None, emitted.reason)
     try:
-        usage = compiled.result()
+        return compile_text(emitted.text)
     except Refused as fault:
         return Trial(emitted.plan, None, reason_of(fault))
+
+
+def _sifted(emitted: Emitted, usage: Mapping[str, Usage]) -> Trial:
     spilled = [f"{name}: {u.spill_stores + u.spill_loads} B spilled, {u.stack} B of stack" for name, u in usage.items() if u.spill_stores or u.spill_loads or u.stack]
     return Trial(emitted.plan, None, "; ".join(spilled), usage)
-
-
-def _trial(card: Card, emitted: Emitted, compiled: Future[Mapping[str, Usage]], sizes: Mapping[str, int], arrays: Mapping[str, Any], wanted: Mapping[str, Any]) -> Trial:
-    if emitted.module is None:
-        return Trial(emitted.plan, None, emitted.reason)
-    try:
-        usage = compiled.result()
-    except Refused as fault:
-        return Trial(emitted.plan, None, reason_of(fault))
-    return check_candidate(card, emitted, sizes, arrays, wanted, usage)

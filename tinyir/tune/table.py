@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ..ir.plan import Plan, show_plan
+from ..kit.columns import in_columns
 from .trial import Trial
 
 COLUMNS = ("", "algo", "tile", "made of", "model us", "measured us", "regs", "spilled B", "remark")
@@ -19,9 +20,7 @@ def trials_table(name: str, trials: Sequence[Trial]) -> str:
     """The trials of one kernel under a heading, fastest first, then those that were not timed with the reason; ends in a line break."""
     ordered = sorted(trials, key=lambda t: (bool(t.reason), t.microseconds if t.microseconds is not None else 0.0))
     rows = [COLUMNS, *(_row(number, t) for number, t in enumerate(ordered, 1))]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    left = {1, 3, 8}
-    lines = ["  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
+    lines = in_columns(rows, (1, 3, 8))
     return f"kernel {name}: {sum(not t.reason for t in trials)} of {len(trials)} candidates\n" + "\n".join(lines) + "\n"
 
 

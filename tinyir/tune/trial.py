@@ -67,7 +67,7 @@ def emit(program: region.Module, one: plan.Plan, sizes: Mapping[str, int]) -> Em
         for stage in STAGES[STAGES.index("plan") + 1 :]:
             module = lower_to(stage, module, one.arch)
     except Refused as fault:
-        return Emitted(one, reason=_words(fault))
+        return Emitted(one, reason=reason_of(fault))
     return Emitted(one, manifest.show(module), module)
 
 
@@ -82,14 +82,10 @@ def check_candidate(card: Card, emitted: Emitted, sizes: Mapping[str, int], arra
             return Trial(emitted.plan, None, f"wrong: {wrong[0]}", usage, flops, moved)
         return Trial(emitted.plan, card.time(), "", usage, flops, moved)
     except Refused as fault:
-        return Trial(emitted.plan, None, _words(fault), usage, flops, moved)
+        return Trial(emitted.plan, None, reason_of(fault), usage, flops, moved)
 
 
 def reason_of(fault: Refused) -> str:
     """The first diagnostic in one line."""
-    return _words(fault)
-
-
-def _words(fault: Refused) -> str:
     first = fault.diags[0]
     return f"{first.code} {first.why()}".split("\n", 1)[0]

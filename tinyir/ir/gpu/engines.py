@@ -97,7 +97,8 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named barrier that only these threads reach."""
+    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named barrier that only these
+    threads reach."""
 
     scope: str
     threads: int = 0

@@ -253,13 +253,16 @@ def _names_in(s: Statement) -> set[str]:
     return place | axes_of(s.value)
 
 
-def element_store(item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]]) -> Statement:
-    """The store of one element of an output where it lies inside; an output without some axis is written by that axis's first point alone."""
+def element_store(
+    item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]], over: tuple[tuple[str, Expr], ...] = (), vector: int = 1
+) -> Statement:  # fmt: skip
+    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it lies inside; an output without some
+    axis is written by that axis's first point alone."""
     index = tuple(e.substitute(point) for e in item.index)
     used = {name for e in item.index for name in e.names()}
     guard = tuple(b for bounds in inside.values() for b in bounds) + tuple(b.substitute(point) for b in item.guard)
     guard += tuple(Bound(point[a.name], equals=ZERO) for a in region.iters if a.name not in used and a.size != ONE)
-    store = nodes.Store(Place(item.output, index), body)
+    store = nodes.Store(Place(item.output, index), body, over, vector)
     return nodes.If(guard, (store,)) if guard else store
 
 

@@ -117,8 +117,8 @@ def axes_made_by(body: Body) -> tuple[Axis, ...]:
 @dataclass
 class Values:
     """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out. `emit`
-    writes the statements of a fold, a gather, a scatter or a scan and gives its value. `sides` are the guards around what is written, the outermost first, and
-    whether it is what they guard (else what stands in its place)."""
+    writes the statements of a fold, a gather, a scatter or a scan and gives its value. `sides` are the guards around what is written, the
+    outermost first, and whether it is what they guard (else what stands in its place)."""
 
     region: Region
     point: Point

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Iterator
 
 from ...ir.body import Body, Read, Ref, Select, Unary, rebuild
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, extent_of
@@ -26,6 +26,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.resources import FRAGMENT_PAD, FRAGMENT_ROWS
 from ...ir.types import TensorType
+from .epilogue import element_store
 from .fold import type_of
 from .fresh import Fresh
 from .point import Values, below, divides, needed, split
@@ -132,13 +133,8 @@ class _Elements:
         return body if isinstance(body, Select) else rebuild(body, self._near)
 
     def _store(self, item: Yield, body: Body, width: int) -> Statement:
-        """The write of an output; one without some axis is written by that axis's first point alone."""
-        used = {name for x in item.index for name in x.names()}
-        guard = tuple(b.substitute(self.point) for b in item.guard)
-        guard += tuple(Bound(self.point[a.name], equals=ZERO) for a in self.region.iters if a.name not in used and a.size != ONE)
         over = ((str(self.e), Expr.of(width)),) if width > 1 else ()
-        store = nodes.Store(Place(item.output, tuple(x.substitute(self.point) for x in item.index)), body, over, width)
-        return nodes.If(guard, (store,)) if guard else store
+        return element_store(item, body, self.point, self.region, {}, over, width)
 
 
 __all__ = ["WarpEpilogue", "warp_epilogue"]

@@ -36,7 +36,8 @@ SMEM_SHARE = 0.8
 
 
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
-    """The module with a plan for every region, or two where the better one assumes something of the sizes. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
+    """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. Raises Refused (E1503
+    unknown device or arch, E1520 no family covers a region)."""
     module = split_siblings(module)
     plans, faults = [], []
     joined = _joined(module)

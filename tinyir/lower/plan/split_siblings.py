@@ -19,7 +19,7 @@ from ...ir.expr import Expr
 from ...ir.kernels import Contraction, kernels_of
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Module, Program, Region, Tensor, Yield
-from ...ir.types import TensorType
+from ...ir.types import DType, TensorType
 
 
 def split_siblings(module: Module) -> Module:
@@ -98,7 +98,7 @@ class _Split:
         return [let.name for let in self.region.lets if let.name in own
                 and any(let.name in _refs(i.expr) and self._home(h) != fold for i, h in zip(items, homes))]
 
-    def _dtype(self, name: str):
+    def _dtype(self, name: str) -> DType:
         return self.region.let(name).expr.dtype
 
     def _buffer(self, name: str) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Sequence
 
 from ...analysis.device import Device
 from ...ir.plan import Plan, show_microseconds
+from ...kit.columns import in_columns
 from .candidate import Candidate
 
 COLUMNS = ("", "algo", "tile", "made of", "time us", "TFLOP/s", "GB/s", "bound", "smem B", "regs", "CTA/SM", "verdict")
@@ -28,9 +29,7 @@ def table_of(region: str, found: Sequence[Candidate], card: Device, is_whole: bo
     """The candidates of one region under a heading, columns aligned, numbers to the right; ends in a line break. Of the rejected ones there is
     a count a reason, or when `is_whole` a row each."""
     rows = [COLUMNS, *rows_of(found if is_whole else [c for c in found if not c.rejected])]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    left = {1, 3, 7, 11}
-    lines = ["  ".join(cell.ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip() for row in rows]
+    lines = in_columns(rows, (1, 3, 7, 11))
     kept = sum(not c.rejected for c in found)
     if not is_whole:
         lines += [f"rejected {count}: {reason}" for reason, count in Counter(c.rejected for c in found if c.rejected).most_common()]

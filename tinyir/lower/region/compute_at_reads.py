@@ -22,8 +22,8 @@ KINDS = ("elementwise", "movement", "reduction")
 
 
 def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points: Mapping[str, int]) -> Cluster | str:
-    """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other point`, `size` or `cost`. `points` gives
-    the points of each value, typically."""
+    """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other point`, `size` or
+    `cost`. `points` gives the points of each value, typically."""
     if producer.is_memory or consumer.is_memory:
         return "memory"
     if consumer.heavy() and any(r.is_heavy or r.name in consumer.copies for r, _, _ in reads_between(producer, consumer, graph)):

@@ -297,7 +297,6 @@ class Partition:
         ops = sum(OPS[n.value.op].is_elementwise and n.value.op != "CAST" for n in producer.members.values())
         return "cost" if recompute(ops, elements, target / elements) > saved else ""
 
-
     def _is_operand(self, producer: Cluster, consumer: Cluster) -> bool:
         """True when a factor of a contraction is read from the producer."""
         products = {s for h in consumer.heavy() for s in consumer.members[h].sources}
