@@ -52,10 +52,11 @@ def test_what_is_proven_holds(expr: Expr, limit: Expr, guarded: Expr, bound: Exp
 
 @given(exprs())
 def test_an_interval_holds_every_value(expr: Expr) -> None:
-    found = interval_of(expr, RANGES)
-    for point in points():
-        value = expr.evaluate(dict(zip(NAMES, point)))
-        assert (found.low is None or found.low <= value) and (found.high is None or value <= found.high)
+    let = Facts(dict(RANGES)).with_let("w", expr).ranges["w"]
+    for found in (interval_of(expr, RANGES), let):
+        for point in points():
+            value = expr.evaluate(dict(zip(NAMES, point)))
+            assert (found.low is None or found.low <= value) and (found.high is None or value <= found.high)
 
 
 def test_splits_of_one_number_are_proven() -> None:
@@ -77,6 +78,14 @@ def test_what_is_taken_away_is_proven_too() -> None:
     assert facts.is_below(number // 3, Expr.of(4)) and not facts.is_at_least(number // 3, Expr.of(1))
     on_stride = facts.with_guard((Bound(number - 3 * (number // 3), upper=Expr.of(1)),))
     assert on_stride.is_at_least(number // 3, Expr.of(1)) and not on_stride.is_at_least(number // 3, Expr.of(2))
+
+
+def test_a_remainder_under_a_name_keeps_its_range() -> None:
+    k, co, ci, term = (Expr.of(n) for n in ("k", "co", "ci", "term"))
+    facts = Facts({"k": Interval(0, 26), "co": Interval(0, 3), "ci": Interval(0, 7)}).with_let("term", ci + 8 * co + k)
+    assert facts.with_let("k1", term // 3 - 3 * (term // 9)).ranges["k1"] == Interval(0, 2)
+    assert facts.with_let("k2", term - 3 * (term // 3)).ranges["k2"] == Interval(0, 2)
+    assert facts.with_let("n1", 3 - 2 * (term - 3 * (term // 3))).ranges["n1"] == Interval(-1, 3)
 
 
 def _as_python(text: str) -> str:

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tinyir.ir import manifest
+from tinyir.ir import gpu, manifest
 from tinyir.ir.pipeline import STAGES
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
@@ -20,8 +20,8 @@ from .graphs import random_graph
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
 EACH = 25
-# Kernels that are not there yet: scans and scatters have no family (E1520), some folds no place in a template (E1610, E1611).
-NOT_YET = {"E1520", "E1610", "E1611"}
+AT_MOST = 2  # refused of each 25: a region that no family covers
+NOT_YET = {"E1520"}
 
 
 def codes_of(seed: int) -> set[str]:
@@ -31,6 +31,8 @@ def codes_of(seed: int) -> set[str]:
     try:
         for stage in STAGES[1:]:
             module = lower_to(stage, module, "sm90")
+            faults = gpu.check(module) if stage == "gpu" else []
+            assert not any(d.is_error for d in faults), f"graph {seed}: {faults}"
     except Refused as fault:
         return {d.code for d in fault.diags}
     found, _ = run(manifest.show(module), arrays, device="sim", seed=seed, limit=30)
@@ -51,10 +53,10 @@ def refusals_of(seeds: range) -> int:
 
 @pytest.mark.parametrize("part", range(2))
 def test_random_graphs_run_in_the_simulation(part: int) -> None:
-    assert refusals_of(range(EACH * part, EACH * (part + 1))) < EACH / 2
+    assert refusals_of(range(EACH * part, EACH * (part + 1))) <= AT_MOST
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(2, 80))
 def test_thousands_of_random_graphs_run_in_the_simulation(part: int) -> None:
-    assert refusals_of(range(EACH * part, EACH * (part + 1))) < EACH / 2
+    assert refusals_of(range(EACH * part, EACH * (part + 1))) <= AT_MOST

@@ -43,7 +43,7 @@ class Facts:
         """Also name = value."""
         plain = self.plain(value)
         known = self.without(name)
-        ranges = {**known.ranges, name: interval_of(plain, self.ranges)}
+        ranges = {**known.ranges, name: _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))}
         return Facts(ranges, {**known.lets, name: plain}, known.guards, {**known.near, name: value})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
@@ -136,6 +136,22 @@ class Facts:
                 if self._is_below(bound, limit, depth - 1) if at_most else self._is_below(expr, bound, depth - 1):
                     return True
         return False
+
+
+def _range_of(expr: Expr, ranges: dict[str, Interval]) -> Interval:
+    """The range of an expression, of which every remainder by a number is read as one."""
+    found = interval_of(expr, ranges)
+    for part in remainders(expr):
+        if part.divisor.constant is not None:
+            remainder = Interval(0, part.divisor.constant - 1)
+            found = _within_both(found, interval_of(part.factor, ranges) * remainder + _range_of(part.rest, ranges))
+    return found
+
+
+def _within_both(left: Interval, right: Interval) -> Interval:
+    """What lies in both ranges."""
+    low, high = ([e for e in ends if e is not None] for ends in ((left.low, right.low), (left.high, right.high)))
+    return Interval(max(low, default=None), min(high, default=None))
 
 
 def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[str, Interval]:

@@ -23,9 +23,8 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SUM_PAD, WARPGROUP_ROWS
 from ...ir.types import TensorType
-from .epilogue import element_store
 from .fresh import Fresh
-from .point import Values, below, needed, split
+from .point import Values, below, element_store, split
 
 SUMS = "sums"
 COLUMNS = 64  # of the accumulator that are written at once
@@ -62,12 +61,8 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
     turns, v = -(-rows * columns // threads), fresh.expr("v")
     values = Values(region, point, {kernel.value: Ref(kernel.value, kernel.dtype)})
     statements: list[Statement] = [nodes.Value(kernel.value, Read(fresh("whole"), (v,), kernel.dtype))]
-    for name in needed(region, (y.expr for y in region.yields)):
-        if name != kernel.value:
-            let = region.let(name)
-            statements.append(nodes.Value(name, values.at(let.expr)))
-            values.known[name] = Ref(name, let.expr.dtype)
-    statements += [element_store(item, values.at(item.expr), point, region, {}) for item in region.yields]
+    statements += values.name_values()
+    statements += [element_store(item, values.at(item.expr), point, region.iters) for item in region.yields]
     place = nodes.Let(str(r), Expr.of("cluster.rank") + parts * turn), nodes.Let(str(n), e - columns * turn)
     corner = nodes.Let(str(row), fresh.expr("m0") + r), nodes.Let(str(col), fresh.expr("n0") + n)
     added = nodes.Assign(Place(fresh("whole"), (v,)), _sum(fresh, (r, n), kernel, parts))

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 
 from ...ir import resources
 from ...ir.arch import ARCHS
-from ...ir.body import Axis, Binary, Body, Read, Reduce, Ref, walk
+from ...ir.body import Axis, Binary, Body, Read, Reduce, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Contraction, extent_of
 from ...ir.plan import Plan
-from ...ir.region import Region, Yield
+from ...ir.region import Region
 from ...kit.diag import refuse
 from .fold import literal, type_of
-from .point import Fresh, Values, below, cast, divides, guarded, named, names_in, needed, split, wide
+from .point import Fresh, Values, below, cast, divides, element_store, guarded, named, names_in, split, wide
 
 VECTOR_BYTES = 16  # the widest access of a thread to shared memory
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
@@ -209,13 +209,8 @@ class _Template:
         point = {**self.batch, **{a.name: Expr.of(a.name) for s in self.sides for a in s.axes}}
         acc = Read(self.acc, (Expr.of(rows.loop), Expr.of(columns.loop)), self.fold.dtype)
         values = Values(self.region, point, {self.kernel.value: acc})
-        statements: list[Statement] = []
-        for name in needed(self.region, (y.expr for y in self.region.yields)):
-            if name != self.kernel.value:
-                let = self.region.let(name)
-                statements.append(nodes.Value(name, values.at(let.expr)))
-                values.known[name] = Ref(name, let.expr.dtype)
-        statements += [self._write(item, values) for item in self.region.yields]
+        statements = values.name_values()
+        statements += [element_store(item, values.at(item.expr), point, self.region.iters) for item in self.region.yields]
         guard: tuple[Bound, ...] = ()
         numbers: list[Statement] = []
         parts: list[Statement] = []
@@ -227,11 +222,3 @@ class _Template:
         inner = (nodes.If(guard, (*parts, *statements)),) if guard else (*parts, *statements)
         across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (numbers[1], *inner), unroll=0)
         return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (numbers[0], across), unroll=0)
-
-    def _write(self, item: Yield, values: Values) -> Statement:
-        """One output's store. An output without some axis is written by that axis's first point alone."""
-        store = nodes.Store(Place(item.output, tuple(e.substitute(values.point) for e in item.index)), values.at(item.expr))
-        used = {name for e in item.index for name in e.names()}
-        guard = tuple(b.substitute(values.point) for b in item.guard)
-        guard += tuple(Bound(values.point[a.name], equals=ZERO) for a in self.region.iters if a.name not in used and a.size != ONE)
-        return nodes.If(guard, (store,)) if guard else store

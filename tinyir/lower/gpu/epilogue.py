@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Container
 
-from ...ir.body import Body, BroadcastInDim, Read, Ref, Transpose, rebuild, substitute
+from ...ir.body import Body, BroadcastInDim, Read, Transpose, rebuild, substitute
 from ...ir.boxes import Vector, View, store_view, vectors_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -29,7 +29,7 @@ from ...ir.resources import STAGED, STAGED_STORES, WARPGROUP_ROWS, chunk_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from .fresh import Fresh
-from .point import Values, below, divides, guarded, needed, split
+from .point import Values, below, divides, element_store, guarded, split
 
 WARPGROUP = 128  # threads
 WORD_BYTES = 4  # that a thread moves at once
@@ -113,7 +113,7 @@ def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, i
 
     def stored(place: Expr, column: Expr) -> Statement:
         point = {**split(row, kernel.left), **split(place, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
-        return element_store(item.item, Read(item.tile, (r, column), item.dtype, piece.slot), point, region, {})
+        return element_store(item.item, Read(item.tile, (r, column), item.dtype, piece.slot), point, region.iters)
 
     one = stored(col, n)
     whole = stored(col + w, n + w)
@@ -226,20 +226,19 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
         index = (r + piece.corner[0], n + piece.corner[1])[s.vector.side]
         held[substitute(s.vector.body, point)] = Read(s.tile.name, (index,), s.vector.body.dtype, _warpgroup(plan))
     known = frozenset({acc.tensor, *(s.tile.name for s in staged)})
-    statements: list[Statement] = []
-    for name in needed(region, (y.expr for y in region.yields)):
-        if name != kernel.value:
-            let = region.let(name)
-            statements.append(nodes.Value(name, _shielded(_from_shared(values.at(let.expr), held), known, inside)))
-            values.known[name] = Ref(name, let.expr.dtype)
+
+    def near(body: Body) -> Body:
+        return _shielded(_from_shared(body, held), known, inside)
+
+    statements = values.name_values(near)
     staged_at = {item.item.output: item for item in leaving}
     for item in region.yields:
-        body = _shielded(_from_shared(values.at(item.expr), held), known, inside)
+        body = near(values.at(item.expr))
         if item.output in staged_at:
             to = Place(staged_at[item.output].tile, (r, n), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
         else:
-            statements.append(element_store(item, body, point, region, inside))
+            statements.append(element_store(item, body, point, region.iters, tuple(b for bounds in inside.values() for b in bounds)))
     used = {name for s in statements for name in _names_in(s)}
     lets = [nodes.Let(str(e), start + e0) for e, start, e0 in ((row, piece.origin["left"], r), (col, piece.origin["right"], n)) if str(e) in used]
     return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), piece.corner, (WARPGROUP_ROWS, chunk))
@@ -251,19 +250,6 @@ def _names_in(s: Statement) -> set[str]:
         return {n for b in s.guard for e in (b.expr, b.upper, b.equals) if e is not None for n in e.names()}.union(*map(_names_in, s.body))
     place = {n for e in s.to.index for n in e.names()} if isinstance(s, nodes.Store) else set()
     return place | axes_of(s.value)
-
-
-def element_store(
-    item: Yield, body: Body, point: dict[str, Expr], region: Region, inside: dict[Expr, tuple[Bound, ...]], over: tuple[tuple[str, Expr], ...] = (), vector: int = 1
-) -> Statement:  # fmt: skip
-    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it lies inside; an output without some
-    axis is written by that axis's first point alone."""
-    index = tuple(e.substitute(point) for e in item.index)
-    used = {name for e in item.index for name in e.names()}
-    guard = tuple(b for bounds in inside.values() for b in bounds) + tuple(b.substitute(point) for b in item.guard)
-    guard += tuple(Bound(point[a.name], equals=ZERO) for a in region.iters if a.name not in used and a.size != ONE)
-    store = nodes.Store(Place(item.output, index), body, over, vector)
-    return nodes.If(guard, (store,)) if guard else store
 
 
 def _from_shared(body: Body, held: dict[Body, Body]) -> Body:

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.gpu.nodes import Kernel, Statement
 from ...ir.kernels import Map, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...kit.diag import refuse
 from .fold import Accumulator, number_in
-from .point import Fresh, Values, below, choice, divides, names_in, needed, split
+from .point import Fresh, Values, below, choice, divides, element_store, names_in, needed, split
 from .scatter import thread_scatter
 
 FEW = 8  # turns of a loop that are written out
@@ -67,10 +67,7 @@ class Statements:
         lines = self.values(needed(self.region, (y.expr for y in yields)))
         for item in yields:
             expr, before = self.body(item.expr)
-            store: Statement = nodes.Store(Place(item.output, item.index), expr)
-            used = {n for e in item.index for n in e.names()}
-            guard = item.guard + tuple(Bound(Expr.of(a.name), equals=ZERO) for a in self.region.iters if a.name not in used and a.size != ONE)
-            lines += [*before, nodes.If(guard, (store,)) if guard else store]
+            lines += [*before, element_store(item, expr, self.point, self.region.iters)]
         return lines
 
     def values(self, names: tuple[str, ...]) -> list[Statement]:

@@ -9,13 +9,25 @@ from ...ir.body import (Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduc
                         substitute, walk)
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Statement
+from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import axes_of, bodies_of
-from ...ir.region import Region
+from ...ir.region import Region, Yield
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 
 Point = Mapping[str, Expr]
+
+
+def element_store(
+    item: Yield, body: Body, point: Point, axes: Iterable[Axis], inside: tuple[Bound, ...] = (), over: tuple[tuple[str, Expr], ...] = (), vector: int = 1
+) -> Statement:  # fmt: skip
+    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it lies inside. Of the points along
+    those `axes` of the kernel that the output lacks, the first alone writes."""
+    used = {name for e in item.index for name in e.names()}
+    guard = inside + tuple(b.substitute(point) for b in item.guard)
+    guard += tuple(Bound(point[a.name], equals=ZERO) for a in axes if a.name not in used and a.size != ONE)
+    store = nodes.Store(Place(item.output, tuple(e.substitute(point) for e in item.index)), body, over, vector)
+    return nodes.If(guard, (store,)) if guard else store
 
 
 def split(index: Expr, axes: Sequence[Axis]) -> dict[str, Expr]:
@@ -141,6 +153,16 @@ class Values:
             sides = (replace(self, sides=(*self.sides, (guard, is_then))).at(side) for side, is_then in ((body.then, True), (body.other, False)))
             return Select(guard, *sides, body.dtype, body.span)
         return substitute_here(rebuild(body, self.at), self.point)
+
+    def name_values(self, through: Callable[[Body], Body] = lambda body: body) -> list[Statement]:
+        """Statements that give the values which the outputs need, and which are not known yet, their names; what each is goes `through` first."""
+        lines: list[Statement] = []
+        for name in needed(self.region, (y.expr for y in self.region.yields)):
+            if name not in self.known:
+                let = self.region.let(name)
+                lines.append(nodes.Value(name, through(self.at(let.expr))))
+                self.known[name] = Ref(name, let.expr.dtype)
+        return lines
 
     def shielded(self, body: Body) -> Body:
         """An expression of a statement in front of the guards, which reads nothing that they keep from being read."""

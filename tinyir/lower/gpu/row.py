@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Ternary, Transpose, rebuild, walk
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Row, extent_of
@@ -20,7 +20,7 @@ from ...ir.region import Region, Yield
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 from .fold import Accumulator, is_plain, neutral_of, number_in, type_of
-from .point import Fresh, Values, below, choice, divides, free_axes, names_in, needed, split, wide
+from .point import Fresh, Values, below, choice, divides, element_store, free_axes, names_in, needed, split, wide
 
 
 def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
@@ -90,8 +90,8 @@ class _Rows:
 
     def _write_once(self, item: Yield, lines: list[Statement]) -> list[Statement]:
         value = self._row_value(item.expr, item.output, lines)
-        guard = (Bound(Expr.of("thread.x"), equals=ZERO), *item.guard)
-        return [nodes.If(guard, (nodes.Store(Place(item.output, item.index), value),))]
+        one_thread = (Bound(Expr.of("thread.x"), equals=ZERO),)
+        return [element_store(item, value, self.point, (a for a in self.region.iters if a.name not in self.row), one_thread)]
 
     # --- one pass
 
@@ -156,10 +156,7 @@ class _Rows:
         if of is not None:
             inner += element(values.at(of), number_in(axes, {a.name: Expr.of(a.name) for a in axes}))
         for item in across_writes:
-            store: Statement = nodes.Store(Place(item.output, item.index), values.at(item.expr))
-            used = {n for e in item.index for n in e.names()}
-            missing = tuple(Bound(Expr.of(a.name), equals=ZERO) for a in axes if a.name not in used and a.size != ONE)
-            inner.append(nodes.If((*item.guard, *missing), (store,)) if item.guard or missing else store)
+            inner.append(element_store(item, values.at(item.expr), self.point, self.region.iters))
         threads, name = self.plan.threads[0], str(column)
         if not self.is_resident:
             return [nodes.For(name, Expr.of("thread.x"), extent, tuple(inner), step=Expr.of(threads))]

@@ -28,7 +28,7 @@ from ...ir.resources import register_limit, streamed_tiles, width_each
 from ...ir.streaming import Streaming, masks_of, tile_is_touched
 from ...ir.types import DTYPES
 from .fold import literal, neutral_of, type_of
-from .point import Fresh, Values, below, cast, divides, guarded, named, names_in, needed, split
+from .point import Fresh, Values, below, cast, divides, element_store, guarded, named, names_in, needed, split
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
 
@@ -272,15 +272,9 @@ class _Template:
         if len(needed(self.second, (y.expr for y in self.second.yields))) > 1 or len(self.second.yields) > 1:
             inner.append(nodes.Value(kernel.output, acc))
             values.known[kernel.output] = Ref(kernel.output, self.dtype)
-        for name in needed(self.second, (y.expr for y in self.second.yields)):
-            if name != kernel.output:
-                let = self.second.let(name)
-                inner.append(nodes.Value(name, values.at(let.expr)))
-                values.known[name] = Ref(name, let.expr.dtype)
+        inner += values.name_values()
         for item in self.second.yields:
-            store = nodes.Store(Place(item.output, tuple(x.substitute(values.point) for x in item.index)), values.at(item.expr))
-            guard = tuple(b.substitute(values.point) for b in item.guard)
-            inner.append(nodes.If(guard, (store,)) if guard else store)
+            inner.append(element_store(item, values.at(item.expr), values.point, self.second.iters))
         inside = below(index, extent_of(kernel.width)) if self.across * self.each_width > kernel.sizes[1] else ()
         numbers, parts = (nodes.Let(*lets[0]),), tuple(nodes.Let(*one) for one in lets[1:])
         work = (nodes.If(inside, (*parts, *inner)),) if inside else (*parts, *inner)

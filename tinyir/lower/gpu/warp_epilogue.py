@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from typing import Iterator
 
-from ...ir.body import Body, Read, Ref, Select, Unary, rebuild
+from ...ir.body import Body, Read, Select, Unary, rebuild
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -26,10 +26,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.resources import FRAGMENT_PAD, FRAGMENT_ROWS
 from ...ir.types import TensorType
-from .epilogue import element_store
 from .fold import type_of
 from .fresh import Fresh
-from .point import Values, below, divides, needed, split
+from .point import Values, below, divides, element_store, split
 
 LANES = 32
 UNROLLED = 8  # turns of a lane's columns that are written out at most
@@ -87,12 +86,7 @@ class _Elements:
 
     def statements(self) -> Iterator[Statement]:
         """What is read at once, the values of each column, what is written at once."""
-        inner: list[Statement] = []
-        for name in needed(self.region, (y.expr for y in self.region.yields)):
-            if name != self.kernel.value:
-                let = self.region.let(name)
-                inner.append(nodes.Value(name, self._near(self.values.at(let.expr))))
-                self.values.known[name] = Ref(name, let.expr.dtype)
+        inner = self.values.name_values(self._near)
         held, stores = [], []
         for item in self.region.yields:
             body = self._near(self.values.at(item.expr))
@@ -134,7 +128,7 @@ class _Elements:
 
     def _store(self, item: Yield, body: Body, width: int) -> Statement:
         over = ((str(self.e), Expr.of(width)),) if width > 1 else ()
-        return element_store(item, body, self.point, self.region, {}, over, width)
+        return element_store(item, body, self.point, self.region.iters, (), over, width)
 
 
 __all__ = ["WarpEpilogue", "warp_epilogue"]
