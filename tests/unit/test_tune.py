@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import multiprocessing
 from pathlib import Path
 from typing import Any, Mapping
@@ -175,7 +176,11 @@ def _write(number: int, log: str) -> None:
 def test_writers_beside_each_other_leave_whole_files(cache: Path, tmp_path: Path) -> None:
     log = tmp_path / "trials.csv"
     with multiprocessing.get_context("fork").Pool(4) as pool:
-        pool.starmap(_write, [(number, str(log)) for number in range(16)])
+        with log.open("a") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # four writers wait at an empty file
+            written = pool.starmap_async(_write, [(number, str(log)) for number in range(16)], chunksize=1)
+            written.wait(1.0)
+        written.get(60)
     assert store.load_winner(program_of(planned(GOOD)), "a card", "a compiler") in (planned(GOOD).plans, planned(OTHER).plans)
     assert [f.suffix for f in cache.iterdir()] == [".plan"]
     rows = list(csv.reader(log.open(encoding="utf-8")))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 from typing import Iterable, Sequence
 
@@ -44,7 +45,7 @@ def append_log(path: Path, rows: Iterable[Sequence[object]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8", newline="") as out:
             fcntl.flock(out, fcntl.LOCK_EX)
-            head = "" if out.tell() else ",".join(LOG_COLUMNS) + "\n"
+            head = "" if os.fstat(out.fileno()).st_size else ",".join(LOG_COLUMNS) + "\n"
             out.write(head + text.getvalue())
     except OSError as fault:
         raise refuse("E0009", at=str(path), file=str(path), reason=fault.strerror or str(fault)) from None
