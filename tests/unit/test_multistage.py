@@ -98,6 +98,16 @@ def test_a_tile_that_the_template_has_no_place_for_is_refused() -> None:
         assert [d.code for d in fault.value.diags] == ["E1611"]
 
 
+def test_a_swizzle_that_the_template_cannot_obey_is_refused() -> None:
+    good = with_tile(product("NN"), (64, 64, 32)).plans[0]
+    for load in good.load:
+        for swizzle in {0, 32, 64, 128} - {load.swizzle}:
+            loads = tuple(replace(one, swizzle=swizzle) if one == load else one for one in good.load)
+            with pytest.raises(Refused) as fault:
+                to_gpu.lower(plan.Module(product("NN"), (replace(good, load=loads),)))
+            assert [d.code for d in fault.value.diags] == ["E1611"] and load.tensor in str(fault.value)
+
+
 # --- results
 
 CASES = [
