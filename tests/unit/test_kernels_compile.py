@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tinyir.ir import manifest
 from tinyir.kit.diag import Refused
+from tinyir.lower.cu.library import LIBRARY
+from tinyir.lower.cu.names import Names
 from tinyir.runtime.compile import cubin_of, find_compiler, usage_of
 
-from .emitted import TARGETS, lowered, planned, region_text
+from .emitted import TARGETS, lowered, planned, region_text, simulated
 from .test_kernels_run import NORM, SOFTMAX, matmul
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,3 +87,24 @@ def test_no_text_includes_a_header() -> None:
 
     for text in TEXTS.values():
         assert "#include" not in manifest.show(lowered(planned(text))[1])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_kernel_takes_a_name_of_the_library(target: str) -> None:
+    """A kernel for each name that C and CUDA have: none stands as it is, and nvcc and NVRTC find no clash."""
+    names = Names(LIBRARY)
+    spelled = {word: names.of("kernel", word) for word in sorted(LIBRARY)}
+    assert all(word != spelling for word, spelling in spelled.items())
+    text = "\n".join(f'extern "C" __global__ void {s}(const float *__restrict__ X, float *__restrict__ Y, int C) {{ Y[0] = X[C]; }}' for s in spelled.values())
+    assert cubin_of(text, target).image
+
+
+@pytest.mark.parametrize("name", ["norm", "index", "read", "remainderf", "time"])
+def test_region_named_like_a_function(name: str) -> None:
+    """The kernel keeps its name in the manifest; its symbol has a mark behind it, for the compilers and for the simulation."""
+    text = region_text("in X : fp32[N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = neg(X[i0])").replace("region r\n", f"region {name}\n")
+    _, code = lowered(planned(text))
+    assert [launch.entry for launch in code.launches] == [f"{name}_"]
+    is_clean(manifest.show(code), TARGETS[0])
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(simulated(code, {"X": x})["Y"], -x)

@@ -16,12 +16,13 @@ from ...ir.gpu import nodes
 from ...ir.intrinsics import intrinsics_of, show_intrinsics
 from ...kit.diag import Refused
 from .kernel import Emitted, emit
+from .library import LIBRARY
 from .names import Names
 
 
 def lower(module: gpu.Module) -> manifest.Module:
     """The .cu of a gpu module. Raises Refused (E1620) for statements that have no spelling yet, all of them."""
-    entries, emitted, faults = Names(), [], []
+    entries, emitted, faults = Names(LIBRARY), [], []
     for kernel in module.kernels:
         try:
             emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name), module.buffers))

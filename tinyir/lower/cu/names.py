@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Iterable
 
 from ...ir.intrinsics import INTRINSICS
 
@@ -18,11 +19,11 @@ floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert 
 
 class Names:
     """One kernel's identifiers. A word is asked for by kind (tensor, symbol, integer, array, value) and name; the first to ask for a
-    spelling gets it."""
+    spelling gets it; `taken` are spellings that nobody gets."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Iterable[str] = ()) -> None:
         self._given: dict[tuple[str, str], str] = {}
-        self._taken = {*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED)}
+        self._taken = {*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED), *taken}
 
     def of(self, kind: str, name: str) -> str:
         """The identifier."""
