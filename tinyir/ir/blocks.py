@@ -1,130 +1,93 @@
-"""The verifier of poly text: one function an invariant, in the order that `ir.poly.check` lists them."""
+"""The blocks of a poly text and the edges between them: what `ir.poly` reads and prints, and what each word of theirs means."""
 
 from __future__ import annotations
 
-from typing import Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from ..kit.diag import Diag
+from . import index, tiny
 from .expr import Expr
-from .poly import KINDS, ROLES, Module, tuple_names
-from .sets import identifier, read_map, read_set, tuples, with_names
+from .sets import identifiers, read_map, read_set
+
+KINDS = ("contraction", "reduction", "elementwise", "movement", "scan", "gather", "scatter", "opaque")
+ROLES = ("batch", "left", "right", "sum")
 
 
-def check_blocks(module: Module) -> list[Diag]:
-    """Invariants 2 to 7 of `ir.poly.check`. Sets are not read before the parameters and the blocks' names are right."""
-    faults = [*_check_params(module), *_check_names(module)]
-    if faults:
-        return faults
-    return [*_check_sets(module), *_check_roles(module), *_check_edges(module)]
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter of the sets: a symbol, or a name for a size that isl cannot hold."""
+
+    name: str
+    means: Expr
 
 
-def _check_params(module: Module) -> Iterator[Diag]:
-    symbols = module.index.tiny.model.symbols()
-    seen: set[str] = set()
-    for param in module.params:
-        fault = ""
-        if param.name in seen:
-            fault = f"{param.name} stands twice"
-        elif identifier(param.name) != param.name:
-            fault = f"isl does not read {param.name} as a name"
-        elif any(name not in symbols for name in param.means.names()):
-            fault = f"{param.name} = {param.means} names what is no symbol of the signature"
-        if fault:
-            yield Diag("E1209", param.name, {"fault": fault})
-        seen.add(param.name)
-    means = {p.means for p in module.params}
-    for symbol in symbols:
-        if Expr.of(symbol) not in means:
-            yield Diag("E1209", symbol, {"fault": f"the symbol {symbol} is missing"})
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Axis `axis` of `source` is read at `index`, which mixes a sum axis with another."""
+
+    source: str
+    axis: int
+    index: Expr
 
 
-def _check_names(module: Module) -> Iterator[Diag]:
-    values = {v.name: v for v in module.index.tiny.values}
-    order = {name: at for at, name in enumerate(values)}
-    known = {*values, *(t.name for t in module.index.tiny.model.inputs)}
-    last = -1
-    for block in module.blocks:
-        def fault(text: str) -> Diag:
-            return Diag("E1210", block.name, {"fault": text}, getattr(values.get(block.name), "span", None))
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a block reads of `source` (a value or an input): the isl map from its instances to elements."""
 
-        if block.kind not in KINDS:
-            yield fault(f"{block.kind} is no kind of block")
-        if block.name not in values:
-            yield fault(f"{block.name} is no value of the program")
-            continue
-        if order[block.name] <= last:
-            yield fault(f"{block.name} stands twice, or out of the order of the program")
-        last = order[block.name]
-        for name in [*(r.source for r in block.reads), *block.fuses, *(w.source for w in block.windows)]:
-            if name not in known:
-                yield fault(f"it names {name}, which is neither a value nor an input")
-    have = {b.name for b in module.blocks}
-    for result in module.index.tiny.results:
-        if result.value in values and result.value not in have:
-            yield Diag("E1210", result.value, {"fault": f"%{result.value} is a result and has no block"}, values[result.value].span)
+    source: str
+    relation: str
 
 
-def _check_sets(module: Module) -> Iterator[Diag]:
-    names = tuple_names(module.index.tiny)
-    types = module.index.tiny.type_of()
-    axes = {e.value: [a.name for a in e.axes] for e in module.index.entries}
-    words = tuple(p.name for p in module.params)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The instances that compute one value. `domain` is an isl set, `write` an isl map; the axes are names of the domain's."""
 
-    def wrong(at: str, text: str, want: list[tuple[str, int]]) -> Diag | None:
-        found = tuples(text)
-        for piece in range(0, len(found), len(want)):
-            for (name, inside), (wanted, rank) in zip(found[piece:], want):
-                if name != wanted or len(inside) != rank:
-                    return Diag("E1211", at, {"text": text, "fault": f"{name}[{', '.join(inside)}] stands where {wanted} with {rank} axes is wanted"})
-        try:
-            if not found:
-                raise ValueError("it has no tuple")
-            (read_set if len(want) == 1 else read_map)(with_names(text, "left_", "right_"), words)
-        except ValueError as fault:
-            return Diag("E1211", at, {"text": text, "fault": str(fault)})
-        return None
-
-    for block in module.blocks:
-        here = (names[block.name], len(axes[block.name]))
-        own = tuples(block.domain)
-        if own and own[0][1] != axes[block.name]:
-            yield Diag("E1211", block.name, {"text": block.domain, "fault": f"the axes are not those of the book, [{', '.join(axes[block.name])}]"})
-            continue
-        wants = [(block.domain, [here]), (block.write, [here, (names[block.name], types[block.name].rank)])]
-        wants += [(r.relation, [here, (names[r.source], types[r.source].rank)]) for r in block.reads]
-        yield from filter(None, (wrong(block.name, text, want) for text, want in wants))
-    for edge in module.edges:
-        if edge.source in axes and edge.target in axes:
-            ends = [(names[end], len(axes[end])) for end in (edge.source, edge.target)]
-            yield from filter(None, [wrong(edge.target, edge.relation, ends)])
+    name: str
+    kind: str
+    pattern: str | None
+    domain: str
+    reads: tuple[Reading, ...]
+    write: str
+    fuses: tuple[str, ...] = ()
+    batch: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    sum: tuple[str, ...] = ()
+    windows: tuple[Window, ...] = ()
 
 
-def _check_roles(module: Module) -> Iterator[Diag]:
-    axes = {e.value: e.axes for e in module.index.entries}
-    for block in module.blocks:
-        stated = [a for role in ROLES for a in getattr(block, role)]
-        fault = ""
-        if block.kind != "contraction":
-            fault = "it has roles but is no contraction" if stated or block.pattern else ""
-        elif block.pattern not in ("matmul", "conv"):
-            fault = f"{block.pattern} is no pattern of a contraction"
-        elif sorted(stated) != sorted(a.name for a in axes[block.name]):
-            fault = f"the axes in roles are [{', '.join(stated)}], not each of [{', '.join(a.name for a in axes[block.name])}] once"
-        elif set(block.sum) != {a.name for a in axes[block.name] if a.kind == "reduce"}:
-            fault = f"sum is [{', '.join(block.sum)}], not the reduced axes of the book"
-        if fault:
-            yield Diag("E1212", block.name, {"fault": fault})
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`target` depends on `source`; kind is true, anti or output; `relation` is the isl map between their instances."""
+
+    source: str
+    target: str
+    kind: str
+    relation: str
 
 
-def _check_edges(module: Module) -> Iterator[Diag]:
-    blocks = module.block_of()
-    for edge in module.edges:
-        fault = ""
-        if edge.source not in blocks or edge.target not in blocks:
-            fault = "an end of it is no block"
-        elif edge.kind == "true" and edge.source not in {r.source for r in blocks[edge.target].reads}:
-            fault = f"{edge.target} does not read %{edge.source}"
-        elif edge.kind not in ("true", "anti", "output"):
-            fault = f"{edge.kind} is no kind of dependence"
-        if fault:
-            yield Diag("E1213", edge.target, {"source": edge.source, "target": edge.target, "fault": fault})
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A poly text: the index module, the parameters, the blocks in the program's order, the edges in the order of their targets."""
+
+    index: index.Module
+    params: tuple[Param, ...]
+    blocks: tuple[Block, ...]
+    edges: tuple[Edge, ...]
+
+    def block_of(self) -> dict[str, Block]:
+        """Every block by its name."""
+        return {b.name: b for b in self.blocks}
+
+    def set_of(self, text: str) -> Any:
+        """The isl set (islpy.Set) of a domain's text."""
+        return read_set(text, tuple(p.name for p in self.params))
+
+    def map_of(self, text: str) -> Any:
+        """The isl map (islpy.Map) of a relation's text."""
+        return read_map(text, tuple(p.name for p in self.params))
+
+
+def tuple_names(program: tiny.Module) -> dict[str, str]:
+    """The isl tuple name of every input and value."""
+    return identifiers([*(t.name for t in program.model.inputs), *(v.name for v in program.values)])

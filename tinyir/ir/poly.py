@@ -26,101 +26,19 @@ output (two blocks write one element: never in what is lowered, since each value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Iterable
 
 from ..kit.diag import Diag
 from ..kit.text import Grammar, body_of, header
 from . import index, tiny
+from .blocks import ROLES, Block, Edge, Module, Param, Reading, Window, tuple_names
 from .expr import Expr
 from .model import show_name
 from .read import expr_of, name_of
-from .sets import identifiers, read_map, read_set
+from .verify_poly import check_blocks
 
 STAGE = "poly"
 GRAMMAR = Grammar("poly", "poly")
-KINDS = ("contraction", "reduction", "elementwise", "movement", "scan", "gather", "scatter", "opaque")
-ROLES = ("batch", "left", "right", "sum")
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """A parameter of the sets: a symbol, or a name for a size that isl cannot hold."""
-
-    name: str
-    means: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Axis `axis` of `source` is read at `index`, which mixes a sum axis with another."""
-
-    source: str
-    axis: int
-    index: Expr
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a block reads of `source` (a value or an input): the isl map from its instances to elements."""
-
-    source: str
-    relation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The instances that compute one value. `domain` is an isl set, `write` an isl map; the axes are names of the domain's."""
-
-    name: str
-    kind: str
-    pattern: str | None
-    domain: str
-    reads: tuple[Reading, ...]
-    write: str
-    fuses: tuple[str, ...] = ()
-    batch: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    right: tuple[str, ...] = ()
-    sum: tuple[str, ...] = ()
-    windows: tuple[Window, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """`target` depends on `source`; kind is true, anti or output; `relation` is the isl map between their instances."""
-
-    source: str
-    target: str
-    kind: str
-    relation: str
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A poly text: the index module, the parameters, the blocks in the program's order, the edges in the order of their targets."""
-
-    index: index.Module
-    params: tuple[Param, ...]
-    blocks: tuple[Block, ...]
-    edges: tuple[Edge, ...]
-
-    def block_of(self) -> dict[str, Block]:
-        """Every block by its name."""
-        return {b.name: b for b in self.blocks}
-
-    def set_of(self, text: str) -> Any:
-        """The isl set (islpy.Set) of a domain's text."""
-        return read_set(text, tuple(p.name for p in self.params))
-
-    def map_of(self, text: str) -> Any:
-        """The isl map (islpy.Map) of a relation's text."""
-        return read_map(text, tuple(p.name for p in self.params))
-
-
-def tuple_names(program: tiny.Module) -> dict[str, str]:
-    """The isl tuple name of every input and value."""
-    return identifiers([*(t.name for t in program.model.inputs), *(v.name for v in program.values)])
 
 
 def parse(text: str) -> Module:
@@ -200,7 +118,7 @@ def _block_lines(block: Block, values: Iterable[str]) -> Iterable[str]:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of poly text, one function each in `ir.blocks`, in this order:
+    """Invariants of poly text, one function each in `ir.verify_poly`, in this order:
 
     1. the index text holds its own invariants                                                     (E0xxx, E1xxx)
     2. the parameters are the symbols and sizes made of them, each once                            (E1209)
@@ -210,10 +128,8 @@ def check(module: Module) -> list[Diag]:
     6. the axes of a contraction are its domain's, each in one role                                (E1212)
     7. an edge runs from a block to one that reads it, or overwrites what it read                  (E1213)
     """
-    from .blocks import check_blocks
-
     faults = index.check(module.index)
     return faults if any(d.is_error for d in faults) else [*faults, *check_blocks(module)]
 
 
-__all__ = ["Block", "Edge", "Module", "Param", "Reading", "Window", "check", "parse", "show", "show_poly", "tuple_names"]
+__all__ = ["ROLES", "Block", "Edge", "Module", "Param", "Reading", "Window", "check", "parse", "show", "show_poly", "tuple_names"]
