@@ -1,11 +1,12 @@
 """Run the ONNX backend suite through the front end and playback.
 
-    python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda] [--part K/N] [--list]
+    python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda|ptxas] [--part K/N] [--list]
 
 Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which codes), or are out of scope.
 `near` counts those whose only differences are that numbers of 16-bit floats are up to two units in the last place away, or that numbers of wider
 ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. Each text on the way is checked. With
-`--stage region` it is region text that is played; with `--stage cu` the emitted CUDA runs on `--device`. Exit code 1 when a test failed or crashed.
+`--stage region` it is region text that is played; with `--stage cu` the emitted CUDA runs on `--device`, or with `--device ptxas` it is only
+compiled, for every architecture: a warning, a stack or a spill is a failure. Exit code 1 when a test failed or crashed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.onnx.cases import Case, folder_cases, node_cases  # noqa: E402
+from tests.unit.emitted import complaints_of  # noqa: E402
 from tinyir.front import json as front_json  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
 from tinyir.ir import manifest  # noqa: E402
+from tinyir.ir.arch import ARCHS  # noqa: E402
 from tinyir.ir.pipeline import language_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
@@ -49,12 +52,10 @@ def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]
     """How one test ends at a stage, and why: the codes of a refusal, the difference of a failure. CUDA runs on `device`."""
     case = case.frozen()
     try:
-        module = front_json.read(to_json(case.model.SerializeToString()))
-        for step in ("tiny", *LOWERINGS[stage]):
-            module = module if step == "tiny" else lower_to(step, module, "sm90")
-            faults = [d for d in language_of(step).check(module) if d.is_error]
-            if faults:
-                return CRASHED, f"{step}: " + "; ".join(f"{d.code} {d.at}" for d in faults)
+        if device == "ptxas":
+            complaints = [f"{name}: {c}" for name, arch in ARCHS.items() for c in complaints_of(manifest.show(lower(case, stage, name)), arch.target)]
+            return (FAILED, "; ".join(complaints)) if complaints else (PASSED, "")
+        module = lower(case, stage)
         found = PLAYERS[device if stage == "cu" else stage](module, {name: _coded(array) for name, array in case.inputs.items()})
         difference = compare([found[o.name] for o in case.model.graph.output], case)
         if difference and not compare([found[o.name] for o in case.model.graph.output], case, is_lenient=True):
@@ -65,6 +66,17 @@ def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]
     except Exception as fault:  # noqa: BLE001 - what is counted here must not stop the count
         frames = traceback.extract_tb(fault.__traceback__)
         return CRASHED, f"{type(fault).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}: {fault}"
+
+
+def lower(case: Case, stage: str, arch: str = "sm90") -> Any:
+    """The module of a stage, every text on the way checked. Raises Refused (what a stage cannot do) and ValueError (what a check finds)."""
+    module: Any = front_json.read(to_json(case.model.SerializeToString()))
+    for step in ("tiny", *LOWERINGS[stage]):
+        module = module if step == "tiny" else lower_to(step, module, arch)
+        faults = [d for d in language_of(step).check(module) if d.is_error]
+        if faults:
+            raise ValueError(f"{step}: " + "; ".join(f"{d.code} {d.at}" for d in faults))
+    return module
 
 
 def compare(found: list[np.ndarray], case: Case, is_lenient: bool = False) -> str:
@@ -113,7 +125,7 @@ def main() -> int:
     parser.add_argument("--op", action="append", help="only tests of this op; may be repeated")
     parser.add_argument("--scope", choices=("in", "stretch", "out"), help="only tests of this scope")
     parser.add_argument("--stage", choices=tuple(LOWERINGS), default="tiny", help="the text that is checked and played (default: tiny)")
-    parser.add_argument("--device", choices=("sim", "cuda"), default="sim", help="where CUDA runs (default: sim)")
+    parser.add_argument("--device", choices=("sim", "cuda", "ptxas"), default="sim", help="where CUDA runs, or that it is compiled (default: sim)")
     parser.add_argument("--part", default="0/1", metavar="K/N", help="every N-th test from the K-th on, so that N processes share the suite")
     parser.add_argument("--list", action="store_true", help="a line for each test that did not pass")
     args = parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Mapping
 
@@ -14,6 +15,7 @@ from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.play.arrays import bind_symbols
 from tinyir.play.region import play
+from tinyir.runtime.compile import cubin_of, usage_of
 from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
 
@@ -70,6 +72,14 @@ def simulated(code: manifest.Module, arrays: Mapping[str, np.ndarray], seed: int
 def played(code: manifest.Module, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """What NumPy playback of the carried region says."""
     return play(code.region, arrays)
+
+
+def complaints_of(text: str, target: str) -> list[str]:
+    """What nvcc or NVRTC say against a CUDA text: a warning, a stack, spills."""
+    cubin = cubin_of(text, target)
+    warnings = [line for line in cubin.log.splitlines() if "warning" in re.sub(r"-W\S*", "", line)]
+    uses = usage_of(cubin).items()
+    return [*warnings, *(f"{name} has a stack of {u.stack} bytes, spills {u.spill_stores} and {u.spill_loads}" for name, u in uses if u.stack or u.spill_stores or u.spill_loads)]
 
 
 TARGETS = tuple(a.target for a in ARCHS.values())
