@@ -44,7 +44,7 @@ class Compiled:
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, Any]:
         """The outputs. Arrays without a name are the inputs in their order. Raises kit.diag.Refused with every fault."""
-        names = list(self.inputs)
+        names = [t.name for t in self._session.inputs]
         if len(arrays) > len(names):
             raise TypeError(f"{len(arrays)} arrays are given, and the inputs are {', '.join(names)}")
         placed = dict(zip(names, arrays))

@@ -1,6 +1,6 @@
 """Contractions on mma.sync (sm80's tensor cores) beside cuBLAS and beside the instruction's ceiling on the card, in one run.
 
-    python tests/bench/ampere.py [--out results.json] [--all]     measure; needs a GPU, PyCUDA, cuda-bindings and torch
+    python tests/bench/ampere.py [--out results.json] [--all]     measure; needs a GPU, PyCUDA and torch
     python tests/bench/ampere.py --list                           the plans and shapes, which needs none of them
 
 Every plan is one text for all sizes. `--all` measures each candidate at each shape, to fit the cost model to; without it only the model's first

@@ -1,6 +1,6 @@
 """GEMM + bias + ReLU on tensor cores beside cublasLt with the same epilogue, on one card, in one run.
 
-    python tests/bench/gemm.py [--out results.json] [--texts DIR]     measure; needs a GPU, PyCUDA, cuda-bindings and torch
+    python tests/bench/gemm.py [--out results.json] [--texts DIR]     measure; needs a GPU, PyCUDA and torch
     python tests/bench/gemm.py --emit DIR                             only write the CUDA texts, which needs none of them
 
 For each shape, dtype and layout (NN: B is [K, N]; NT: B is [N, K]) the model goes through the whole compiler, and the plan is the cost model's

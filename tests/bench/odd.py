@@ -1,6 +1,6 @@
 """GEMM + bias + ReLU at sizes that libraries treat as an afterthought: odd ones, few rows, few tiles under a long sum, rows off the lines.
 
-    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--compile]     needs a GPU, PyCUDA, cuda-bindings and torch
+    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--compile]     needs a GPU, PyCUDA and torch
 
 fp16, sizes of a case as M x N x K. The plan is the one that the cost model chooses; the others that it thinks near are timed too, so that its
 choice can be judged. Rivals, in the same run and in turns with ours: cublasLt with
@@ -101,9 +101,9 @@ class Clock:
         """Microseconds of each."""
         import pycuda.driver as driver
         import torch
-        from tinyir.runtime.bench import graph_of
+        from tinyir.runtime.graph import Graph
 
-        graphs = [graph_of(self.device, run) for run in runs]
+        graphs = [Graph(self.device.stream.handle, run) for run in runs]
         events: list[list[tuple[Any, Any]]] = [[] for _ in runs]
         for turn in range(RUNS + 3):
             for graph, found in zip(graphs, events):
@@ -118,7 +118,7 @@ class Clock:
                     found.append((start, end))
         self.device.stream.synchronize()
         for graph in graphs:
-            graph.__exit__()
+            graph.release()
         return [statistics.median(start.time_till(end) for start, end in found) * 1e3 for found in events]
 
 

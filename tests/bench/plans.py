@@ -1,6 +1,6 @@
 """The plan that the cost model chooses without measuring, beside the fastest of its candidates: GEMM + bias + ReLU in fp16.
 
-    python tests/bench/plans.py [--count 40] [--top 10] [--seconds 400] [--out results.json]     needs a GPU, PyCUDA, cuda-bindings
+    python tests/bench/plans.py [--count 40] [--top 10] [--seconds 400] [--out results.json]     needs a GPU, PyCUDA
 
 Shapes are drawn anew from a seed, log-uniform in 128 to 4096: a quarter odd, a quarter with few rows, the rest multiples of 64. For each the
 first `top` candidates of the model are checked against playback and timed from a cold L2 cache, as `tiny-tune` does it. Prints a table;

@@ -17,9 +17,14 @@ from ..play.arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_
 def admit(model: Model, arrays: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, np.ndarray]]:
     """The sizes of the symbols, and each input as it shall lie in device memory (contiguous, native byte order), copied only where it
     does not already. Raises Refused with every fault (E1701 to E1707)."""
-    arrays = {name: _native(array) for name, array in arrays.items()}
+    arrays = {name: native(array) for name, array in arrays.items()}
     check_arrays(model, arrays)
-    return bind_symbols(model, arrays), {t.name: in_memory(t, adopt(arrays[t.name], t.type.dtype)) for t in model.inputs}
+    return bind_symbols(model, arrays), {t.name: laid(t, arrays[t.name]) for t in model.inputs}
+
+
+def laid(tensor: Tensor, array: np.ndarray) -> np.ndarray:
+    """An array that was checked, as it shall lie in device memory."""
+    return in_memory(tensor, adopt(native(array), tensor.type.dtype))
 
 
 def in_memory(tensor: Tensor, array: np.ndarray) -> np.ndarray:
@@ -39,6 +44,7 @@ def logical(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     return np.swapaxes(array, -1, -2) if is_exchanged(tensor) else array
 
 
-def _native(array: Any) -> np.ndarray:
+def native(array: Any) -> np.ndarray:
+    """As NumPy sees it, in this machine's byte order."""
     found = np.asarray(array)
     return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))

@@ -2,7 +2,7 @@
 
 Before every timed run a buffer of four times the L2 cache is written on the same stream, so that no run finds the data of the one before, and
 so that the host is always ahead of the device: the events then time the device alone. A program of several kernels is captured in a CUDA
-graph and replayed where cuda-bindings is installed; one kernel has nothing to gain from it.
+graph and replayed; one kernel has nothing to gain from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Callable
 
 from ..kit.diag import refuse
 from .cuda import CudaDevice
-from .mapped import LaunchFault, has_bindings
+from .driver import DriverFault
+from .graph import Graph
 
 WARM_SECONDS = 0.3  # clocks and caches of code settle
 BUDGET_SECONDS = 1.0
@@ -72,7 +73,7 @@ def measure(
     flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     try:
-        with graph_of(device, enqueue) if launches > 1 and has_bindings() else _Plain(enqueue) as program:
+        with Graph(device.stream.handle, enqueue) if launches > 1 else _Plain(enqueue) as program:
             _warm(device, program.run, warm_seconds)
             start, end = driver.Event(), driver.Event()
             estimate = _seconds_of(device, program.run, flush, flush_bytes, [(start, end)])[0]
@@ -80,7 +81,7 @@ def measure(
             events = [(driver.Event(), driver.Event()) for _ in range(runs)]
             taken = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
             return Timing(_quantile(taken, 0.5), _quantile(taken, 0.1), _quantile(taken, 0.9), runs, flops, moved, f"cold L2, {program.way}")
-    except (driver.Error, LaunchFault) as fault:
+    except (driver.Error, DriverFault) as fault:
         raise refuse("E1730", "bench", kernel="the program", device=device.description, reason=str(fault).split("\n", 1)[0]) from None
     finally:
         flush.free()
@@ -97,38 +98,6 @@ class _Plain:
 
     def __exit__(self, *_: Any) -> None:
         pass
-
-
-class graph_of:
-    """A CUDA graph of what `enqueue` queues, through cuda-bindings on PyCUDA's stream."""
-
-    way = "CUDA graph"
-
-    def __init__(self, device: CudaDevice, enqueue: Callable[[], None]):
-        from cuda.bindings import driver
-
-        self._driver = driver
-        self._stream = driver.CUstream(device.stream.handle)
-        self._must(driver.cuStreamBeginCapture(self._stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
-        enqueue()
-        self._graph = self._must(driver.cuStreamEndCapture(self._stream))
-        self._replay = self._must(driver.cuGraphInstantiate(self._graph, 0))
-
-    def run(self) -> None:
-        """Queue one replay."""
-        self._must(self._driver.cuGraphLaunch(self._replay, self._stream))
-
-    def __enter__(self) -> "graph_of":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._driver.cuGraphExecDestroy(self._replay)
-        self._driver.cuGraphDestroy(self._graph)
-
-    def _must(self, answer: tuple[Any, ...]) -> Any:
-        if int(answer[0]):
-            raise refuse("E1730", "bench", kernel="the program's graph", device="cuda-bindings", reason=str(answer[0]))
-        return answer[1] if len(answer) > 1 else None
 
 
 def _warm(device: CudaDevice, run: Callable[[], None], seconds: float) -> None:

@@ -1,18 +1,22 @@
-"""An NVIDIA GPU through PyCUDA: modules, memory, launches. CUDA graphs, which PyCUDA lacks, are `runtime.bench`'s."""
+"""An NVIDIA GPU through PyCUDA: modules, memory, launches. What PyCUDA lacks, tensor maps and graphs, is asked of the driver itself."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ..kit.diag import Refused, refuse
 from .compile import cubin_of
 from .device import Argument, Box, Buffer
-from .mapped import LaunchFault, MappedModule, has_bindings
+from .driver import DriverFault
+from .graph import Graph
+from .mapped import MappedModule
 
 STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
+MOST_SPARE = 16  # pieces of memory that were lent, came back and are kept
 SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
 
 
@@ -45,6 +49,7 @@ class CudaDevice:
 
     name = "cuda"
     is_packed = True
+    can_replay = True
 
     def __init__(self, ordinal: int = 0):
         fault = find_fault()
@@ -70,6 +75,9 @@ class CudaDevice:
         self._formats: dict[str, str] = {}
         self._mapped: MappedModule | None = None
         self._image = b""
+        self._spare: list[tuple[int, Any]] = []  # (bytes, memory) that was lent and came back, the oldest first
+        self._graphs: list[Graph] = []
+        self._is_released = False  # what was lent may outlive that, and with it the context
 
     @property
     def arch(self) -> str:
@@ -81,8 +89,8 @@ class CudaDevice:
         return int(arch.removeprefix("sm")) <= 10 * self.capability[0] + self.capability[1]
 
     def takes_maps(self) -> bool:
-        """The driver makes them, through cuda-bindings."""
-        return has_bindings()
+        """From Hopper on the driver makes them."""
+        return self.capability >= (9, 0)
 
     def load(self, text: str, kernels: Mapping[str, int]) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not take it)."""
@@ -120,11 +128,23 @@ class CudaDevice:
 
     def free(self, buffer: Buffer) -> None:
         """Give one buffer back."""
-        self.detach(buffer).free()
+        self._memory.pop(buffer.address).free()
 
-    def detach(self, buffer: Buffer) -> Any:
-        """The memory of a buffer, which from now on lives as long as this object does."""
-        return self._memory.pop(buffer.address)
+    def lend(self, name: str, count: int, item: int) -> tuple[Buffer, "Lent"]:
+        """A buffer whose memory lives as long as the second object does, and then serves the next one of its size: what is called in a loop
+        finds the same addresses. What it holds is not defined. Raises Refused (E1717)."""
+        size = count * item
+        kept = next((n for n, (bytes_, _) in enumerate(self._spare) if bytes_ == size), None)
+        memory = self._memory.pop(self.allocate(name, count, item).address) if kept is None else self._spare.pop(kept)[1]
+        return Buffer(name, int(memory), count, item, 0), Lent(self, size, memory)
+
+    def take_back(self, size: int, memory: Any) -> None:
+        """Lent memory that nobody uses any more."""
+        if self._is_released:
+            return  # the memory's own end frees it
+        self._spare.append((size, memory))
+        if len(self._spare) > MOST_SPARE:
+            self._spare.pop(0)[1].free()
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy the buffer into a contiguous array of its size."""
@@ -146,11 +166,9 @@ class CudaDevice:
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
         """Run one kernel to its end. Raises Refused (E1730)."""
-        try:
+        with self.refusing(kernel):
             self.enqueue(kernel, grid, block, shared, arguments)
             self.stream.synchronize()
-        except (self._driver.Error, LaunchFault) as fault:
-            raise self._refusal(kernel, fault) from None
 
     def enqueue(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
         """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for."""
@@ -166,23 +184,51 @@ class CudaDevice:
         values = [a.address if isinstance(a, Buffer) else a.value % (1 << 8 * a.bytes) for a in arguments]
         function.prepared_async_call(tuple(grid), (*block, 1, 1)[:3], self.stream, *values, shared_size=shared)
 
+    def capture(self, enqueue: Callable[[], None]) -> Graph:
+        """A graph of what `enqueue` queues on `stream`; given back with the device at the latest. Raises DriverFault."""
+        graph = Graph(self.stream.handle, enqueue)
+        self._graphs.append(graph)
+        return graph
+
+    @contextlib.contextmanager
+    def refusing(self, kernel: str) -> Iterator[None]:
+        """What the driver raises inside, as Refused (E1730) of this kernel."""
+        try:
+            yield
+        except (self._driver.Error, DriverFault) as fault:
+            raise self._refusal(kernel, fault) from None
+
     def release(self) -> None:
         """Free all memory and leave the context."""
         try:
+            for graph in self._graphs:
+                graph.release()
             if self._mapped is not None:
                 self._mapped.release()
-            for memory in self._memory.values():
+            for memory in (*self._memory.values(), *(memory for _, memory in self._spare)):
                 memory.free()
-        except self._driver.Error:
+        except (self._driver.Error, DriverFault):
             pass  # after a fault the context is lost and so is its memory
+        self._graphs.clear()
+        self._spare.clear()
         self._memory.clear()
         self._functions.clear()
         self._module = self.stream = None
         self._context.pop()
-        self._context = None
+        self._is_released = True
 
     def _refusal(self, kernel: str, fault: Exception) -> Refused:
         return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=str(fault).split("\n", 1)[0])
+
+
+class Lent:
+    """Memory of a device that someone outside uses; it goes back when this object ends."""
+
+    def __init__(self, device: CudaDevice, size: int, memory: Any):
+        self._device, self._size, self._memory = device, size, memory
+
+    def __del__(self) -> None:
+        self._device.take_back(self._size, self._memory)
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:

@@ -53,6 +53,7 @@ class Device(Protocol):
     name: str
     description: str
     is_packed: bool  # buffers may share memory, one after the other; else each has its own, so that a stray access shows
+    can_replay: bool  # launches may be queued and captured in graphs (`replay`)
 
     def takes(self, arch: str) -> bool:
         """Whether code made for `arch` (sm80, sm90) can run."""

@@ -23,6 +23,7 @@ from .abi import logical, room_for
 from .arena import ALIGNMENT as ARENA_ALIGNMENT
 from .arena import Lifetime, pack, touched
 from .device import Argument, Box, Buffer, Device, Scalar
+from .replay import Replays
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
@@ -66,9 +67,10 @@ class Program:
         self._spans = touched(module, self._made)
         self._own: list[Buffer] = []  # what this program allocated, to be freed with it
         self.buffers = self._allocate(dict(kept or {}))
-        self.launches = self.bound({})
+        self.launches = self._bound({})
+        self._replays = Replays(device, self._bound)
 
-    def bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
+    def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any."""
         return tuple(self._bind(launch, {**self.buffers, **given}) for launch in self._made)
 
@@ -78,15 +80,22 @@ class Program:
         for name, array in inputs.items():
             self.device.upload(self.buffers[name], array, is_constant=name not in written)
 
-    def run(self, launches: tuple[Bound, ...] | None = None) -> None:
-        """All launches, in order, each to its end. Raises Refused (E1722 to E1730, E1750 to E1765)."""
+    def run(self, given: Mapping[str, Buffer] | None = None) -> None:
+        """All launches, in order, to the end of the last; `given` are buffers of the caller's for this run. Raises Refused (E1722 to E1730,
+        E1750 to E1765)."""
+        if self.device.can_replay:
+            self._replays.run(given or {})
+        else:
+            self._run_one_by_one(self._bound(given) if given else self.launches)
+
+    def _run_one_by_one(self, launches: tuple[Bound, ...]) -> None:
         inputs = {t.name for t in self.model.inputs}
         fresh = [name for name in self._spans if name not in inputs and not self._is_constant(name)]
         if not self.device.is_packed:
             for name in fresh:
                 self.device.forget(self.buffers[name])
         ends = {} if self.device.is_packed else {name: self._spans[name][1] for name in fresh if name in self._passing}
-        for number, b in enumerate(self.launches if launches is None else launches):
+        for number, b in enumerate(launches):
             self.device.launch(b.kernel, b.grid, b.block, b.shared, b.arguments)
             for name in (name for name, last in ends.items() if last == number):
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
@@ -107,6 +116,7 @@ class Program:
 
     def release(self) -> None:
         """Give the program's memory back; what was `kept` stays."""
+        self._replays.release()
         for buffer in self._own:
             self.device.free(buffer)
         self._own.clear()

@@ -16,7 +16,7 @@ from ..ir import manifest
 from ..ir.model import Tensor, is_exchanged
 from ..kit.diag import Diag, Refused, refuse
 from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
-from .abi import admit, in_memory
+from .abi import in_memory, laid, native
 from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
@@ -25,6 +25,7 @@ from .program import Program, shared_of
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
 MOST_PROGRAMS = 8  # sets of sizes that are kept
+MOST_FORMS = 64  # of a call's arrays: their names, shapes and dtypes
 
 
 class Session:
@@ -37,20 +38,17 @@ class Session:
         self.model = module.region.model
         self.text = text
         self.weights = {name: np.asarray(array) for name, array in (weights or {}).items()}
+        self.inputs = tuple(t for t in self.model.inputs if t.name not in self.weights)  # what a call has to give, in the signature's order
         fault = find_fault() if device in ("auto", "cuda") else None
         if fault is not None and device == "cuda":
             raise refuse("E1718", reason=fault)
         self.where = ("cpu" if fault else "cuda") if device == "auto" else device
         self._device: Device | None = None
         self._pool: dict[str, Buffer] = {}
+        self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         if self.where != "cpu":
             self._open(seed)
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """What a call has to give, in the signature's order."""
-        return tuple(t for t in self.model.inputs if t.name not in self.weights)
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 (one on the GPU that cannot be taken), E17xx (the run)."""
@@ -66,17 +64,8 @@ class Session:
             from ..play.region import play
 
             return play(self.module.region, {**self.weights, **arrays})
-        stands = {name: found.stand_in() for name, found in outside.items()}
-        check_arrays(self.model, {**self.weights, **arrays, **stands})
-        host = {name: array for name, array in arrays.items() if name not in outside}
-        if outside:
-            sizes = bind_symbols(self.model, {**self.weights, **arrays, **stands})
-            inputs = {t.name: in_memory(t, np.asarray(host[t.name])) for t in self.model.inputs if t.name in host}
-        else:
-            sizes, inputs = admit(self.model, {**self.weights, **arrays})
-            inputs = {name: inputs[name] for name in host}
-        program = self._program_for(sizes)
-        program.upload(inputs)
+        program = self._program_for(self._sizes_of(arrays, outside))
+        program.upload({t.name: laid(t, arrays[t.name]) for t in self.inputs if t.name not in outside})
         if not outside:
             program.run()
             return program.outputs()
@@ -112,15 +101,31 @@ class Session:
         """The weights, in one piece where the device packs."""
         known = {t.name: t for t in self.model.inputs}
         check_arrays(replace(self.model, inputs=tuple(t for t in self.model.inputs if t.name in self.weights), outputs=()), self.weights)
-        laid = {name: in_memory(known[name], array) for name, array in self.weights.items()}
-        if self._device.is_packed and laid:
-            places, total = line_up((name, array.nbytes) for name, array in laid.items())
+        stored = {name: in_memory(known[name], array) for name, array in self.weights.items()}
+        if self._device.is_packed and stored:
+            places, total = line_up((name, array.nbytes) for name, array in stored.items())
             pool = self._device.allocate("the weights", total, 1, ALIGNMENT)
-            self._pool = {n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in laid.items()}
+            self._pool = {n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in stored.items()}
         else:
-            self._pool = {name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT) for name, array in laid.items()}
-        for name, array in laid.items():
+            self._pool = {name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT) for name, array in stored.items()}
+        for name, array in stored.items():
             self._device.upload(self._pool[name], array)
+
+    def _sizes_of(self, arrays: Mapping[str, Any], outside: Mapping[str, External]) -> dict[str, int]:
+        """The sizes of the symbols. Names, dtypes and shapes decide, so arrays like those of an earlier call are not checked again."""
+        seen = {name: outside[name] if name in outside else native(array) for name, array in arrays.items()}
+        form = tuple((name, found.shape, found.dtype) for name, found in seen.items())
+        if form not in self._checked:
+            stands = {name: found.stand_in() for name, found in outside.items()}
+            every = {**self.weights, **seen, **stands}
+            check_arrays(self.model, every)
+            for tensor in self.model.inputs:
+                if tensor.name in outside and is_exchanged(tensor):
+                    raise refuse("E1732", tensor.name, tensor=tensor.name, reason="the signature has it column-major")
+            if len(self._checked) >= MOST_FORMS:
+                self._checked.clear()
+            self._checked[form] = bind_symbols(self.model, every)
+        return self._checked[form]
 
     def _program_for(self, sizes: Mapping[str, int]) -> Program:
         key = tuple(sizes[s] for s in self.model.symbols())
@@ -134,9 +139,6 @@ class Session:
     def _run_there(self, program: Program, outside: Mapping[str, External]) -> dict[str, GpuArray]:
         device = self._device
         assert isinstance(device, CudaDevice)
-        for tensor in self.model.inputs:
-            if tensor.name in outside and is_exchanged(tensor):
-                raise refuse("E1732", tensor.name, tensor=tensor.name, reason="the signature has it column-major")
         given = {n: Buffer(n, e.address, math.prod(e.shape), e.dtype.bytes, -1) for n, e in outside.items()}
         results: dict[str, GpuArray] = {}
         for tensor in self.model.outputs:
@@ -144,9 +146,9 @@ class Session:
             if tensor.name in given:  # a state, written where it lies
                 results[tensor.name] = GpuArray(given[tensor.name].address, tensor, shape, outside[tensor.name], device.copy_out, device.ordinal)
                 continue
-            buffer = device.allocate(tensor.name, math.prod(shape), numpy_dtype(tensor.type.dtype).itemsize)
+            buffer, lent = device.lend(tensor.name, math.prod(shape), numpy_dtype(tensor.type.dtype).itemsize)
             given[tensor.name] = buffer
-            results[tensor.name] = GpuArray(buffer.address, tensor, shape, device.detach(buffer), device.copy_out, device.ordinal)
-        device.wait_for_all()  # what other libraries still do to the inputs
-        program.run(program.bound(given))
+            results[tensor.name] = GpuArray(buffer.address, tensor, shape, lent, device.copy_out, device.ordinal)
+        device.wait_for_all()  # what other libraries still do to the inputs, and to results that they have let go of
+        program.run(given)
         return results

@@ -40,6 +40,7 @@ class SimDevice:
 
     name = "sim"
     is_packed = False
+    can_replay = False
 
     def __init__(self, seed: int = 0, limit: float = 0.0, mode: str = "traced"):
         self.seed = seed

@@ -1,0 +1,176 @@
+"""A PyCUDA and a driver library that launch nothing: memory is the host's, and every call is written down. For what decides on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.runtime import compile as compiler
+from tinyir.runtime import cuda, driver
+
+
+class Fault(Exception):
+    """pycuda.driver.Error."""
+
+
+class Memory:
+    """A DeviceAllocation."""
+
+    def __init__(self, machine: "Machine", size: int):
+        self.machine, self.room = machine, np.zeros(size + 256, np.uint8)
+        self.address = -(-self.room.ctypes.data // 256) * 256
+        machine.living.add(self.address)
+
+    def __int__(self) -> int:
+        return self.address
+
+    def free(self) -> None:
+        """Once only."""
+        self.machine.living.remove(self.address)
+
+
+class Stream:
+    """A stream with a handle of its own."""
+
+    handle = 77
+
+    def __init__(self, machine: "Machine"):
+        self.machine = machine
+
+    def synchronize(self) -> None:
+        """Written down."""
+        self.machine.note("synchronize")
+
+
+@dataclass
+class Machine:
+    """What was asked of the card. While `is_captured` launches go to the graph that is being made; `faults` makes calls fail, by name."""
+
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    living: set[int] = field(default_factory=set)
+    graphs: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
+    captured: list[tuple[Any, ...]] | None = None
+    faults: dict[str, int] = field(default_factory=dict)
+    maps: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def note(self, *call: Any) -> None:
+        """One call; of a launch the kernel and its arguments."""
+        (self.calls if self.captured is None else self.captured).append(call)
+
+    def names(self) -> list[str]:
+        """What was called since last asked."""
+        found = [call[0] for call in self.calls]
+        self.calls.clear()
+        return found
+
+    def pycuda(self) -> types.ModuleType:
+        """pycuda.driver."""
+        machine = self
+
+        class Function:
+            def __init__(self, name: str):
+                self.name = name
+
+            def prepare(self, form: str) -> None:
+                pass
+
+            def set_attribute(self, *_: Any) -> None:
+                pass
+
+            def prepared_async_call(self, grid: Any, block: Any, stream: Any, *values: int, shared_size: int = 0) -> None:
+                machine.note("launch", self.name, values)
+
+        class Device:
+            count = staticmethod(lambda: 1)
+
+            def __init__(self, ordinal: int):
+                self.retain_primary_context = lambda: types.SimpleNamespace(push=lambda: None, pop=lambda: None)
+
+            name = staticmethod(lambda: "a card of paper")
+            compute_capability = staticmethod(lambda: (9, 0))
+            get_attribute = staticmethod(lambda _: 1 << 20)
+
+        def copied(to: Any, source: Any) -> None:
+            whole = [x if isinstance(x, np.ndarray) else None for x in (to, source)]
+            size = next(x.nbytes for x in whole if x is not None)
+            ctypes.memmove(*(x.ctypes.data if isinstance(x, np.ndarray) else x for x in (to, source)), size)
+
+        module = types.ModuleType("pycuda.driver")
+        module.__dict__.update(
+            Error=Fault, MemoryError=Fault, init=lambda: None, Device=Device, get_driver_version=lambda: 13000, Stream=lambda: Stream(machine),
+            Context=types.SimpleNamespace(synchronize=lambda: machine.note("wait for all")),
+            device_attribute=types.SimpleNamespace(L2_CACHE_SIZE=0), function_attribute=types.SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8),
+            mem_alloc=lambda size: Memory(machine, size), memset_d8=lambda memory, value, size: ctypes.memset(int(memory), value, size),
+            memcpy_htod=copied, memcpy_dtoh=copied,
+            module_from_buffer=lambda image: types.SimpleNamespace(get_function=Function),
+        )  # fmt: skip
+        return module
+
+    # --- the driver library
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+        return lambda *arguments: self.faults.get(name, 0) or getattr(self, f"_{name}", lambda *_: self.note(name) or 0)(*arguments)
+
+    def _cuGetErrorName(self, _: int, out: Any) -> int:
+        out._obj.value = b"CUDA_ERROR_OF_PAPER"
+        return 0
+
+    def _cuModuleLoadData(self, out: Any, image: bytes) -> int:
+        out._obj.value = 5
+        return 0
+
+    def _cuModuleGetFunction(self, out: Any, module: int, name: bytes) -> int:
+        self.graphs[len(self.graphs) + 1000] = [("launch", name.decode())]
+        out._obj.value = len(self.graphs) + 999
+        return 0
+
+    def _cuLaunchKernel(self, function: int, *_: Any) -> int:
+        self.note("launch", self.graphs[function][0][1])
+        return 0
+
+    def _cuTensorMapEncodeTiled(self, place: int, dtype: int, rank: int, address: int, sizes: Any, strides: Any, box: Any, steps: Any, *rest: int) -> int:
+        self.maps.append((place % 64, dtype, address, [*sizes], [*strides], [*box], [*steps], *rest))
+        return 0
+
+    def _cuStreamBeginCapture_v2(self, stream: int, mode: int) -> int:
+        assert self.captured is None and (stream, mode) == (77, 2)
+        self.captured = []
+        return 0
+
+    def _cuStreamEndCapture(self, stream: int, out: Any) -> int:
+        number = len(self.graphs) + 1
+        self.graphs[number], self.captured = self.captured, None
+        self.note("capture")
+        out._obj.value = number
+        return 0
+
+    def _cuGraphInstantiateWithFlags(self, out: Any, graph: int, flags: int) -> int:
+        out._obj.value = graph
+        return 0
+
+    def _cuGraphLaunch(self, graph: int, stream: int) -> int:
+        self.note("replay", graph, tuple(self.graphs[graph]))
+        return 0
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A card of paper, found by everything that looks for one."""
+    made = Machine()
+    package = types.ModuleType("pycuda")
+    package.driver = made.pycuda()
+    monkeypatch.setitem(sys.modules, "pycuda", package)
+    monkeypatch.setitem(sys.modules, "pycuda.driver", package.driver)
+    monkeypatch.setattr(cuda, "cubin_of", lambda text, arch: compiler.Cubin(b"cubin", arch, "paper", ""))
+    monkeypatch.setattr(driver, "library", lambda: made)
+    cuda.find_fault.cache_clear()
+    yield made
+    cuda.find_fault.cache_clear()

@@ -1,0 +1,157 @@
+"""A callable on a GPU, as far as the CPU can tell: what is launched, queued and replayed, with which addresses, and what memory is kept."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyir
+from tinyir.kit.diag import Refused
+from tinyir.runtime.device import Box, Buffer
+from tinyir.runtime.driver import DriverFault
+from tinyir.runtime.graph import Graph
+from tinyir.runtime.mapped import encode
+
+from .fake_cuda import Machine, machine  # noqa: F401
+from .test_api import LAYERS, arrays_of
+from .test_run_external import Claims, aligned
+
+LAUNCHES = ["launch", "synchronize"]
+
+
+@pytest.fixture
+def program(machine: Machine) -> Any:  # noqa: F811
+    weights = {n: a for n, a in arrays_of(7).items() if n != "x"}
+    with tinyir.compile(json.dumps(LAYERS, indent=1), device="cuda", params=weights) as found:
+        yield found
+
+
+def on_card(rows: int = 7) -> Claims:
+    return Claims(aligned((rows, 20)))
+
+
+def test_one_by_one_then_as_a_graph(machine: Machine, program: Any) -> None:  # noqa: F811
+    x = on_card()
+    first = program(x)["p"]
+    count = len(program._session.module.launches)
+    assert count > 1 and machine.names() == ["wait for all", *count * LAUNCHES]
+    address = first.__cuda_array_interface__["data"][0]
+    del first
+    for turn in range(3):
+        assert program(x)["p"].__cuda_array_interface__["data"][0] == address  # let go of, and taken again
+        assert machine.names() == ["wait for all", *(["capture", "cuGraphDestroy"] if turn == 0 else []), "replay", "synchronize"]
+
+
+def test_a_graph_holds_the_launches_with_the_addresses_of_its_call(machine: Machine, program: Any) -> None:  # noqa: F811
+    x, y = on_card(), on_card()
+    kept = [program(x), program(x), program(y), program(y)]  # results that live have addresses of their own
+    replays = [c for c in machine.calls if c[0] == "replay"]
+    assert replays == [] and len({r["p"].__cuda_array_interface__["data"] for r in kept}) == 4
+    kept.clear()
+    for given in (x, y, x, y, x, y, x, y):
+        program(given)
+    replays = [c for c in machine.calls if c[0] == "replay"]
+    assert len(replays) >= 2
+    for _, _, launches in replays:
+        assert [c[1] for c in launches] == list(dict.fromkeys(launch.entry for launch in program._session.module.launches))
+        used = {value for c in launches for value in c[2]}
+        assert len(used & {g.array.ctypes.data for g in (x, y)}) == 1
+
+
+def test_sets_of_addresses_are_bounded_and_graphs_are_given_back(machine: Machine, program: Any) -> None:  # noqa: F811
+    inputs = [on_card() for _ in range(20)]
+    for x in inputs:
+        for _ in range(3):
+            program(x)
+    held = next(iter(program._session._programs.values()))
+    assert len(held._replays._sets) <= 8
+    made = machine.names()
+    assert made.count("capture") >= 12 and made.count("cuGraphExecDestroy") >= made.count("capture") - 8
+    program.close()
+    assert machine.names().count("cuGraphExecDestroy") + made.count("cuGraphExecDestroy") == made.count("capture")
+    gc.collect()
+    assert machine.living == set()
+
+
+def test_memory_that_is_lent_outlives_the_session(machine: Machine, program: Any) -> None:  # noqa: F811
+    result = program(on_card())["p"]
+    program.close()
+    address = result.__cuda_array_interface__["data"][0]
+    assert address in machine.living and result.numpy().shape == (7, 10)
+
+
+def test_host_arrays_are_replayed_too(machine: Machine, program: Any) -> None:  # noqa: F811
+    x = np.zeros((7, 20), np.float32)
+    for _ in range(3):
+        program(x)
+    assert machine.names()[-2:] == ["replay", "synchronize"]
+
+
+def test_arrays_like_earlier_ones_are_not_checked_again(machine: Machine, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    from tinyir.runtime import session
+
+    program(on_card())
+    monkeypatch.setattr(session, "check_arrays", lambda *_: pytest.fail("checked again"))
+    program(on_card())
+    with pytest.raises(pytest.fail.Exception):
+        program(on_card(9))
+    monkeypatch.undo()
+
+
+def test_faults_of_the_arrays_are_found_in_later_calls(machine: Machine, program: Any) -> None:  # noqa: F811
+    program(on_card())
+    for wrong, code in ((Claims(aligned((7, 21))), "E1703"), (Claims(aligned((7, 20), np.float16)), "E1702")):
+        with pytest.raises(Refused) as fault:
+            program(wrong)
+        assert [d.code for d in fault.value.diags] == [code]
+
+
+def test_a_fault_of_the_driver_names_the_kernels(machine: Machine, program: Any) -> None:  # noqa: F811
+    x = on_card()
+    for _ in range(2):
+        program(x)
+    machine.faults["cuGraphLaunch"] = 700
+    with pytest.raises(Refused) as fault:
+        program(x)
+    (diag,) = fault.value.diags
+    assert diag.code == "E1730" and "CUDA_ERROR_OF_PAPER" in diag.facts["reason"] and diag.facts["kernel"].startswith("l1, ")
+
+
+def test_a_capture_that_fails_leaves_the_stream_free(machine: Machine) -> None:  # noqa: F811
+    def enqueue() -> None:
+        raise DriverFault("no")
+
+    with pytest.raises(DriverFault, match="no"):
+        Graph(77, enqueue)
+    assert machine.captured is None
+    with Graph(77, lambda: machine.note("launch", "k")) as graph:
+        graph.run()
+    assert machine.calls[-2][:1] == ("replay",) and machine.calls[-1] == ("cuGraphExecDestroy",)
+
+
+def test_a_map_tells_the_driver_sizes_innermost_first(machine: Machine) -> None:  # noqa: F811
+    import ctypes
+
+    room = ctypes.create_string_buffer(256)
+    place = -(-ctypes.addressof(room) // 64) * 64
+    encode(Box(Buffer("A", 1 << 20, 24, 2, 0), "fp16", (4, 3, 8), (2, 1, 8), 64), place)
+    encode(Box(Buffer("b", 1 << 21, 24, 4, 0), "fp32", (24,), (8,), 0), place)
+    assert machine.maps == [
+        (0, 6, 1 << 20, [8, 3, 4], [16, 48], [8, 1, 2], [1, 1, 1], 0, 2, 3, 0),
+        (0, 7, 1 << 21, [24], [64], [8], [1], 0, 0, 3, 0),
+    ]
+
+
+def test_a_kernel_with_maps_is_captured_as_any_other(machine: Machine) -> None:  # noqa: F811
+    sample = Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
+    with tinyir.compile(sample, device="cuda") as program:
+        arrays = [Claims(aligned(shape, np.float16)) for shape in ((64, 77), (77, 131), (131,))]
+        for _ in range(3):
+            program(*arrays)
+        replay = next(c for c in reversed(machine.calls) if c[0] == "replay")
+        assert [c[1] for c in replay[2]] == ["gemm_2_pad", "gemm_2"] and len(machine.maps) >= 2

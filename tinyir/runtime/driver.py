@@ -1,0 +1,61 @@
+"""The CUDA driver's own interface, for what PyCUDA does not wrap: tensor maps, launches that take them, graphs. PyCUDA makes the context."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
+_P, _I, _U, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_ulonglong
+FUNCTIONS = {
+    "cuGetErrorName": (_I, _P),
+    "cuModuleLoadData": (_P, ctypes.c_char_p),
+    "cuModuleUnload": (_P,),
+    "cuModuleGetFunction": (_P, _P, ctypes.c_char_p),
+    "cuFuncSetAttribute": (_P, _I, _I),
+    "cuLaunchKernel": (_P, *(_U,) * 7, _P, _P, _P),
+    "cuTensorMapEncodeTiled": (_P, _I, _U, _P, _P, _P, _P, _P, *(_I,) * 4),
+    "cuStreamBeginCapture_v2": (_P, _I),
+    "cuStreamEndCapture": (_P, _P),
+    "cuGraphInstantiateWithFlags": (_P, _P, _N),
+    "cuGraphLaunch": (_P, _P),
+    "cuGraphExecDestroy": (_P,),
+    "cuGraphDestroy": (_P,),
+}  # cuda.h
+MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class DriverFault(Exception):
+    """The driver refuses; `args[0]` is its word."""
+
+
+@functools.cache
+def library() -> Any:
+    """The driver, loaded, with the types of its functions. Raises DriverFault."""
+    for name in LIBRARIES:
+        try:
+            found = ctypes.CDLL(name)
+        except OSError:
+            continue
+        for function, types in FUNCTIONS.items():
+            getattr(found, function).argtypes = types
+        return found
+    raise DriverFault(f"none of {', '.join(LIBRARIES)} can be loaded")
+
+
+def call(function: str, *arguments: Any) -> None:
+    """One of FUNCTIONS. Raises DriverFault with the name of what it returns."""
+    result = getattr(library(), function)(*arguments)
+    if result:
+        name = ctypes.c_char_p()
+        library().cuGetErrorName(result, ctypes.byref(name))
+        raise DriverFault(f"{function} gave {(name.value or str(result).encode()).decode()}")
+
+
+def made_by(function: str, *arguments: Any) -> int:
+    """The handle that the function writes through its first parameter; `arguments` are the others. Raises DriverFault."""
+    handle = ctypes.c_void_p()
+    call(function, ctypes.byref(handle), *arguments)
+    return handle.value or 0
