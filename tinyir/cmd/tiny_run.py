@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 
 from ..kit.cli import Session, parser_of, run
@@ -24,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --check (default: 1e-3)")
     parser.add_argument("--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --check (default: 1e-3)")
     parser.add_argument("--bench", action="store_true", help="time the program on the GPU and print the median")
+    parser.add_argument("--profile", action="store_true", help="time each launch on the GPU and print a table, the slowest first")
     parser.add_argument("--seed", type=int, default=0, help="order of threads in the simulation (default: 0, in order)")
     parser.add_argument("--limit", type=float, default=0.0, metavar="SECONDS", help="stop a simulated launch after this long (default: never)")
     return run("tiny-run", parser.parse_args(argv), _body)
@@ -42,6 +44,7 @@ def _body(session: Session) -> None:
         device=args.device,
         check=args.check,
         bench=args.bench,
+        is_profiled=args.profile,
         rtol=args.rtol,
         atol=args.atol,
         seed=args.seed,
@@ -56,21 +59,32 @@ def _body(session: Session) -> None:
         write_arrays(args.out, outputs)
     lines = [summary_of(outputs)]
     lines += [f"check: {difference}\n" for difference in report.differences]
+    peaks = _peaks_of(report, module.region.model)
     if report.timing is not None:
-        lines.append(f"bench: {report.timing}{_share_of_limit(report, module.region.model)}\n")
+        share = report.timing.share_of(peaks.tflops, peaks.gbs) if peaks else None
+        lines.append(f"bench: {report.timing}{'' if share is None else f'  {share:.1%} of the limit of {peaks.title}'}\n")
+    if report.launches:
+        from ..runtime.profile import table_of
+
+        lines.append(table_of(report.launches, peaks.tflops if peaks else None, peaks.gbs if peaks else None))
     session.write("".join(lines))
 
 
+@dataclass(frozen=True, slots=True)
+class _Peaks:
+    """What a card can do at best on operands of the model's dtypes."""
+
+    title: str
+    tflops: float
+    gbs: float
 
 
-def _share_of_limit(report: Report, model: Model) -> str:
-    """The share of what the card can do at best on operands of the model's dtype, when there is a model of the card."""
+def _peaks_of(report: Report, model: Model) -> _Peaks | None:
+    """Those of the card that the program ran on, when there is a model of it."""
     from ..analysis.device import device_names, get_device
 
     card = next((d for d in map(get_device, device_names()) if d.title in report.description), None)
-    if card is None or report.timing is None:
-        return ""
+    if card is None:
+        return None
     dtypes = [t.type.dtype.name for t in model.inputs]
-    peak = max((card.peak[f"mma_{name}"] for name in dtypes if f"mma_{name}" in card.peak), default=card.peak["ffma_fp32"])
-    share = report.timing.share_of(peak, card.dram_gbs)
-    return "" if share is None else f"  {share:.1%} of the limit of {card.title}"
+    return _Peaks(card.title, max((card.peak[f"mma_{name}"] for name in dtypes if f"mma_{name}" in card.peak), default=card.peak["ffma_fp32"]), card.dram_gbs)

@@ -63,8 +63,8 @@ class Program:
         self.chosen = chosen_of(module, self.sizes, device)
         if not is_loaded:
             device.load(text, shared_of(self.chosen))
-        self._made = tuple(launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes)))
-        self._spans = touched(module, self._made)
+        self.made = tuple(launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes)))
+        self._spans = touched(module, self.made)
         self._own: list[Buffer] = []  # what this program allocated, to be freed with it
         self.buffers = self._allocate(dict(kept or {}))
         self.launches = self._bound({})
@@ -72,7 +72,7 @@ class Program:
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any."""
-        return tuple(self._bind(launch, {**self.buffers, **given}) for launch in self._made)
+        return tuple(self._bind(launch, {**self.buffers, **given}) for launch in self.made)
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Copy inputs in, as they lie in memory (`abi.admit`)."""

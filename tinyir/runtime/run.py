@@ -15,6 +15,7 @@ from .bench import Timing, measure
 from .check import ATOL, RTOL, Difference, compare
 from .cuda import CudaDevice, find_fault
 from .device import Device
+from .profile import LaunchTime, profile
 from .program import Program
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
@@ -23,7 +24,8 @@ DEVICES = ("auto", "cuda", "cpu", "sim")
 @dataclass(frozen=True, slots=True)
 class Report:
     """How a run went. `device` is where it ran (cuda, cpu, sim) and `description` says so in words; `seconds` is its wall time without
-    compiling; `differences` are those from playback where they were asked for; `notes` are remarks for the user."""
+    compiling; `differences` are those from playback, `timing` of the whole and `launches` of each launch where they were asked for; `notes` are
+    remarks for the user."""
 
     device: str
     description: str
@@ -31,6 +33,7 @@ class Report:
     seconds: float
     differences: tuple[Difference, ...] = ()
     timing: Timing | None = None
+    launches: tuple[LaunchTime, ...] = ()
     notes: tuple[Diag, ...] = ()
 
 
@@ -40,6 +43,7 @@ def run(
     device: str = "auto",
     check: bool = False,
     bench: bool = False,
+    is_profiled: bool = False,
     rtol: float = RTOL,
     atol: float = ATOL,
     seed: int = 0,
@@ -48,16 +52,16 @@ def run(
 ) -> tuple[dict[str, np.ndarray], Report]:
     """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
 
-    `check` compares with playback; `bench` times the launches on a GPU; `seed` shuffles the simulation's threads (0: in order), which is
+    `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches; `seed` shuffles the simulation's threads (0: in order), which is
     stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked. Raises Refused with
     every fault: E17xx, and E1731 where `check` finds a difference.
     """
     module = module or _checked(text)
     reason = find_fault() if device in ("auto", "cuda") else None
-    if reason is not None and (device == "cuda" or bench):
+    if reason is not None and (device == "cuda" or bench or is_profiled):
         raise refuse("E1718", reason=reason)
-    if bench and device in ("cpu", "sim"):
-        raise refuse("E1718", reason=f"--bench times a GPU, and the device asked for is {device}")
+    if (bench or is_profiled) and device in ("cpu", "sim"):
+        raise refuse("E1718", reason=f"{'--bench' if bench else '--profile'} times a GPU, and the device asked for is {device}")
     notes: tuple[Diag, ...] = ()
     chosen = device
     if device == "auto":
@@ -67,7 +71,7 @@ def run(
     if chosen == "cpu":
         outputs, report = _play(module, arrays, sizes)
     else:
-        outputs, report = _launch(chosen, text, module, sizes, inputs, bench, seed, limit)
+        outputs, report = _launch(chosen, text, module, sizes, inputs, bench, is_profiled, seed, limit)
     differences: tuple[Difference, ...] = ()
     if check and chosen == "cpu":
         notes += (Diag("R3702"),)
@@ -76,7 +80,7 @@ def run(
         wrong = [d for difference in differences if (d := difference.diag()) is not None]
         if wrong:
             raise Refused(wrong)
-    return outputs, Report(chosen, report.description, sizes, report.seconds, differences, report.timing, notes)
+    return outputs, Report(chosen, report.description, sizes, report.seconds, differences, report.timing, report.launches, notes)
 
 
 def _checked(text: str) -> manifest.Module:
@@ -102,6 +106,7 @@ def _launch(
     sizes: Mapping[str, int],
     inputs: Mapping[str, np.ndarray],
     is_timed: bool,
+    is_profiled: bool,
     seed: int,
     limit: float,
 ) -> tuple[dict[str, np.ndarray], Report]:
@@ -119,6 +124,7 @@ def _launch(
         outputs = program.outputs()
         seconds = time.perf_counter() - start
         timing = measure(device, len(program.launches), program.enqueue, program.flops(), program.bytes()) if is_timed else None
-        return outputs, Report(chosen, device.description, sizes, seconds, timing=timing)
+        launches = profile(program) if is_profiled else ()
+        return outputs, Report(chosen, device.description, sizes, seconds, timing=timing, launches=launches)
     finally:
         device.release()

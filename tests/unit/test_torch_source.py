@@ -1,0 +1,101 @@
+"""The torch text of a network says what our own graph says: run with NumPy in the place of torch, it gives what playback gives."""
+
+from __future__ import annotations
+
+import types
+from math import erf, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.models import RandomModel, bert, gpt2, resnet50, vit
+from tests.models.torch_source import source_of, variables_of
+from tinyir.front.json import read
+from tinyir.play import tiny as play_tiny
+
+SMALL = [
+    resnet50(layers=(1, 1), width=4, size=32, classes=5),
+    bert(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
+    gpt2(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
+    vit(size=32, hidden=32, heads=2, classes=5),
+]
+
+
+class Tensor(np.ndarray):
+    """The methods that the text calls."""
+
+    def chunk(self, parts: int, axis: int) -> list[Any]:
+        return np.split(self, parts, axis)
+
+    def expand(self, shape: list[int]) -> Any:
+        return np.broadcast_to(self, shape, subok=True)
+
+    def flatten(self, axis: int) -> Any:
+        return self.reshape(*self.shape[:axis], -1)
+
+    def permute(self, axes: list[int]) -> Any:
+        return self.transpose(axes)
+
+    def mean(self, axes: tuple[int, ...], keepdim: bool) -> Any:
+        return np.mean(np.asarray(self), axes, keepdims=keepdim).view(Tensor)
+
+
+def windows(x: np.ndarray, kernel: tuple[int, int], stride: int, pad: int, fill: float) -> np.ndarray:
+    filled = np.pad(np.asarray(x), ((0, 0), (0, 0), (pad, pad), (pad, pad)), constant_values=fill)
+    return np.lib.stride_tricks.sliding_window_view(filled, kernel, (2, 3))[:, :, ::stride, ::stride]
+
+
+def conv2d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0) -> Any:
+    found = np.einsum("nchwij,ocij->nohw", windows(x, w.shape[2:], stride, padding, 0), w)
+    return (found if bias is None else found + bias[:, None, None]).view(Tensor)
+
+
+def scaled_dot_product_attention(q: Any, k: Any, v: Any, attn_mask: Any = None, is_causal: bool = False) -> Any:
+    scores = q @ k.mT / sqrt(q.shape[-1])
+    seen = np.tril(np.ones(scores.shape[-2:], bool)) if is_causal else True if attn_mask is None else attn_mask
+    raised = np.exp(np.where(seen, scores, -np.inf) - np.max(scores, -1, keepdims=True))
+    return (raised / raised.sum(-1, keepdims=True)).view(Tensor) @ v
+
+
+def gelu(x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        return 0.5 * x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + np.vectorize(erf)(x / sqrt(2))).view(Tensor)
+
+
+def layer_norm(x: Any, shape: tuple[int, ...], scale: Any, shift: Any) -> Any:
+    x = np.asarray(x)
+    return ((x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * scale + shift).view(Tensor)
+
+
+def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
+    return (x - mean[:, None, None]) / np.sqrt(variance[:, None, None] + 1e-5) * scale[:, None, None] + shift[:, None, None]
+
+
+class Module:
+    def register_parameter(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+
+F = types.SimpleNamespace(
+    conv2d=conv2d, gelu=gelu, layer_norm=layer_norm, batch_norm=batch_norm, scaled_dot_product_attention=scaled_dot_product_attention,
+    linear=lambda x, w, bias=0: x @ w.mT + bias, embedding=lambda ids, table: table[ids],
+    max_pool2d=lambda x, kernel, stride, pad: windows(x, (kernel, kernel), stride, pad, -np.inf).max((-1, -2)).view(Tensor),
+)  # fmt: skip
+torch = types.SimpleNamespace(
+    nn=types.SimpleNamespace(Module=Module, Parameter=lambda value, requires_grad: value), relu=lambda x: np.maximum(x, 0), add=np.add, tanh=np.tanh,
+    cat=lambda parts, axis: np.concatenate(parts, axis).view(Tensor),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("model", SMALL, ids=lambda m: m.name)
+def test_the_text_gives_what_playback_gives(model: RandomModel) -> None:
+    arrays = model.arrays(1)
+    names = variables_of(model)
+    scope = {"torch": torch, "F": F}
+    exec(compile(source_of(model), model.name, "exec"), scope)
+    network = scope["Network"]({names[n].removeprefix("self."): arrays[n].view(Tensor) for n in model.weights})
+    found = network.forward(**{names[n]: a.view(Tensor) for n, a in arrays.items() if n not in model.weights})
+    for (name, wanted), given in zip(play_tiny.play(read(model.text), arrays).items(), found, strict=True):
+        np.testing.assert_allclose(np.asarray(given, np.float64), wanted, rtol=1e-3, atol=1e-4, err_msg=name)

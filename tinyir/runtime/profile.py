@@ -1,0 +1,76 @@
+"""Where the time of a program goes: the launches of whole runs, each between two events of its own.
+
+The launches run in their order, so that each finds the caches as it does in a real run. A write of memory is queued before each run that lasts
+longer than the host needs to queue the launches: the device never waits for the host, and the events time it alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .program import Program
+
+ROUNDS, WARM_ROUNDS = 20, 3
+HOST_SECONDS = 20e-6  # to queue a launch and an event, at most
+WRITE_BYTES_PER_SECOND = 2e12  # of the fastest memory that a card has; a slower one only waits longer
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTime:
+    """One launch: seconds of its median; arithmetic operations and compulsory bytes as the text states them (0 where it serves another)."""
+
+    name: str
+    seconds: float
+    flops: int
+    bytes: int
+
+    def least(self, peak_tflops: float, peak_gbs: float) -> float:
+        """Seconds that a device of this peak needs at least."""
+        return max(self.flops / peak_tflops / 1e12, self.bytes / peak_gbs / 1e9)
+
+
+def profile(program: Program) -> tuple[LaunchTime, ...]:
+    """The launches of a program on a `cuda.CudaDevice`, its inputs there already, in their order. Raises Refused (E1730)."""
+    import pycuda.driver as driver
+
+    device, launches = program.device, program.launches
+    events = [[driver.Event() for _ in range(len(launches) + 1)] for _ in range(WARM_ROUNDS + ROUNDS)]
+    size = int(HOST_SECONDS * (len(launches) + 1) * WRITE_BYTES_PER_SECOND)
+    written = driver.mem_alloc(min(size, device.l2_bytes * 4))
+    try:
+        with device.refusing(", ".join(dict.fromkeys(b.kernel for b in launches))):
+            for marks in events:
+                _run_once(driver, program, marks, written, min(size, device.l2_bytes * 4), size)
+                device.stream.synchronize()
+    finally:
+        written.free()
+    taken = [[end.time_since(start) / 1e3 for start, end in zip(marks, marks[1:])] for marks in events[WARM_ROUNDS:]]
+    medians = [sorted(column)[len(column) // 2] for column in zip(*taken)]
+    return tuple(
+        LaunchTime(made.name, seconds, made.flops.evaluate(program.sizes), made.bytes.evaluate(program.sizes))
+        for made, seconds in zip(program.made, medians)
+    )
+
+
+def _run_once(driver: Any, program: Program, marks: list[Any], written: Any, piece: int, size: int) -> None:
+    stream = program.device.stream
+    for _ in range(0, size, piece):
+        driver.memset_d8_async(written, 0, piece, stream)
+    marks[0].record(stream)
+    for mark, b in zip(marks[1:], program.launches):
+        program.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments)
+        mark.record(stream)
+
+
+def table_of(times: tuple[LaunchTime, ...], peak_tflops: float | None = None, peak_gbs: float | None = None) -> str:
+    """A line a launch, the slowest first, with its share of the whole and its rates; with the peaks of the card also how far from them it is."""
+    total = sum(t.seconds for t in times)
+    width = max([len(t.name) for t in times] + [6])
+    is_rated = peak_tflops is not None and peak_gbs is not None
+    lines = [f"{'launch':<{width}}       us  share  TFLOP/s    GB/s{'  limit' if is_rated else ''}"]
+    for t in sorted(times, key=lambda t: -t.seconds):
+        rates = f"{t.flops / t.seconds / 1e12:>8.2f} {t.bytes / t.seconds / 1e9:>7.0f}" if t.seconds and t.bytes else f"{'':>16}"
+        limit = f"  {t.least(peak_tflops, peak_gbs) / t.seconds:>5.1%}" if is_rated and t.seconds and t.bytes else ""
+        lines.append(f"{t.name:<{width}} {t.seconds * 1e6:>8.2f} {t.seconds / total if total else 0:>6.1%} {rates}{limit}".rstrip())
+    return "\n".join([*lines, f"{'all':<{width}} {total * 1e6:>8.2f}"]) + "\n"
