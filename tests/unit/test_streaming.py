@@ -20,8 +20,8 @@ from tinyir.lower import plan as to_plan
 from tinyir.lower import region as to_region
 from tinyir.sim.host import COMPILERS
 
-from .emitted import TARGETS, lowered, played, simulated
-from .test_kernels_compile import has_compiler, is_clean
+from .emitted import TARGETS, complaints_of, lowered, played, simulated
+from .test_kernels_compile import has_compiler
 
 DESIGN = Path(__file__).resolve().parents[1] / "golden" / "design" / "attention_causal.region"
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler")
@@ -212,7 +212,7 @@ def test_planted_faults_are_caught(before: str, after: str, code: str) -> None:
 def test_it_compiles_clean(model: dict[str, Any], target: str) -> None:
     module = regions_of(attention(**model))
     arch = "sm80" if target == "sm_80" else "sm90"
-    is_clean(manifest.show(lowered(to_plan.lower(module, arch))[1]), target)
+    assert complaints_of(manifest.show(lowered(to_plan.lower(module, arch))[1]), target) == []
 
 
 def test_every_candidate_is_a_plan_that_holds() -> None:
