@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from tinyir.ir import plan, region
-from tinyir.kit.diag import Refused
-from tinyir.lower import plan as to_plan
 from tinyir.lower.plan import candidates
 from tinyir.sim.host import COMPILERS
 
@@ -72,12 +70,3 @@ def test_every_dtype_is_scanned_in_one_row(dtype: str) -> None:
     text = region_text(f"in X : {dtype}[C]\nout Y : {dtype}[C]", f"for i0: C\n%y = scan sum (i0) : {dtype} {{ X[i0] }}\nyield Y[i0] = %y")
     kind = {"i8": np.int8, "i64": np.int64, "fp64": np.float64, "u16": np.uint16}[dtype]
     assert agree(text, [{"X": np.random.default_rng(c).integers(0, 9, c).astype(kind)} for c in (5, 1100)]) == 2
-
-
-def test_scans_of_two_directions_are_two_kernels_or_refused() -> None:
-    text = region_text(
-        "in X : fp32[C]\nout Y : fp32[C]",
-        "for i0: C\n%a = scan sum (i0) : fp32 { X[i0] }\n%b = scan sum reverse (i0) : fp32 { X[i0] }\nyield Y[i0] = add(%a, %b)",
-    )
-    with pytest.raises(Refused, match="E1520"):
-        to_plan.lower(region.parse(text))

@@ -9,7 +9,6 @@ from tinyir.ir import plan, region, tiny
 from tinyir.ir.kernels import Contraction, kernels_of
 from tinyir.lower import lower_to
 from tinyir.lower import plan as lower_plan
-from tinyir.lower.plan.split_siblings import split_siblings
 from tinyir.play.region import play
 
 from .models import Net
@@ -47,7 +46,7 @@ def arrays_of(module: tiny.Module, rows: int = 5) -> dict[str, np.ndarray]:
 def test_each_is_a_contraction_of_its_own(make, count: int) -> None:
     module, whole = program_of(make)
     assert len(whole.program.regions) == 1
-    parts = split_siblings(whole)
+    parts = lower_plan.in_parts(whole)
     assert [d.code for d in region.check(parts)] == [] and region.parse(region.show(parts)) == parts
     assert len(parts.program.regions) == count
     assert all(isinstance(kernels_of(r)[0], Contraction) for r in parts.program.regions)
@@ -73,4 +72,4 @@ def test_what_fills_a_card_alone_has_no_siblings() -> None:
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
     assert len(module.program.regions) == 3
-    assert split_siblings(module) == module
+    assert lower_plan.in_parts(module) == module

@@ -202,10 +202,15 @@ def scans_of(region: Region) -> tuple[Scan, ...]:
 
 def _prefix_of(region: Region) -> Prefix | None:
     scans = scans_of(region)
-    if not scans or _folds_own_iters(region) or len({(s.axis, s.reverse) for s in scans}) > 1:
+    if not scans or _folds_own_iters(region) or _folds_in_gathers(region, Scan) or len({(s.axis, s.reverse) for s in scans}) > 1:
         return None
     row = tuple(a for a in region.iters if a.name == scans[0].axis)
     return Prefix(tuple(a for a in region.iters if a not in row), row, scans[0].reverse) if row else None
+
+
+def _folds_in_gathers(region: Region, kind: type) -> bool:
+    """Whether a fold is done at places that the data choose."""
+    return any(isinstance(n, kind) for body in bodies_of(region) for g in walk(body) if isinstance(g, Gather) for n in walk(g.body))
 
 
 def _scatters(region: Region) -> bool:
@@ -240,6 +245,8 @@ def _row_of(region: Region) -> Row | None:
     folds = _folds(region)
     if not folds or scans_of(region) or _scatters(region) or any(isinstance(n, Reduce) for fold in folds for n in walk(fold.body)):
         return None
+    if _folds_in_gathers(region, Reduce):
+        return None
     own = {tuple(a.name for a in fold.axes) for fold in folds if all(a.size is None for a in fold.axes)}
     new = {tuple(a.size for a in fold.axes) for fold in folds if all(a.size is not None for a in fold.axes)}
     if len(own) > 1 or len(own) + len(new) == 0 or any(len({a.size is None for a in fold.axes}) > 1 for fold in folds):
@@ -252,6 +259,8 @@ def _row_of(region: Region) -> Row | None:
     elif len(new) == 1:
         row = next(fold.axes for fold in folds)
     else:
+        return None
+    if own and any(set(names) & axes_of(item.expr) and any(isinstance(n, Reduce) for n in walk(item.expr)) for item in region.yields):
         return None
     rows = tuple(a for a in region.iters if a not in row)
     return Row(rows, row, _passes_of(region) + (1 if own or _writes_rows(region, row) else 0))

@@ -9,6 +9,7 @@ the rest at the first shape set. The order is total, so the same region gives th
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Callable
 
 from ...analysis.cost import cost_of
 from ...analysis.device import Device, get_device
@@ -22,9 +23,11 @@ from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
 from .multistage import propose_multistage
+from .part_region import part_region
+from .parts import Names, with_parts
 from .row import propose_row
 from .scan import propose_scan
-from .split_siblings import parts_of, split_siblings
+from .split_siblings import split_siblings
 from .streaming import propose_streaming
 from .table import table_of
 from .warp_specialized import propose_warp_specialized
@@ -33,12 +36,14 @@ DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
 KEPT = 20  # candidates that a tuner may measure
 CROWDED = f"not among the {KEPT} cheapest"
 SMEM_SHARE = 0.8
+Rewrite = Callable[[region.Region, Names], tuple[region.Region, ...]]
+REWRITES: tuple[Rewrite, ...] = (split_siblings, part_region)  # of one region into several, each a kernel; in this order
 
 
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. Raises Refused (E1503
     unknown device or arch, E1520 no family covers a region)."""
-    module = split_siblings(module)
+    module = in_parts(module)
     plans, faults = [], []
     joined = _joined(module)
     for one in module.program.regions:
@@ -53,10 +58,31 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
     return plan.Module(module, tuple(plans))
 
 
+def in_parts(module: region.Module) -> region.Module:
+    """The module with each region that is several kernels as a region for each."""
+    for rewrite in REWRITES:
+        module = with_parts(module, _parts_by(rewrite, module))
+    return module
+
+
 def verdicts(module: region.Module) -> list[Diag]:
-    """R3467 for each region that is several kernels."""
-    several = {name: parts for name, parts in parts_of(module).items() if len(parts) > 1}
-    return [Diag("R3467", name, {"region": name, "parts": ", ".join(p.name for p in parts)}, parts[0].span) for name, parts in several.items()]
+    """For each region that is several kernels, a remark by the rewrite that made them."""
+    said = []
+    for code, rewrite in zip(("R3467", "R3468"), REWRITES):
+        several = _parts_by(rewrite, module)
+        said += [Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in found)}, found[0].span) for name, found in several.items() if len(found) > 1]
+        module = with_parts(module, several)
+    return said
+
+
+def _parts_by(rewrite: Rewrite, module: region.Module) -> dict[str, tuple[region.Region, ...]]:
+    """The regions that each region becomes, by its name; what shares a kernel with another stays as it is."""
+    names, joined, found = Names.of(module), _joined(module), {}
+    for one in module.program.regions:
+        is_joined = one.name in joined or one.name in joined.values()
+        found[one.name] = (one,) if is_joined else rewrite(one, names)
+        names.taken_by(found[one.name])
+    return found
 
 
 def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[plan.Plan, ...]:
@@ -133,7 +159,7 @@ def card_of(arch: str, device: str | None) -> Device:
 
 def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False) -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
-    card, module = card_of(arch, device), split_siblings(module)
+    card, module = card_of(arch, device), in_parts(module)
     readers = _joined(module)
     alone = [one for one in module.program.regions if one.name not in readers.values()]
     named = {one.name: f"{one.name} with {readers[one.name]}" if one.name in readers else one.name for one in alone}
