@@ -169,8 +169,8 @@ def measure_case(device: Any, case: Case, text: str, peak_gbs: float) -> dict[st
 
     from tests.bench.gemm import on_stream, timed
     from tinyir.ir import manifest
-    from tinyir.runtime.bench import graph_of
     from tinyir.runtime.device import Buffer
+    from tinyir.runtime.graph import Graph
     from tinyir.runtime.program import Program
 
     x = operands_of(case)
@@ -189,7 +189,7 @@ def measure_case(device: Any, case: Case, text: str, peak_gbs: float) -> dict[st
     for _ in range(3):
         rival()
     device.stream.synchronize()
-    with graph_of(device, program.enqueue) as ours, graph_of(device, rival) as theirs:
+    with Graph(device.stream.handle, program.enqueue) as ours, Graph(device.stream.handle, rival) as theirs:
         mine, torchs = timed(device, [ours.run, theirs.run], RUNS)
     plans = [line.removeprefix("// plan ") for line in text.splitlines() if line.startswith("// plan ")]
     share = {name: case.moved / us / 1e3 / peak_gbs for name, us in (("ours", mine), ("torch", torchs))}

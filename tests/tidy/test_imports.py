@@ -93,3 +93,50 @@ def test_a_lowering_knows_no_other_lowering(lowering: str) -> None:
     others = {f"tinyir.lower.{o}" for o in LOWERINGS if o != lowering}
     for file in sorted((PACKAGE / "lower").glob(f"{lowering}.py")) + sorted((PACKAGE / "lower" / lowering).rglob("*.py")):
         assert [n for n, _ in imports_of(file) if ".".join(n.split(".")[:3]) in others] == []
+
+
+def names_of(module: str) -> set[str] | None:
+    """What can be imported from a module of this repository: its submodules and the names that it binds at top level; None when it is none."""
+    place = ROOT.joinpath(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    if not file.is_file():
+        return {f.stem for f in place.glob("*")} if place.is_dir() else None
+    bound = {f.stem for f in place.glob("*")} if place.is_dir() else set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+    return bound
+
+
+SCRIPTS = sorted(f for f in (ROOT / "tests").rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", [*modules(), *SCRIPTS], ids=lambda f: str(f.relative_to(ROOT)))
+def test_what_is_imported_of_the_repository_is_there(file: Path) -> None:
+    """Also inside functions, and in the scripts that only a machine with a GPU runs."""
+    faults = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        folder = file.relative_to(ROOT).parent.parts
+        words = [*(folder[: len(folder) - node.level + 1] if node.level else ()), *(node.module.split(".") if node.module else ())]
+        if words and words[0] in ("tinyir", "tests"):
+            known = names_of(".".join(words))
+            faults += [f"{node.lineno}: {'.'.join(words)}.{alias.name}" for alias in node.names if known is None or alias.name not in known | {"*"}]
+    assert faults == []
+
+
+def test_modules_import_one_another_in_one_direction() -> None:
+    """No circle of imports, not even of lazy ones; the package's own `__init__` stands above all and is left out."""
+    known = {".".join(f.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): f for f in modules() if f.parent != PACKAGE or f.stem != "__init__"}
+    above: dict[str, set[str]] = {}
+    for module, file in known.items():
+        named = {n if n in known else n.rpartition(".")[0] for n, _ in imports_of(file)}
+        above[module] = {n for n in named if n in known and n != module}
+    while leaves := {m for m, below in above.items() if not below}:
+        above = {m: below - leaves for m, below in above.items() if m not in leaves}
+    assert above == {}

@@ -47,6 +47,17 @@ class Box:
 Argument = Union[Buffer, Scalar, Box]
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int
+    arguments: tuple[Argument, ...]
+
+
 class Device(Protocol):
     """Verbs of a device. Launches of one program follow each other; `launch` reports a fault of the kernel as Refused (E17xx)."""
 

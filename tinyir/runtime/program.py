@@ -7,7 +7,6 @@ the first that sizes and device allow is made. One with an empty grid, or with e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -22,23 +21,12 @@ from ..play.region import constant_of
 from .abi import logical, room_for
 from .arena import ALIGNMENT as ARENA_ALIGNMENT
 from .arena import Lifetime, pack, touched
-from .device import Argument, Box, Buffer, Device, Scalar
+from .device import Argument, Bound, Box, Buffer, Device, Scalar
 from .replay import Replays
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
 ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes."""
-
-    kernel: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    shared: int
-    arguments: tuple[Argument, ...]
 
 
 class Program:

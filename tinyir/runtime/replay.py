@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Mapping
+from typing import Any, Callable, Mapping
 
-from .device import Buffer
-
-if TYPE_CHECKING:
-    from .program import Bound
+from .device import Bound, Buffer
 
 MOST_SETS = 8  # of addresses
 
 
 @dataclass(slots=True)
 class _Set:
-    launches: "tuple[Bound, ...]"
+    launches: tuple[Bound, ...]
     kernels: str
     is_queued: bool = False
     graph: Any = None
@@ -29,7 +26,7 @@ class _Set:
 class Replays:
     """The launches that `bind` makes of buffers of the caller's, kept ready. `device` is a `cuda.CudaDevice`."""
 
-    def __init__(self, device: Any, bind: "Callable[[Mapping[str, Buffer]], tuple[Bound, ...]]"):
+    def __init__(self, device: Any, bind: Callable[[Mapping[str, Buffer]], tuple[Bound, ...]]):
         self._device = device
         self._bind = bind
         self._sets: OrderedDict[tuple[tuple[str, int], ...], _Set] = OrderedDict()

@@ -13,7 +13,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from ..ir import manifest
-from ..ir.model import Tensor, is_exchanged
+from ..ir.model import is_exchanged
 from ..kit.diag import Diag, Refused, refuse
 from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
 from .abi import in_memory, laid, native
