@@ -1,7 +1,7 @@
 """Count the kernels of the networks: `python tests/models/counts.py [--play] [NAME ...]`.
 
-Prints for each network its regions and kernels (regions joined by a deferred buffer are one), how many a layer adds, and the seconds and MiB from
-JSON to region text in one process. With `--play` the region text is played too, at batch 1, and compared with the playback of the tiny
+Prints for each network its regions and kernels (regions joined by a deferred buffer are one), how many a layer adds, the launches of its sm90 plan
+(siblings are one) and those that a layer adds, and the seconds and MiB from JSON to region text in one process. With `--play` the region text is played too, at batch 1, and compared with the playback of the tiny
 text.
 """
 
@@ -41,9 +41,14 @@ def kernels_of(module: region.Module) -> int:
     return len(module.program.regions) - sum(b.attr("materialize") == "deferred" for b in module.program.buffers)
 
 
-def per_layer(name: str) -> int:
-    """The kernels that one more layer of a network adds."""
-    return kernels_of(regions_of(read(WHOLE[name](layers=2).text))) - kernels_of(regions_of(read(WHOLE[name](layers=1).text)))
+def launches_of(module: region.Module) -> int:
+    """The kernels of the plan: alternatives count once."""
+    return len({one.regions for one in lower_to("plan", module, "sm90").plans})
+
+
+def per_layer(name: str, count: Callable[[region.Module], int] = kernels_of) -> int:
+    """The kernels, or what else is counted, that one more layer of a network adds."""
+    return count(regions_of(read(WHOLE[name](layers=2).text))) - count(regions_of(read(WHOLE[name](layers=1).text)))
 
 
 def difference(model: RandomModel) -> float:
@@ -59,16 +64,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(WHOLE)}; all of them without one")
     parser.add_argument("--play", action="store_true", help="play the region text and compare it with the playback of the tiny text")
     args = parser.parse_args()
-    print(f"{'network':<10}{'regions':>9}{'kernels':>9}{'a layer':>9}{'seconds':>9}{'MiB':>7}")
+    print(f"{'network':<10}{'regions':>9}{'kernels':>9}{'a layer':>9}{'launches':>10}{'a layer':>9}{'seconds':>9}{'MiB':>7}")
     for name in args.names or WHOLE:
         text = WHOLE[name]().text
         start = time.process_time()
         module = regions_of(read(text))
         region.show(module)
         seconds = time.process_time() - start
-        layer = per_layer(name) if name in LAYERS else ""
         mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{name:<10}{len(module.program.regions):>9}{kernels_of(module):>9}{layer:>9}{seconds:>9.2f}{mib:>7.0f}", flush=True)
+        layer, added = (per_layer(name), per_layer(name, launches_of)) if name in LAYERS else ("", "")
+        print(f"{name:<10}{len(module.program.regions):>9}{kernels_of(module):>9}{layer:>9}{launches_of(module):>10}{added:>9}{seconds:>9.2f}{mib:>7.0f}", flush=True)
         if args.play:
             start = time.process_time()
             print(f"{'':<10}region and tiny playback differ by {difference(WHOLE[name]()):.1e} of the greatest number ({time.process_time() - start:.0f} s)", flush=True)

@@ -82,15 +82,3 @@ def test_a_chain_is_cut_before_its_text_doubles_too_often(count: int, regions: i
 
 def test_what_others_read_is_computed_once() -> None:
     assert len(Stages(chain(2, fan=2)).region.program.regions) == 2
-
-
-def test_a_factor_is_read_as_it_lies() -> None:
-    """What is done to an operand before a product is a kernel of its own, or the end of another; a cast is not."""
-    text = graph(
-        {"x": ("fp32", [32, 64]), "h": ("fp16", [64, 48])}, {"y": ("fp32", [32, 48])},
-        ("Elementwise", ["x"], "r", {"fn": "relu"}), ("Cast", ["h"], "w", {"to": "fp32"}), ("MatMul", ["r", "w"], "y", {}),
-    )  # fmt: skip
-    stages = Stages(text)
-    assert [r.name for r in stages.region.program.regions] == ["r", "y"]
-    assert verdict(text, "r")["rule"] == "operand"
-    assert [str(t.type.dtype) for t in stages.region.program.region("y").inputs] == ["fp32", "fp16"]

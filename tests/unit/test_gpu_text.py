@@ -44,6 +44,7 @@ FORMS = """\
 kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   assume N - 4*floor(N/4) = 0
   tensor_map X.map = X box [128] swizzle 128
+  pick Z = [X, Y] at cta.y
   shared x : fp32[128] ring 2 swizzle 128
   shared y : fp32[128]
   shared part : fp32[4]

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.models.counts import WHOLE, difference, kernels_of, per_layer, regions_of
+from tests.models.counts import WHOLE, difference, kernels_of, launches_of, per_layer, regions_of
 from tinyir.front.json import read
 from tinyir.ir import region
 from tinyir.play.region import play as play_region
@@ -40,8 +40,9 @@ def test_resnet50_in_time_and_in_few_kernels() -> None:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit"])
 def test_a_layer_is_seven_kernels(name: str) -> None:
-    """The projections together, attention, its output, two products of the MLP, two norms; biases, activations and residuals ride along."""
-    assert per_layer(name) == 7
+    """The projections together, attention, its output, two products of the MLP, two norms; biases, activations and residuals ride along. Each is one
+    launch."""
+    assert per_layer(name) == per_layer(name, launches_of) == 7
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ..ir import resources
-from ..ir.body import Select, walk
+from ..ir.body import Body, Select, Unary, walk
 from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
@@ -24,7 +24,7 @@ from .device import Device, longer_of
 from .multistage import multistage_parts
 from .streaming import streaming_parts
 from .tensor import warp_specialized_parts
-from .work import Work
+from .work import Work, ops_each
 
 BARRIER_CLOCKS = 40
 SCAN_CLOCKS = 5 * 30  # five shuffles of a warp, each needing the one before
@@ -90,7 +90,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
 
 
 def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
-    """The synchronous template: per step of the sum every thread copies its share, waits, and multiplies its micro tile. The resident
+    """The synchronous template: per step of the sum every thread copies its share and does the prologues' work on it, waits, and multiplies
+    its micro tile. The resident
     CTAs of an SM hide one another's waits; a step takes the longer of the SM's issue and one CTA's own chain, smoothly joined."""
     simt = device.simt
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
@@ -105,7 +106,8 @@ def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], devi
     lanes = m * n * words * device.arch.warp / device.arch.fp32_lanes
     multiply = bk * max(lanes / device.reached["ffma"], issued / device.arch.schedulers / device.reached["ffma"], _shared_reads(plan, kernel) * simt["shared_read_clocks"])
     copied = (bm + bn) * bk / threads
-    busy = threads / device.arch.warp * (multiply + copied * simt["copy_issue"] / device.arch.schedulers)
+    prologue = sum(side * bk / threads * _prologue_ops(factor) for factor, side in zip(kernel.factors, (bm, bn)))
+    busy = threads / device.arch.warp * (multiply + (copied * simt["copy_issue"] + prologue) / device.arch.schedulers)
     chain = simt["wait_clocks"] + copied * simt["copy_wait_clocks"]
 
     def step(resident: int) -> float:
@@ -120,6 +122,11 @@ def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], devi
         "latency" if chain > resident * busy else "compute": clocks / device.clock_ghz / 1e3,
         "memory": max(traffic / device.l2_bytes_per_us, _dram(plan, kernel, sizes, device, tiles, resident, moved) / device.dram_bytes_per_us),
     }
+
+
+def _prologue_ops(factor: Body) -> int:
+    """Instructions an element of a tile beside its copy; a cast is part of that."""
+    return ops_each(factor) - sum(isinstance(n, Unary) and n.op == "cast" for n in walk(factor))
 
 
 def _shared_reads(plan: Plan, kernel: Contraction) -> float:

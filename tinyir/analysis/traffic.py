@@ -7,19 +7,23 @@ Only the order of magnitude matters: a round trip through memory against the sam
 from __future__ import annotations
 
 import math
-from typing import Iterable, Mapping
+from typing import Iterable, Mapping, Sequence
 
 from ..ir.expr import Expr
 from ..ir.model import Model
+from ..ir.types import DType
 
 BYTES_PER_SECOND = 3.35e12
 OPS_PER_SECOND = 6.0e13
+TENSOR_OPS_PER_SECOND = 6.0e14  # what a well-made kernel reaches on tensor cores with halves
 LOADS_PER_SECOND = 7.2e12  # of elements that are in the cache: a warp each SM and clock
 LAUNCH_SECONDS = 3.0e-6
 UNKNOWN_SIZE = 256  # of a symbol that no shape set gives
+HALVES = ("fp16", "bf16")
 SLOW = frozenset(("FDIV", "RECIP", "SQRT", "RSQRT", "EXP2", "LOG2", "SIN", "TANH", "ERF", "POW", "MOD", "REM", "IDIV", "FLOORDIV"))
 SLOW_OPS = 16  # plain ops that one of these is worth
 TILE = 128  # rows or columns of a contraction that share one load of an operand
+CARD = 132  # tiles of a contraction that fill a card; one with fewer leaves room for its siblings
 
 
 def typical_sizes(model: Model) -> dict[str, int]:
@@ -33,9 +37,19 @@ def points_of(sizes: Iterable[Expr], typical: Mapping[str, int]) -> int:
     return max(1, math.prod(max(0, s.evaluate(typical)) for s in sizes))
 
 
+def fills_card(results: int) -> bool:
+    """Whether a contraction of so many results has a tile for every part of a card."""
+    return math.ceil(results / TILE**2) >= CARD
+
+
+def transfer(count: float) -> float:
+    """Seconds that so many bytes take from or to memory."""
+    return count / BYTES_PER_SECOND
+
+
 def round_trip(elements: int, bytes_each: int) -> float:
     """Seconds to write a tensor and read it again, with the launch that a cut costs."""
-    return 2 * elements * bytes_each / BYTES_PER_SECOND + LAUNCH_SECONDS
+    return transfer(2 * elements * bytes_each) + LAUNCH_SECONDS
 
 
 def recompute(ops_each: float, elements: int, times: float, loads_each: float = 0.0) -> float:
@@ -44,4 +58,12 @@ def recompute(ops_each: float, elements: int, times: float, loads_each: float = 
     return each * elements * max(0.0, times - 1)
 
 
-__all__ = ["SLOW", "SLOW_OPS", "TILE", "points_of", "recompute", "round_trip", "typical_sizes"]
+def without_tensor_cores(ops: float, moved: float, factors: Sequence[DType], total: DType) -> float:
+    """Seconds that a contraction of so many ops and bytes takes longer without tensor cores; 0 where they do not take such factors."""
+    if len({f.name for f in factors}) > 1 or factors[0].name not in HALVES or total.name != "fp32":
+        return 0.0
+    slow, fast = (max(ops / each, transfer(moved)) for each in (OPS_PER_SECOND, TENSOR_OPS_PER_SECOND))
+    return slow - fast
+
+
+__all__ = ["LAUNCH_SECONDS", "SLOW", "SLOW_OPS", "TILE", "fills_card", "points_of", "recompute", "round_trip", "transfer", "typical_sizes", "without_tensor_cores"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from ..ir.body import Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
+from ..ir.body import Axis, Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
-from ..ir.kernels import axes_of
+from ..ir.kernels import axes_of, is_product_of_sides
 from ..ir.region import Region
 from ..ir.rules import product
+from .traffic import SLOW, SLOW_OPS
 
 FREE_OPS = frozenset({"cast", "where", "not", "neg"})  # renaming, choosing and signs cost no arithmetic unit
 
@@ -28,7 +29,8 @@ def work_of(region: Region, sizes: Mapping[str, int]) -> Work:
 
 
 def flops_of(region: Region) -> Expr:
-    """Arithmetic operations, a multiply-add counted as two, as an expression of the symbols; each value is computed once."""
+    """Arithmetic operations, a multiply-add counted as two, as an expression of the symbols; each value is computed once, and so is each factor
+    of a contraction."""
     size = {a.name: a.size for a in region.iters}
     free: dict[str, set[str]] = {}
     total = ZERO
@@ -39,6 +41,11 @@ def flops_of(region: Region) -> Expr:
         names = {name for e in item.index for name in e.names()} | _free(item.expr, free)
         total = total + _count(item.expr, _extent(names & size.keys(), size), size)
     return total
+
+
+def ops_each(body: Body) -> int:
+    """Instructions for one element of an expression, less its reads: slow ops count for what they are worth."""
+    return sum(SLOW_OPS if n.op.upper() in SLOW else 1 for n in walk(body) if isinstance(n, (Unary, Binary, Ternary)))
 
 
 def bytes_of(region: Region) -> Expr:
@@ -75,6 +82,10 @@ def _count(body: Body, points: Expr, size: dict[str, Expr]) -> Expr:
         inside = points
         for axis in body.axes:
             inside = inside * (axis.size if axis.size is not None else size[axis.name])
+        if is_product_of_sides(body, tuple(Axis(n, s) for n, s in size.items())):
+            extents = size | {a.name: a.size for a in body.axes}
+            factors = ((f, _extent(axes_of(f), extents)) for f in (body.body.left, body.body.right))
+            return sum((_count(f, once, size) for f, once in factors), start=2 * inside)
         return _count(body.body, inside, size) + inside
     own = points if isinstance(body, (Unary, Binary, Ternary)) and body.op not in FREE_OPS else ZERO
     for operand in operands_of(body):

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
         if args.remarks:
-            notes += lowering_of("plan").verdicts(module)
+            notes += lowering_of("plan").verdicts(module, arch=args.arch, device=args.device)
         planned = lowering_of("plan").lower(module, arch=args.arch, device=args.device)
         return _tuned(planned, args, notes) if args.tuned else planned
 

@@ -60,7 +60,8 @@ def _body(session: Session) -> None:
 
 def _candidates(planned: plan_text.Module, names: tuple[str, ...], arch: str) -> list[plan_text.Plan]:
     """What the cost model keeps for a kernel, which goes by its first region."""
-    found = lowering_of("plan").candidates(planned.program, planned.program.program.region(names[0]), arch=arch)
+    one, *others = (planned.program.program.region(name) for name in names)
+    found = lowering_of("plan").candidates(planned.program, one, arch=arch, others=tuple(others))
     return [c.plan for c in found if not c.rejected]
 
 

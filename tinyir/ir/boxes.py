@@ -14,7 +14,7 @@ from typing import Iterable, Mapping
 
 from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Unary, operands_of, walk
 from .expr import ONE, Bound, Expr
-from .kernels import Contraction, extent_of
+from .kernels import SIBLING, Contraction, extent_of
 from .model import Model, is_exchanged
 from .region import Region, Tensor, Yield
 from .types import TensorType
@@ -98,7 +98,7 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
 def misfit(region: Region, kernel: Contraction) -> str:
     """Why tensor cores cannot compute a contraction as it stands, in words; empty when they can."""
     product = region.let(kernel.value).expr.body
-    if {id(product.left), id(product.right)} != {id(kernel.lhs), id(kernel.rhs)}:
+    if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
         return "a factor that is more than a read"
     if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in ("fp16", "bf16") or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
         return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
@@ -126,7 +126,7 @@ def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
     named = {a.name for d in view.dims for a in d.axes}
     if view.inner != "right" or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
         return f"{item.output} does not take the tile as it is"
-    if any(a.name not in named and a.size != ONE for a in kernel.batch):
+    if any(a.name not in named and a.size != ONE and a.name != SIBLING for a in kernel.batch):
         return f"{item.output} lacks an axis, and is written by one CTA of those along it"
     return view if view.tensor.type.dtype.name in ("fp16", "bf16", "fp32") else f"{item.output} is {view.tensor.type.dtype}"
 

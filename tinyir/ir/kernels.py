@@ -1,6 +1,7 @@
 """What kind of kernel a region asks for, read off its expressions alone: no op name, no pattern word (seed 001 section 6.1).
 
-    contraction   sum over a product of two reads, each of which has axes that the other has not; the rest works on the accumulator
+    contraction   sum over a product of two factors, each of which has axes that the other has not; a factor is a read or elementwise work on
+                  reads (a prologue); the rest works on the accumulator
     row           folds over one group of axes, all over the same; the rest works on the row and on its results
     scan          prefix folds along one axis, all in one direction; the rest works on the elements of a row and on their prefixes
     map           every output element on its own; a fold or a scatter inside runs over axes of its own, element after element
@@ -12,17 +13,19 @@ import functools
 from dataclasses import dataclass
 from typing import Iterator, Union
 
-from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, show_body, walk
+from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Unary, show_body, walk
 from .expr import ONE, Expr
 from .region import Region
+from .scope import has_floor
 from .types import DType
 
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """`value = sum over sum of lhs * rhs`. `left` are the axes that lhs has alone and `right` those of rhs, `batch` those of both; the
-    sides are chosen so that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region
-    folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows the accumulator is then its epilogue."""
+    """`value = sum over sum of the product of two factors`. `lhs` and `rhs` are their operands: the one read that each of `factors` is, or does
+    its work on. `left` are the axes that the first has alone and `right` those of the other, `batch` those of both; the sides are chosen so
+    that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region folds nothing else
+    (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows the accumulator is then its epilogue."""
 
     value: str
     dtype: DType
@@ -33,12 +36,18 @@ class Contraction:
     right: tuple[Axis, ...]
     sum: tuple[Axis, ...]
     factor_bytes: int
+    factors: tuple[Body, Body]
     is_alone: bool = True
 
     @property
     def groups(self) -> tuple[tuple[Axis, ...], ...]:
         """The axes that each number of the tile cuts."""
         return (self.left, self.right, self.sum)
+
+    @property
+    def siblings(self) -> int:
+        """How many contractions it is, side by side."""
+        return self.batch[0].size.evaluate({}) if self.batch and self.batch[0].name == SIBLING else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class Map:
 
 
 Kernel = Union[Contraction, Row, Prefix, Map]
+SIBLING = "sibling"  # the axis of a contraction that says which of several it is (`ir.siblings`)
 FAMILY = {Contraction: "contraction", Row: "row", Prefix: "scan", Map: "map"}
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
@@ -186,13 +196,27 @@ def _folds_own_iters(region: Region) -> bool:
     return any(axis.size is None for fold in _folds(region) for axis in fold.axes)
 
 
-def _operand_of(body: Body) -> Read | None:
-    """The read inside a factor: bare, cast, or guarded with zero elsewhere."""
-    if isinstance(body, Unary) and body.op == "cast":
-        return _operand_of(body.x)
-    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == 0:
-        return _operand_of(body.then)
-    return body if isinstance(body, Read) else None
+ELEMENTWISE = (Read, Literal, Index, Unary, Binary, Ternary, Select)
+
+
+def _operand_of(factor: Body) -> Read | None:
+    """The read that a factor is, or on which it does its work: of several the one along most axes, then one that shares no element among
+    neighbours, then the one of the most bytes; None where it is more than elementwise work on reads."""
+    nodes = tuple(walk(factor))
+    reads = [n for n in nodes if isinstance(n, Read)]
+    if not reads or not all(isinstance(n, ELEMENTWISE) for n in nodes):
+        return None
+    return max(reads, key=lambda r: (len(axes_of(r)), not any(map(has_floor, r.index)), r.dtype.bytes))
+
+
+def is_product_of_sides(fold: Reduce, iters: tuple[Axis, ...]) -> bool:
+    """Whether a fold sums products of two factors, each with axes that the other has not, over axes that both have."""
+    product = fold.body
+    if fold.op != "sum" or not isinstance(product, Binary) or product.op != "mul":
+        return False
+    used = [axes_of(f) for f in (product.left, product.right)]
+    is_summed = all(a.size is not None and a.name in used[0] and a.name in used[1] for a in fold.axes)
+    return is_summed and all(any(a.name in used[s] and a.name not in used[1 - s] for a in iters) for s in (0, 1))
 
 
 def scans_of(region: Region) -> tuple[Scan, ...]:
@@ -221,24 +245,24 @@ def _contraction_of(region: Region) -> Contraction | None:
     if _uncovered(region) or scans_of(region) or _scatters(region):
         return None
     let = next((v for v in region.lets if isinstance(v.expr, Reduce)), None)
-    if let is None or let.expr.op != "sum" or let.expr.init is not None:
+    if let is None or let.expr.init is not None or not is_product_of_sides(let.expr, region.iters):
         return None
     fold, product = let.expr, let.expr.body
-    if not isinstance(product, Binary) or product.op != "mul" or any(a.size is None for a in fold.axes):
-        return None
     factors = (product.left, product.right)
     reads = tuple(map(_operand_of, factors))
-    if None in reads or any(isinstance(n, Gather) for f in factors for n in walk(f)):
+    if None in reads:
         return None
     used = [axes_of(f) for f in factors]
-    if any(axis.name not in used[0] or axis.name not in used[1] for axis in fold.axes):
-        return None
     sides = [tuple(a for a in region.iters if a.name in used[s] and a.name not in used[1 - s]) for s in (0, 1)]
     batch = tuple(a for a in region.iters if a.name in used[0] and a.name in used[1])
-    if not sides[0] or not sides[1] or len(batch) + len(sides[0]) + len(sides[1]) != len(region.iters):
+    if len(batch) + len(sides[0]) + len(sides[1]) != len(region.iters):
         return None
     last = 0 if max(map(region.iters.index, sides[0])) > max(map(region.iters.index, sides[1])) else 1
-    return Contraction(let.name, fold.dtype, reads[1 - last], reads[last], batch, sides[1 - last], sides[last], fold.axes, max(4, product.dtype.bytes), len(_folds(region)) == 1)
+    first = 1 - last
+    bytes_each = max(4, product.dtype.bytes)
+    return Contraction(
+        let.name, fold.dtype, reads[first], reads[last], batch, sides[first], sides[last], fold.axes, bytes_each, (factors[first], factors[last]), len(_folds(region)) == 1,
+    )  # fmt: skip
 
 
 def _row_of(region: Region) -> Row | None:

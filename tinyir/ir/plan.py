@@ -13,9 +13,10 @@
       estimate   66.1 us  bound compute  smem 8192 B  regs 128  occupancy 2 CTA/SM
 
 What the region had and this text does not have: nothing; a plan only adds, but that a region which is several kernels stands here as a region
-for each, with buffers between them: one with several contractions, since no template keeps several accumulators, and one that no family of
-kernels covers as a whole. It names regions, axes, tensors and values of the regions
-above it, and decides no meaning. A plan of several regions (joined by deferred buffers) is one kernel. Several plans of the same regions
+for each, with buffers between them: one with several contractions, since no template keeps several accumulators, one whose prologue is better
+a kernel apart, and one that no family of kernels covers as a whole. It names regions, axes, tensors and values of the regions above it, and
+decides no meaning. A plan of several regions is one kernel: of regions that a deferred buffer joins, or of siblings, contractions that are the
+same but for their tensors; it speaks of the first of them, and the axis `sibling` counts them. Several plans of the same regions
 are alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then obeyed. `algo`,
 `tile` and `stages` always stand; another field stands when it differs from its default.
 

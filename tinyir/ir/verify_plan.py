@@ -17,6 +17,7 @@ from .kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernel
 from .model import Model, show_name
 from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
 from .region import Region
+from .siblings import are_neighbours, siblings_of
 from .streaming import Streaming, streaming_of, unmet_by
 
 MAX_STAGES = 8
@@ -51,6 +52,12 @@ def check_plans(module: Any) -> list[Diag]:
             if isinstance(kernel, str):
                 diags.append(_fault(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel))
                 continue
+        elif len(regions) > 1 and plan.algo not in STREAMING:
+            found = siblings_of(regions) if are_neighbours(regions, program.regions) else "another region stands between them"
+            if isinstance(found, str):
+                diags.append(_fault(plan, "E1582", "plan", regions=", ".join(plan.regions), reason=found))
+                continue
+            kernel = found.kernel
         else:
             kernel = kernel_of(regions[0], plan.family)
         if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo not in STREAMING:
@@ -127,7 +134,7 @@ def _check_words(plan: Any) -> Iterator[Diag]:
 
 def _check_axes(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
-    known = {a.name for r in regions for a in r.iters} | {a.name for g in kernel.groups for a in g}
+    known = {a.name for r in regions for a in r.iters} | {a.name for g in kernel.groups for a in g} | {a.name for a in getattr(kernel, "batch", ())}
     used = [("bind", part) for b in plan.bind for part in b.axes] + [("cache", c.at) for c in plan.cache]
     used += [("vectorize", v.axis) for v in plan.vectorize] + [("predicate", axis) for axis in plan.predicate]
     for word, part in used:

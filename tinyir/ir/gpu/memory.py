@@ -107,6 +107,16 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True)
+class Pick:
+    """`pick w = [Wq, Wk, Wv] at sibling`: the one of these tensors, or tensor maps, whose number is at hand; they are alike in type, or in box."""
+
+    name: str
+    of: tuple[str, ...]
+    at: Expr
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """`cursor p ring 4 at 2 phase 1`: a walk round a ring. `p.slot`, `p.phase` and `p.previous` (the slot before) are its fields."""
 

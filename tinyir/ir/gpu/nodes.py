@@ -16,7 +16,7 @@ from ..body import Body
 from ..expr import Expr
 from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, ENGINES, FENCES, Fence, Ldmatrix, Mma, RowReduce, Stmatrix, TmaLoad, TmaStore,
                       Wait, WaitGroup, WarpReduce, Wgmma)
-from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Place, Reg, Shared, TensorMap, place_in_text
+from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, Reg, Shared, TensorMap, place_in_text
 
 
 # --- integers, values, control
@@ -181,7 +181,7 @@ class CpAsync:
 
 
 Statement = Union[
-    Assume, Shared, Reg, Mbarrier, TensorMap, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
+    Assume, Shared, Reg, Mbarrier, TensorMap, Pick, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
     Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, TmaStore, Fence, Barrier, Ldmatrix, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
     BlockScan,
 ]

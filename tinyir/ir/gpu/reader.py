@@ -149,6 +149,13 @@ class _Reader:
     def _tensor_map(self, p: list[Any], span: Span) -> Statement:
         return nodes.TensorMap(str(p[0]), _name(p[1]), _exprs(p[3]), _int(p[4], 0), () if p[2] is None else _exprs(p[2]), span=span)
 
+    def _pick(self, p: list[Any], span: Span) -> Statement:
+        *names, at = p
+        name, *of = map(_name, names)
+        if of[0] in self.names.tensors:
+            self.names.tensors[name] = self.names.tensors[of[0]]
+        return nodes.Pick(name, tuple(of), expr_of(at), span=span)
+
     def _cursor(self, p: list[Any], span: Span) -> Statement:
         return nodes.Cursor(str(p[0]), _int(p[1], 1), int(p[2] or 0), int(p[3] or 0), span=span)
 

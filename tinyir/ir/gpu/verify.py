@@ -15,7 +15,8 @@ from . import nodes
 from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
 from .order import ORDER_CHECKS
 from .replay import check_copies
-from .walk import Visit, bodies_in, places_in, reads_in, statements, visits
+from .picks import check_picks
+from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, visits
 
 MATRIX_SHARE = {"wgmma": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
 
@@ -105,7 +106,7 @@ def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
 
 
 def _defined(s: Any) -> tuple[str, ...]:
-    if isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
+    if isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap, nodes.Pick)):
         return (s.name,)
     if isinstance(s, nodes.Cursor):
         return (f"{s.name}.slot",)
@@ -117,12 +118,12 @@ def _array_names(s: Any) -> list[str]:
     """Arrays and barriers that a statement names without a place."""
     words = {nodes.Each: ("of",), nodes.Mma: ("acc",), nodes.Wgmma: ("acc",), nodes.RowReduce: ("source", "to"), nodes.WarpReduce: ("name",),
              nodes.BlockReduce: ("name", "via"), nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",)}
-    return [getattr(s, w) for w in words.get(type(s), ())]
+    return [*(s.of if isinstance(s, nodes.Pick) else ()), *(getattr(s, w) for w in words.get(type(s), ()))]
 
 
 def exprs_in(s: Any) -> Iterator[Expr]:
     """Every integer expression that a statement itself holds, guards and indices too."""
-    for word in ("low", "high", "step", "tile", "phase", "extent"):
+    for word in ("low", "high", "step", "tile", "phase", "extent", *(("at",) if isinstance(s, nodes.Pick) else ())):
         e = getattr(s, word, None)
         if isinstance(e, Expr):
             yield e
@@ -257,7 +258,7 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
         used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic))) for _, p in places_in(s)]
         used += [(n.tensor, n.index, n.slot, False) for n in reads_in(s) if isinstance(n, Read)]
         for name, index, slot, may_be_whole in used:
-            item = v.arrays.get(name, tensors.get(name))
+            item = tensors[tensor_of(name, v)] if tensor_of(name, v) in tensors and name not in tensors else v.arrays.get(name, tensors.get(name))
             if isinstance(item, nodes.TensorMap):
                 rank, ring = len(item.box), 1
             elif isinstance(item, nodes.Mbarrier):
@@ -275,8 +276,8 @@ def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
     tensors = _tensors(kernel, module)
     for v in walked:
         s = v.statement
-        if isinstance(s, (nodes.Store, nodes.Atomic)) and s.to.name in tensors:
-            yield from _outside(kernel, v, s.to, tensors[s.to.name].type.shape, v.inside, "E1615")
+        if isinstance(s, (nodes.Store, nodes.Atomic)) and tensor_of(s.to.name, v) in tensors:
+            yield from _outside(kernel, v, s.to, tensors[tensor_of(s.to.name, v)].type.shape, v.inside, "E1615")
         for _, place in places_in(s):
             array = v.arrays.get(place.name)
             if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
@@ -294,8 +295,8 @@ def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dic
         array = v.arrays.get(body.tensor)
         if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
             yield from _outside(kernel, v, Place(body.tensor, body.index, body.slot), array.type.shape, facts, "E1614")
-        elif array is None and is_fill:
-            yield from _outside(kernel, v, Place(body.tensor, body.index), tensors[body.tensor].type.shape, facts, "E1615")
+        elif (array is None or isinstance(array, nodes.Pick)) and is_fill:
+            yield from _outside(kernel, v, Place(body.tensor, body.index), tensors[tensor_of(body.tensor, v)].type.shape, facts, "E1615")
     from ..body import operands_of
 
     for inner in operands_of(body):
@@ -323,10 +324,10 @@ def _check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, COPIES))}, s.span)
         if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
             continue
-        moved = [n.tensor for n in reads_in(s) if isinstance(n, Read) and n.tensor in tensors and n.tensor not in v.arrays]
+        moved = [name for n in reads_in(s) if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays]
         if isinstance(s, nodes.Store):
             is_held = all(isinstance(v.arrays.get(n.tensor), nodes.Reg) for n in reads_in(s) if isinstance(n, Read))
-            moved = [s.to.name] if s.to.name in tensors and is_held else []
+            moved = [name] if (name := tensor_of(s.to.name, v)) in tensors and is_held else []
         for name in dict.fromkeys(moved):
             shape, dtype = tensors[name].type.shape, tensors[name].type.dtype
             width = min(s.vector, ACCESS // dtype.bytes)
@@ -385,4 +386,4 @@ def _registers_held(body: Any) -> int:
     return own + deepest
 
 
-_CHECKS = (_check_bounds, _check_vectors, _check_resources)
+_CHECKS = (_check_bounds, _check_vectors, _check_resources, check_picks)

@@ -22,7 +22,7 @@ PLACE_NAMES = THREAD_NAMES | {*(f"cta.{a}" for a in AXES), "cluster.rank"}
 @dataclass(frozen=True, slots=True)
 class Visit:
     """One statement. `names` are the integer names in scope and what defined each (None for symbols and places); `arrays` what is
-    declared; `facts` hold before the statement, `inside` also for its `over` axes; `path` are the blocks around it."""
+    declared, of picked maps the first; `facts` hold before the statement, `inside` also for its `over` axes; `path` are the blocks around it."""
 
     statement: Statement
     path: tuple[Statement, ...]
@@ -87,8 +87,16 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             facts = facts.with_range(f"{s.name}.phase", ZERO, Expr.of(2))
         elif isinstance(s, (nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
             arrays = {**arrays, s.name: s}
+        elif isinstance(s, nodes.Pick):
+            arrays = {**arrays, s.name: arrays.get(s.of[0], s)}
         elif isinstance(s, nodes.Value):
             values |= {s.name}
+
+
+def tensor_of(name: str, v: Visit) -> str:
+    """The tensor of a name at a statement; of one that is picked the first, which all of them are like."""
+    item = v.arrays.get(name)
+    return item.of[0] if isinstance(item, nodes.Pick) else name
 
 
 def end_of(loop: nodes.For) -> Expr:

@@ -29,7 +29,7 @@ class Ampere:
     def _cpasync(self: Any, s: nodes.CpAsync) -> None:
         size = s.vector * s.value.dtype.bytes
         guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
-        if size not in COPIES or not isinstance(read, Read) or read.tensor not in self.tensors:
+        if size not in COPIES or not isinstance(read, Read) or not self.is_memory(read.tensor):
             raise refuse("E1620", self.kernel.name, s.span, what=f"cp_async of {size} B, or of more than a read")
 
         def copy() -> None:
@@ -132,7 +132,7 @@ class Ampere:
         """Writes a statement of several elements as one access where a tensor has a part in it; whether it did."""
         if self._moves_at_once(s):
             self._at_once(s)
-        elif s.vector > 1 and s.to.name in self.tensors:
+        elif s.vector > 1 and self.is_memory(s.to.name):
             self._moved_whole(s)
         else:
             return False
@@ -143,8 +143,8 @@ class Ampere:
         if s.vector == 1 or len(s.over) != 1:
             return False
         if isinstance(s, nodes.Store):
-            return s.to.name in self.tensors and all(self._in_registers(n) for n in _reads(s.value))
-        return isinstance(s.value, Read) and s.value.tensor in self.tensors
+            return self.is_memory(s.to.name) and all(self._in_registers(n) for n in _reads(s.value))
+        return isinstance(s.value, Read) and self.is_memory(s.value.tensor)
 
     def _at_once(self: Any, s: nodes.Assign | nodes.Store) -> None:
         """Neighbours in a tensor as one access; where they begin is a multiple of their bytes, 16 at most (`ir.gpu.check`)."""

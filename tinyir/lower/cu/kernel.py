@@ -10,6 +10,7 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, start_of, statements
+from ...ir.kernels import SIBLING
 from ...ir.intervals import INT_MAX, Interval
 from ...ir.model import Model
 from ...ir.plan import Module
@@ -58,6 +59,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         self.plan = plan_of(kernel, plans.plans)
         self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
         self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
+        self.picked: dict[str, Tensor] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names = Names()
         self.used_tensors: set[str] = set()
@@ -83,7 +85,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         self.block(self.kernel.body)
         tensors = tuple(t for t in self.tensors if t in self.used_tensors)
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
-        maps = tuple(m for m in self.maps.values() if m.name in self.used_maps)
+        maps = tuple(m for name, m in self.maps.items() if name == m.name in self.used_maps)
         parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
         parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
         special = specials_of(self.used_special, self.lines, self.kernel)
@@ -123,7 +125,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
-        shape, index = in_memory_order(self.tensors[name], index)
+        shape, index = in_memory_order(self.of_memory(name), index)
         return f"{self.names.of('tensor', name)}[{self.integers.offset(shape, index)}]"
 
     # --- statements
@@ -152,6 +154,22 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
     def _assume(self, s: nodes.Assume) -> None:
         self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
         self.limits |= {b.expr: b.upper.constant - 1 for b in s.guard if b.upper is not None and b.upper.constant is not None}
+
+    def _pick(self, s: nodes.Pick) -> None:
+        """A pointer to the tensor at hand, or a reference to the map."""
+        *firsts, last = s.of
+        kind = "map" if last in self.maps else "tensor"
+        at = self.integers.c(s.at, 0)
+        chosen = "".join(f"{at} == {number} ? {self.names.of(kind, name)} : " for number, name in enumerate(firsts)) + self.names.of(kind, last)
+        if kind == "map":
+            self.used_maps.update(s.of)
+            self.maps[s.name] = self.maps[last]
+            self.say(f"const tensor_map &{self.names.of(kind, s.name)} = {chosen};")
+            return
+        self.used_tensors.update(s.of)
+        self.picked[s.name] = self.tensors[last]
+        constant = "" if s.name in self.outputs else "const "
+        self.say(f"{constant}{memory_type(self.tensors[last].type.dtype)} *const {self.names.of(kind, s.name)} = {chosen};")
 
     def _shared(self, s: nodes.Shared) -> None:
         if s.swizzle:
@@ -289,8 +307,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         total, threads = 1, self.kernel.threads
         for size in sizes:
             total *= size
-        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and n.tensor in self.tensors):
-            cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == name), name)
+        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and self.is_memory(n.tensor)):
+            cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == name.removesuffix(f".{SIBLING}")), name)
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
         index = self._spell("thread.index")
@@ -354,4 +372,12 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
             self.say(f"{target} = {self.values.stored(value, dtype)};")
 
     def _dtype(self, name: str) -> DType:
-        return (self.arrays[name] if name in self.arrays else self.tensors[name]).type.dtype
+        return (self.arrays[name] if name in self.arrays else self.of_memory(name)).type.dtype
+
+    def is_memory(self, name: str) -> bool:
+        """Whether a name is a tensor's, or that of one that is picked."""
+        return name in self.tensors or name in self.picked
+
+    def of_memory(self, name: str) -> Tensor:
+        """The tensor of a name; of those that may be picked, which are alike, one."""
+        return self.picked[name] if name in self.picked else self.tensors[name]

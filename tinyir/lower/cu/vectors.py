@@ -28,7 +28,7 @@ class Vectors:
         if read.tensor in self.arrays and not guard and (s.vector, read.dtype.bytes) == (2, 2):
             self.say(f"copy_pair(&{target}, &{source});")
             return
-        if read.tensor not in self.tensors or s.vector * read.dtype.bytes != WIDEST_BYTES or any(b.upper is None or b.lower is not None for b in guard):
+        if not self.is_memory(read.tensor) or s.vector * read.dtype.bytes != WIDEST_BYTES or any(b.upper is None or b.lower is not None for b in guard):
             raise self._no_vector(s)
         inside = self.integers.guard(tuple(b.substitute({name: Expr.of(s.vector - 1)}) for b in guard))
         self.say(f"copy_16(&{target}, &{source});" if inside == "true" else f"if ({inside}) copy_16(&{target}, &{source});")

@@ -3,7 +3,7 @@
     plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...   →   kernel gemm : sm90 grid [...] block [16, 16] ...
 
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
-are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it.
+are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it. A plan of siblings has one kernel for all of them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import gpu, plan
-from ...ir.kernels import Contraction, kernel_of
-from ...ir.region import Tensor
+from ...ir.kernels import Contraction, Kernel, kernel_of
+from ...ir.region import Region, Tensor
+from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
@@ -21,6 +22,7 @@ from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
 from .scan import scan_kernel
+from .siblings import region_of, with_picks
 from .streaming import streaming_kernel
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
@@ -67,16 +69,27 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
         if isinstance(streamed, Streaming):
             return streaming_kernel(one, *regions, streamed)
         raise refuse("E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed)
-    region = regions[0]
-    kernel = kernel_of(region, one.family)
-    if one.algo != "warp_specialized":
-        for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
-            if is_asked:
-                raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
-    if len(one.regions) == 1 and one.algo in ON_TENSOR_CORES and isinstance(kernel, Contraction):
+    is_known = one.algo in TEMPLATES or one.algo in ON_TENSOR_CORES
+    siblings = siblings_of(tuple(regions)) if is_known and len(regions) > 1 else None
+    if isinstance(siblings, str):
+        raise refuse("E1582", one.name, one.span_of("plan"), regions=", ".join(one.regions), reason=siblings)
+    if siblings is None:
+        return _template(module, one, regions[0], kernel_of(regions[0], one.family))
+    return with_picks(_template(module, one, region_of(siblings), siblings.kernel), siblings)
+
+
+def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kernel | None) -> gpu.Kernel:
+    """The kernel by the template that the plan names."""
+    is_of_several = isinstance(kernel, Contraction) and kernel.siblings > 1
+    for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
+        if is_asked and one.algo != "warp_specialized":
+            raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
+    if is_of_several and one.layout:
+        raise refuse("E1611", one.name, one.span_of("layout"), what="`layout` in a plan of siblings", region=one.name)
+    if one.algo in ON_TENSOR_CORES and isinstance(kernel, Contraction):
         return ON_TENSOR_CORES[one.algo](one, region, kernel, module.program.model)
     template = TEMPLATES.get(one.algo)
-    if template is None or len(one.regions) != 1 or kernel is None:
+    if template is None or kernel is None:
         raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, *ON_TENSOR_CORES)))
     return template(one, region, kernel)
 

@@ -6,7 +6,7 @@ a thread, the epilogue on the accumulators.
     for each accumulator: the values after the fold, and the stores, where the tile lies inside
 
 What an operand's tile holds is its factor of the product at the tile's points: a transposed operand, a guard of padding, a batch axis
-are all in the read's map. Lanes follow the axis along which the operand is contiguous in memory; where that is k, a warp takes 4 x 8
+are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the tile is filled. Lanes follow the axis along which the operand is contiguous in memory; where that is k, a warp takes 4 x 8
 points and rows of the tile are padded, so that neither side has conflicts.
 """
 
@@ -17,16 +17,17 @@ from dataclasses import dataclass
 
 from ...ir import resources
 from ...ir.arch import ARCHS
-from ...ir.body import Axis, Binary, Body, Read, Reduce, walk
+from ...ir.body import Axis, Binary, Body, Read, Reduce
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.kernels import Contraction, extent_of
+from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...kit.diag import refuse
 from .fold import literal, type_of
 from .point import Fresh, Values, below, cast, divides, element_store, guarded, named, names_in, split, wide
+from .siblings import sibling_let
 
 VECTOR_BYTES = 16  # the widest access of a thread to shared memory
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
@@ -87,13 +88,14 @@ class _Template:
         self.depth = plan.tile[2]
         self.names = Fresh(names_in(region))
         self.acc, self.k, self.kk = map(self.names.of, ("acc", "k", "kk"))
-        self.batch = split(self._cta_of(kernel.batch), kernel.batch) if kernel.batch else {}
+        self.number = self._cta_of(kernel.batch) if kernel.batch else ZERO  # along the batch axes
+        self.batch = split(self.number, kernel.batch)
         self.sides = self._sides()
 
     def kernel_text(self) -> Kernel:
         """Tiles and registers, the loop over the sum, the epilogue."""
         plan, sides, depth = self.plan, self.sides, self.depth
-        body: list[Statement] = []
+        body: list[Statement] = [*sibling_let(self.kernel, self.number, self.names.of(SIBLING))]
         for side in sides:
             pad = side.width if self._is_along_k(side) else 0
             body.append(nodes.Shared(side.tile, type_of(self.dtype, depth, side.size + pad)))
@@ -120,10 +122,8 @@ class _Template:
         return ARCHS[plan.arch].registers_for(ctas, resources.threads_of(plan))
 
     def _sides(self) -> tuple[Side, Side]:
-        """The operands as the plan cuts them. The factors stand in the product in either order."""
-        plan, kernel, product = self.plan, self.kernel, self.fold.body
-        is_swapped = not any(node is kernel.lhs for node in walk(product.left))
-        factors = (product.right, product.left) if is_swapped else (product.left, product.right)
+        """The operands as the plan cuts them."""
+        plan, kernel = self.plan, self.kernel
         sides = []
         for at, (read, axes) in enumerate(((kernel.lhs, kernel.left), (kernel.rhs, kernel.right))):
             place = plan.place_of(f"{axes[-1].name}.i") or ""
@@ -134,7 +134,7 @@ class _Template:
                 raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
             width = math.gcd(micro, max(1, VECTOR_BYTES // self.dtype.bytes))
             named_so = (self.names.of(bases[at]) for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col")))
-            sides.append(Side(factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so))
+            sides.append(Side(kernel.factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so))
         return tuple(sides)
 
     def _place_of(self, axes: tuple[Axis, ...]) -> str:

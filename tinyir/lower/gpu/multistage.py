@@ -22,7 +22,7 @@ from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import Contraction, extent_of
+from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
@@ -31,6 +31,7 @@ from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from .fresh import Fresh
 from .point import Values, below, divides, guarded, named, split
+from .siblings import sibling_let
 from .warp_epilogue import warp_epilogue
 
 STEP = 16  # along the sum, of one mma
@@ -131,7 +132,7 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
     body += [nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)]
     tiles_m, tiles_n, number = fresh.expr("tiles.m"), fresh.expr("tiles.n"), Expr.of("cta.x")
     if kernel.batch:
-        body.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
+        body += [nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))]
         number = number - tiles_m * tiles_n * fresh("batch")
     width = plan.order.width if plan.order and plan.order.by == "group" else 1
     body.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))

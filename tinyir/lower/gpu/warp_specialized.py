@@ -21,7 +21,7 @@ from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import Contraction, extent_of
+from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
@@ -32,6 +32,7 @@ from . import cluster_sum
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of
 from .fresh import Fresh
 from .point import split
+from .siblings import sibling_let
 
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 BOX_ROWS = 256  # at most, along a dim of a box
@@ -201,7 +202,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)
     number, inside = fresh.expr("tile"), []
     if kernel.batch:
-        inside.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
+        inside += [nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))]
         number = number - tiles_m * tiles_n * fresh("batch")
     width = plan.order.width if plan.order and plan.order.by == "group" else 1
     inside.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))

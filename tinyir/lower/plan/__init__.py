@@ -8,20 +8,25 @@ the rest at the first shape set. The order is total, so the same region gives th
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Callable
+from typing import Callable, Iterable
 
 from ...analysis.cost import cost_of
 from ...analysis.device import Device, get_device
+from ...analysis.traffic import fills_card
 from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
-from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, kernels_of, sizes_of, why_none
+from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernels_of, sizes_of, why_none
+from ...ir.rules import product
+from ...ir.siblings import Siblings, siblings_in, siblings_of
 from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
+from .materialize_prologues import Materialized, materialize_prologues
 from .multistage import propose_multistage
 from .part_region import part_region
 from .parts import Names, with_parts
@@ -33,24 +38,23 @@ from .table import table_of
 from .warp_specialized import propose_warp_specialized
 
 DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
+MOST_SIBLINGS = 8  # of one launch: each has parameters of its own
 KEPT = 20  # candidates that a tuner may measure
 CROWDED = f"not among the {KEPT} cheapest"
 SMEM_SHARE = 0.8
 Rewrite = Callable[[region.Region, Names], tuple[region.Region, ...]]
 REWRITES: tuple[Rewrite, ...] = (split_siblings, part_region)  # of one region into several, each a kernel; in this order
+Regions = tuple[region.Region, ...]
 
 
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. Raises Refused (E1503
     unknown device or arch, E1520 no family covers a region)."""
-    module = in_parts(module)
+    module, _ = kernels_for(module, arch, device)
     plans, faults = [], []
-    joined = _joined(module)
-    for one in module.program.regions:
-        if one.name in joined.values():
-            continue  # planned with the region that hands it its rows
+    for one, *others in launches(module, arch, device):
         try:
-            plans.extend(choose_plans(module, one, arch, device))
+            plans.extend(choose_plans(module, one, arch, device, tuple(others)))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -58,24 +62,93 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
     return plan.Module(module, tuple(plans))
 
 
+def kernels_for(module: region.Module, arch: str = "sm90", device: str | None = None) -> tuple[region.Module, tuple[Materialized, ...]]:
+    """The module with a region for each kernel, and which prologues became kernels of their own."""
+    def time_of(within: region.Module, one: region.Region) -> float:
+        cost = candidates(within, one, arch, device)[0].cost
+        return math.inf if cost is None else cost.microseconds
+
+    return materialize_prologues(in_parts(module), time_of)
+
+
 def in_parts(module: region.Module) -> region.Module:
-    """The module with each region that is several kernels as a region for each."""
+    """The module with each region that is several kernels, whatever the card, as a region for each."""
     for rewrite in REWRITES:
         module = with_parts(module, _parts_by(rewrite, module))
     return module
 
 
-def verdicts(module: region.Module) -> list[Diag]:
-    """For each region that is several kernels, a remark by the rewrite that made them."""
-    said = []
+def launches(module: region.Module, arch: str = "sm90", device: str | None = None) -> tuple[Regions, ...]:
+    """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of the card idle, else one."""
+    joined = _joined(module)
+    siblings = {one.name: group for group in _siblings(module, card_of(arch, device)) for one in group}
+    found: dict[Regions, None] = {}
+    for one in module.program.regions:
+        if one.name in joined.values():
+            continue  # planned with the region that hands it its rows
+        reader = module.program.region(joined[one.name]) if one.name in joined else None
+        found[siblings.get(one.name, (one,) if reader is None else (one, reader))] = None
+    return tuple(found)
+
+
+def _siblings(module: region.Module, card: Device) -> tuple[Regions, ...]:
+    """Those that share a launch: it takes less than one launch for each."""
+    sizes = sizes_of(module.model)
+
+    def is_small(one: region.Region) -> bool:
+        return not fills_card(extent_of(one.iters).evaluate(sizes))
+
+    def pays(group: Regions) -> bool:
+        together, *alone = (_least(found) for found in (_of_siblings(module, group, sizes, card), *(_of_one(module, one, sizes, card) for one in group)))
+        return together <= sum(alone)
+
+    groups = (group[at : at + MOST_SIBLINGS] for group in siblings_in(module.program.regions) if all(map(is_small, group)) for at in range(0, len(group), MOST_SIBLINGS))
+    return tuple(group for group in groups if len(group) > 1 and pays(group))
+
+
+def _least(found: Iterable[Candidate]) -> float:
+    """Microseconds of the cheapest; infinite where all are rejected."""
+    return min((c.cost.microseconds for c in found if not c.rejected), default=math.inf)
+
+
+def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], card: Device) -> list[Candidate]:
+    """The plans of several contractions as one; templates make padded copies for one alone."""
+    found, first = siblings_of(group), group[0]
+    works = [work_of(one, sizes) for one in group]
+    shared = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in first.inputs if all(t in one.inputs for one in group))
+    work = Work(sum(w.flops for w in works), sum(w.bytes for w in works) - (len(group) - 1) * shared)
+    names = tuple(one.name for one in group)
+    proposals = (replace(p, plan=replace(p.plan, regions=names)) for p in _propose(found.kernel, module, first, card) if not p.plan.layout)
+    return [_judged(proposal, first, found.kernel, work, sizes, card) for proposal in proposals]
+
+
+def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None) -> list[Diag]:
+    """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
+    are one launch."""
+    whole, apart = kernels_for(module, arch, device)
+    groups = [group for group in launches(whole, arch, device) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
+    said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
     for code, rewrite in zip(("R3467", "R3468"), REWRITES):
         several = _parts_by(rewrite, module)
-        said += [Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in found)}, found[0].span) for name, found in several.items() if len(found) > 1]
+        for name, parts in several.items():
+            if len(parts) > 1 and not (rewrite is split_siblings and any({p.name for p in parts} <= {r.name for r in group} for group in groups)):
+                said.append(Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in parts), **_reason(rewrite, parts)}, parts[0].span))
         module = with_parts(module, several)
+    for one in apart:
+        facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
+        said.append(Diag("R3470", one.region.name, facts, one.region.span))
     return said
 
 
-def _parts_by(rewrite: Rewrite, module: region.Module) -> dict[str, tuple[region.Region, ...]]:
+def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
+    """Why contractions are no one launch."""
+    if rewrite is not split_siblings:
+        return {}
+    found = siblings_of(parts)
+    return {"reason": found if isinstance(found, str) else "a launch for each takes less"}
+
+
+def _parts_by(rewrite: Rewrite, module: region.Module) -> dict[str, Regions]:
     """The regions that each region becomes, by its name; what shares a kernel with another stays as it is."""
     names, joined, found = Names.of(module), _joined(module), {}
     for one in module.program.regions:
@@ -85,10 +158,10 @@ def _parts_by(rewrite: Rewrite, module: region.Module) -> dict[str, tuple[region
     return found
 
 
-def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[plan.Plan, ...]:
-    """The cheapest candidate of one region; after one that assumes something, the cheapest of those that assume least and the cheapest that
+def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = ()) -> tuple[plan.Plan, ...]:
+    """The cheapest candidate of one region, or of it and its siblings `others`; after one that assumes something, the cheapest of those that assume least and the cheapest that
     assumes nothing; estimates filled in."""
-    found = candidates(module, one, arch, device)
+    found = candidates(module, one, arch, device, others)
     best = found[0]
     if best.rejected:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
@@ -107,20 +180,25 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
     return len(one.assume), sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
 
 
-def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None) -> tuple[Candidate, ...]:
-    """Every plan thought of for a region: the ranked ones first, the cheapest in front, then the rejected ones with the reason."""
+def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = ()) -> tuple[Candidate, ...]:
+    """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest in front, then the
+    rejected ones with the reason."""
     card = card_of(arch, device)
     sizes = sizes_of(module.model)
     reader = _joined(module).get(one.name)
     if reader is not None:
         return _ranked(_streamed(module, one, module.program.region(reader), sizes, card))
+    return _ranked(_of_siblings(module, (one, *others), sizes, card) if others else _of_one(module, one, sizes, card))
+
+
+def _of_one(module: region.Module, one: region.Region, sizes: dict[str, int], card: Device) -> list[Candidate]:
+    """The plans of one region. Raises Refused (E1520) when no family covers it."""
     kernels = kernels_of(one, sizes)
     if not kernels:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": why_none(one)}, one.span)])
     kernel = kernels[0]
     work = work_of(one, sizes)
-    found = [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
-    return _ranked(found)
+    return [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
 
 
 def _joined(module: region.Module) -> dict[str, str]:
@@ -159,11 +237,9 @@ def card_of(arch: str, device: str | None) -> Device:
 
 def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False) -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
-    card, module = card_of(arch, device), in_parts(module)
-    readers = _joined(module)
-    alone = [one for one in module.program.regions if one.name not in readers.values()]
-    named = {one.name: f"{one.name} with {readers[one.name]}" if one.name in readers else one.name for one in alone}
-    return "\n".join(table_of(named[one.name], candidates(module, one, arch, device), card, is_whole) for one in alone)
+    card, (module, _) = card_of(arch, device), kernels_for(module, arch, device)
+    together = launches(module, arch, device)
+    return "\n".join(table_of(" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:]), card, is_whole) for group in together)
 
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
@@ -209,4 +285,4 @@ def _rank(candidate: Candidate) -> tuple:
     return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro, p.cluster.shape if p.cluster else (), p.order.width if p.order else 0, p.parts, len(p.layout))
 
 
-__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "lower", "verdicts"]
+__all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "kernels_for", "launches", "lower", "verdicts"]

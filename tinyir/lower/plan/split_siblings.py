@@ -1,4 +1,5 @@
-"""Sibling contractions of one region, each a region of its own: no template keeps the accumulators of several yet.
+"""Sibling contractions of one region, each a region of its own: no template keeps the accumulators of several. Those that are the same but for
+their tensors are one launch all the same (`ir.siblings`).
 
 before: region q    %q = reduce sum (k0: K) { mul(X[i0, k0], Wq[k0, i1]) }, %k = reduce sum (k0: K) { mul(X[i0, k0], Wk[k0, i1]) }
 after:  region q    %q = reduce sum (k0: K) { mul(X[i0, k0], Wq[k0, i1]) }

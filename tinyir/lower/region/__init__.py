@@ -13,6 +13,7 @@ from . import graph as graphs
 from .apply_epilogue import apply_epilogue
 from .distribute import distribute
 from .fuse import Partition, partition
+from .fuse_prologues import fuse_prologues
 from .hoist_invariant import hoist_invariant
 from .join_siblings import join_siblings
 from .keep_barriers import keep_barriers
@@ -90,7 +91,9 @@ def cut(module: poly.Module, apart: frozenset[str] = frozenset()) -> tuple[Parti
         graph, merged[rewrite.__name__] = rewrite(graph)
     found = partition(graph)
     streams = stream_rows(found, apart)
-    join_siblings(found, {*streams, *streams.values()})
+    joined = {*streams, *streams.values()}
+    join_siblings(found, joined)
+    fuse_prologues(found, joined)
     return found, streams, merged
 
 

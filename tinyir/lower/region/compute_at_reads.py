@@ -4,7 +4,7 @@ before: region blur yields blur[i0] = add(x[i0], x[i0 + 1]); region y yields y[i
 after:  region y yields y[i0] = add(add(x[i0], x[i0 + 1]), add(x[i0 + 1], x[i0 + 2]))
 
 Neighbouring points of the reader share what lies in the halo, and compute it again. The producer must have no other reader, no fold but
-short windows, and the reader must be no contraction, which stays a product of plain reads.
+short windows. What a contraction multiplies has a cost of its own (`fuse_prologues`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points:
         return "operand"
     if not _is_short(producer) or not _is_read_by(consumer, producer, graph):
         return "other point"
-    works = _Works(producer.members, graph)
+    works = Works(producer.members, graph)
     reads: dict[str, list[int]] = {}
     evaluated = _Evaluations(consumer, points)
     for reader, source, _ in reads_between(producer, consumer, graph):
@@ -64,7 +64,7 @@ def _is_read_by(consumer: Cluster, producer: Cluster, graph: Graph) -> bool:
     return all(u in consumer.members or u in producer.members for n in producer.open for u in graph.users[n])
 
 
-class _Works:
+class Works:
     """What one element of a member takes when nothing of it is there yet: ops, loads and terms of text."""
 
     def __init__(self, members: Mapping[str, Node], graph: Graph):
@@ -112,4 +112,4 @@ class _Evaluations:
         return sum(self.of(reader.name) * _taps(reader) for reader in self.readers.get(name, ()))
 
 
-__all__ = ["compute_at_reads"]
+__all__ = ["MOST_TERMS", "Works", "compute_at_reads"]

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ...ir.body import Binary, Body, Literal, Reduce, Select, Unary, rebuild
 from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region
-from .meet import meet
+from ...ir.meet import meet
 
 TURNED = {"max": "min", "min": "max"}
 

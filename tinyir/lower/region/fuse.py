@@ -14,10 +14,10 @@ it reads may be computed at each of them (`compute_at_reads`), or written where 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from ...analysis.traffic import TILE, points_of, recompute, round_trip, typical_sizes
+from ...analysis.traffic import fills_card, points_of, recompute, round_trip, typical_sizes
+from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from .cluster import Cluster, is_free, joined, reads_between, start_of
@@ -27,20 +27,19 @@ from .store_in_order import store_in_order
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
 MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile
-CARD = 132  # tiles of a contraction that fill a card; one with fewer leaves room for its siblings
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, and the bytes of the
-    value for the typical sizes, which a round trip moves twice.
+    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, the bytes of the value for the
+    typical sizes, which a round trip moves twice, and the `numbers` that the rule compared.
 
     Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what is not: other point (the
-    reader wants other elements), operand (a contraction reads what it multiplies and does not compute it), axes (two axes of one value would be
-    one), again (a fold would be done again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path
-    leads out and back in), no point (an output lacks an axis that may be of size 0), few rows (too few to fill a card), cost (recomputing takes
-    longer than the round trip), memory (a reshape or scatter is about memory itself), size (the kernel would compute
-    more than MOST_VALUES values)."""
+    reader wants other elements), operand (a contraction reads what it multiplies, and what is no elementwise work is not computed there), axes (two
+    axes of one value would be one), again (a fold would be done again along an axis), other rows (folds that keep other axes), two folds (beside a
+    contraction), cycle (a path leads out and back in), no point (an output lacks an axis that may be of size 0), few rows (too few to fill a
+    card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it is there for
+    others, and the prologue of a contraction reads it there), size (the kernel would compute more than MOST_VALUES values)."""
 
     source: str
     reader: str
@@ -48,6 +47,7 @@ class Verdict:
     rule: str
     saved: int
     witness: str = ""
+    numbers: tuple[tuple[str, float], ...] = ()
 
 
 class Partition:
@@ -58,6 +58,7 @@ class Partition:
         self.order = {name: at for at, name in enumerate(graph.nodes)}
         self.typical = typical_sizes(graph.program.model)
         self.scope = Scope((), graph.ranges())
+        self.zero: dict[Expr, bool] = {}  # whether a size may be 0
         self.points = {name: points_of(graph.types[name].shape, self.typical) for name in graph.nodes}
         ops: dict[str, int] = {}
         self.free = {n for n, node in graph.nodes.items() if is_free(node, graph, ops)}
@@ -116,10 +117,17 @@ class Partition:
                 if producer is None or (producer.number, len(producer.members), len(consumer.members)) in tried:
                     continue
                 tried.add((producer.number, len(producer.members), len(consumer.members)))
+                if self._is_known_too_long(source, consumer):
+                    continue
                 if self._try(producer, consumer, source):
                     break
             else:
                 return
+
+    def _is_known_too_long(self, source: str, consumer: Cluster) -> bool:
+        """True when the two were too long together before: clusters only grow."""
+        known = [self.verdicts.get((source, user)) for user in self.graph.users[source] if user in consumer.members]
+        return bool(known) and all(v is not None and v.rule == "size" for v in known)
 
     def _is_heavy(self, name: str) -> bool:
         cluster = self.cluster_of(name)
@@ -212,8 +220,11 @@ class Partition:
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can write the results and do the folds of a cluster; empty when one can."""
+        may_be_empty = frozenset(i for i, size in found.sizes.items() if self._may_be_zero(size))
+        if not may_be_empty and not found.folds:
+            return ""
         iters, heavy = found.iters(self.graph), found.heavy()
-        if self._may_leave_unwritten(found, iters):
+        if self._may_leave_unwritten(found, iters & may_be_empty):
             return "no point"
         if not found.folds:
             return ""
@@ -226,17 +237,22 @@ class Partition:
             return "other rows"
         return "again" if any(not iters <= found.own(f) | found.folded(f) for f in found.folds) else ""
 
-    def _may_leave_unwritten(self, found: Cluster, iters: frozenset[int]) -> bool:
+    def _may_be_zero(self, size: Expr) -> bool:
+        if size not in self.zero:
+            self.zero[size] = not self.scope.proves(size - 1)
+        return self.zero[size]
+
+    def _may_leave_unwritten(self, found: Cluster, may_be_empty: frozenset[int]) -> bool:
         """True when what leaves the cluster lacks an axis that may be of no point, and along which no fold walks: nothing would run there, and
         nothing would write it."""
-        empty = {i for i in iters if not any(i in found.folded(f) for f in found.folds) and not self.scope.proves(found.sizes[i] - 1)}
+        empty = {i for i in may_be_empty if not any(i in found.folded(f) for f in found.folds)}
         return bool(empty) and any(not empty <= found.own(name) for name in found.escaping(self.graph) if name in found.place)
 
     def _are_siblings(self, found: Cluster, heavy: list[str]) -> bool:
         """True for contractions over the same axes, none of which needs another; one alone would leave much of a card idle."""
         if len(heavy) < len(found.folds) or len({(found.own(h), found.folded(h)) for h in heavy}) > 1:
             return False
-        if any(math.ceil(self.points[h] / TILE**2) >= CARD for h in heavy):
+        if any(fills_card(self.points[h]) for h in heavy):
             return False
         pending, seen = list(heavy), set()
         while pending:

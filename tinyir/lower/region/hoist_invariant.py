@@ -4,7 +4,8 @@ before: %s         = reduce sum (k0: K) : fp32 { mul(A[i0, k0], exp2(S[i0])) }
 after:  %s.fixed   = exp2(S[i0])
         %s         = reduce sum (k0: K) : fp32 { mul(A[i0, k0], %s.fixed) }
 
-Only code moves, no op changes place with the fold, so every value stays the same to the bit. What stands under a guard stays there.
+Only code moves, no op changes place with the fold, so every value stays the same to the bit. What stands under a guard stays there, and so do the
+factors of a contraction, which are computed once a tile (C-CON1: they read operands directly).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.body import Body, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
+from ...ir.kernels import is_product_of_sides
 from ...ir.present import axes_of_values, is_scalar, present_axes
 from ...ir.region import Let, Region
 from .share_values import free_name
@@ -25,6 +27,8 @@ def hoist_invariant(region: Region) -> Region:
     lets: list[Let] = []
 
     def moved(body: Body, let: Let, along: frozenset[str]) -> Body:
+        if isinstance(body, Reduce) and is_product_of_sides(body, region.iters):
+            return body
         if isinstance(body, (Reduce, Scan)):
             along = along | ({a.name for a in body.axes} if isinstance(body, Reduce) else {body.axis})
         elif isinstance(body, (Select, Gather, Scatter)):

@@ -28,7 +28,7 @@ def verdicts_of(found: Partition) -> list[Verdict]:
 def _verdict(source: str, reader: str, found: Partition) -> Verdict:
     known = found.verdicts.get((source, reader))
     home = found.cluster_of(source)
-    if known is not None and known.is_fused and (known.rule in ("deferred", "compute at", "stored") or home is None and source not in found.free):
+    if known is not None and known.is_fused and (known.rule in ("deferred", "compute at", "stored", "prologue") or home is None and source not in found.free):
         return known
     if home is None or source in found.free and all(source in c.copies for c in found.clusters.values() if reader in c.members):
         return Verdict(source, reader, True, "copy", found.bytes_of(source))
@@ -46,7 +46,7 @@ def remarks_on(found: Partition, merged: Mapping[str, tuple[tuple[str, str], ...
     said += [Diag("R3403", outer, {"inner": inner, "outer": outer}, span_of.get(outer)) for inner, outer in merged["merge_reduces"]]
     needs = _Needs(module, merged)
     for v in verdicts_of(found):
-        facts = {"source": v.source, "reader": v.reader, "rule": v.rule, "shows": v.witness or "-", "bytes": v.saved}
+        facts = {"source": v.source, "reader": v.reader, "rule": v.rule, "shows": v.witness or "-", "bytes": v.saved, **dict(v.numbers)}
         facts |= needs.facts_of(v, found.graph.types[v.source].dtype.bytes) | {"saved": 2 * v.saved if v.is_fused else 0}
         said.append(Diag("R3401" if v.is_fused else "R3402", v.source, facts, span_of.get(v.source)))
     return said

@@ -23,7 +23,7 @@ from ...ir.types import DType, is_exact, round_to
 from ...ir.verify_region import neutral_of
 from .cluster import Cluster
 from .graph import Graph, Node, targets
-from .meet import meet
+from ...ir.meet import meet
 
 LONGEST = 5  # ops and operands of what may stand inside another expression; longer ones get a line of their own
 Point = Mapping[str, Like]

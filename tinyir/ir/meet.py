@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ...ir.body import Body, BroadcastInDim
-from ...ir.present import is_scalar, present_axes
+from .body import Body, BroadcastInDim
+from .present import is_scalar, present_axes
 
 
 def meet(operands: list[Body], iters: tuple[str, ...], axes_of: Mapping[str, tuple[str, ...]]) -> list[Body]:
