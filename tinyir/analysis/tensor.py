@@ -18,6 +18,7 @@ from ..ir.boxes import View, view_of
 from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
+from ..ir.resources import fetched_along
 from .device import Device, longer_of
 
 LINE_BYTES = 128  # of the L2 cache
@@ -39,7 +40,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     fetched = 0.0
     for read, side, sharing in ((kernel.lhs, bm, across), (kernel.rhs, bn, down)):
         shares = sharing if read.tensor in multicast else 1
-        fetched += side / shares * bk * read.dtype.bytes * (1 if plan.is_padded(read.tensor) or _starts_on_lines(region, kernel, read, sizes) else t["unaligned"])
+        fetched += fetched_along(read, kernel, side) / shares * bk * read.dtype.bytes * (1 if plan.is_padded(read.tensor) or _starts_on_lines(region, kernel, read, sizes) else t["unaligned"])
     busy = min(1.0, clusters / slots)
     operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
     fetched *= t["missed"] if operands > device.l2_bytes else 1

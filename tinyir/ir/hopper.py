@@ -9,7 +9,7 @@ from __future__ import annotations
 
 Rows = tuple[tuple[str, str], ...]
 
-WGMMA_COLUMNS = (64, 128, 192, 256)
+WGMMA_COLUMNS = tuple(range(16, 257, 16))
 WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
 MOST_DIMS = 5
 _INLINE = "__device__ __forceinline__ "

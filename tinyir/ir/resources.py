@@ -49,7 +49,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
         return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
     sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
-    right = columns * depth * kernel.rhs.dtype.bytes
+    right = (fetched_along(kernel.rhs, kernel, columns) if plan.algo == "warp_specialized" else columns) * depth * kernel.rhs.dtype.bytes
     if kernel.rhs.tensor in sizes:
         sizes[kernel.rhs.tensor] += right
     else:
@@ -95,9 +95,15 @@ def aligned(size: int) -> int:
 
 
 def chunk_of(plan: Plan, region: Region) -> int:
-    """Columns of the accumulator that leave together: a row of them is one swizzled row of the widest output that leaves through it."""
+    """Columns of the accumulator that leave together: a row of them is at most one swizzled row of the widest output that leaves through it."""
     widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES), default=2)
-    return SWIZZLE_BYTES // widest
+    return math.gcd(SWIZZLE_BYTES // widest, plan.tile[1])
+
+
+def fetched_along(read: Read, kernel: Contraction, size: int) -> int:
+    """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these lie along it."""
+    row = SWIZZLE_BYTES // read.dtype.bytes
+    return size if _is_along(read, kernel.sum) else -(-size // row) * row
 
 
 def width_of(plan: Plan, kernel: Contraction, side: int) -> int:

@@ -14,6 +14,8 @@ The parts are added in the order of the CTAs, so the result is the same at every
 
 from __future__ import annotations
 
+import math
+
 from ...ir.body import Binary, Body, Read, Ref
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -27,7 +29,7 @@ from .fresh import Fresh
 from .point import Values, below, element_store, split
 
 SUMS = "sums"
-COLUMNS = 64  # of the accumulator that are written at once
+COLUMNS = 64  # of the accumulator that are written at once, at most
 
 
 def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
@@ -42,12 +44,13 @@ def kept(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]
     r, n = fresh.expr("r"), fresh.expr("n")
     rows = plan.tile[0] // count
     down = WARPGROUP_ROWS * fresh.expr("i") if rows > WARPGROUP_ROWS else ZERO
-    across = COLUMNS * fresh.expr("j")
+    columns = math.gcd(COLUMNS, plan.tile[1])
+    across = columns * fresh.expr("j")
     above = fresh.expr("part") if count > 1 else ZERO
     to = Place(fresh(SUMS), (r + down + above, n + across), Expr.of("cluster.rank"))
     store = nodes.Store(to, Read(fresh("acc"), (r + down, n + across), kernel.dtype))
-    body: tuple[Statement, ...] = (nodes.Each((str(r), str(n)), fresh("acc"), (store,), (down, across), (WARPGROUP_ROWS, COLUMNS)),)
-    body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // COLUMNS), body, unroll=0),)
+    body: tuple[Statement, ...] = (nodes.Each((str(r), str(n)), fresh("acc"), (store,), (down, across), (WARPGROUP_ROWS, columns)),)
+    body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // columns), body, unroll=0),)
     return (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),) if rows > WARPGROUP_ROWS else body
 
 

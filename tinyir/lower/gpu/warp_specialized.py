@@ -36,7 +36,7 @@ from .siblings import sibling_let
 
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 BOX_ROWS = 256  # at most, along a dim of a box
-COLUMNS = 256  # at most, of one wgmma
+COLUMNS, PIECE = 256, 16  # of one wgmma at most, and the step in which the epilogue takes them
 WARPGROUP = 128  # threads
 
 
@@ -57,8 +57,9 @@ class Operand:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The tile's rows and columns; a row is contiguous in memory."""
-        return (self.size, self.depth) if self.is_along_sum else (self.depth, self.size)
+        """The tile's rows and columns; a row is contiguous in memory, and made of whole swizzled rows."""
+        width = SWIZZLE_BYTES // self.view.tensor.type.dtype.bytes
+        return (self.size, self.depth) if self.is_along_sum else (self.depth, -(-self.size // width) * width)
 
     @property
     def box(self) -> tuple[int, int]:
@@ -70,7 +71,7 @@ class Operand:
     @property
     def bytes(self) -> int:
         """Of one tile."""
-        return self.size * self.depth * self.view.tensor.type.dtype.bytes
+        return math.prod(self.shape) * self.view.tensor.type.dtype.bytes
 
     def declared(self, fresh: Fresh, stages: int) -> tuple[Statement, Statement]:
         """The map and the ring of tiles."""
@@ -153,7 +154,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} with a cluster, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
-    if bm % (WARPGROUP_ROWS * count) or bn % width or bk % width or bn > COLUMNS:
+    if bm % (WARPGROUP_ROWS * count) or bn % PIECE or bk % width or bn > COLUMNS:
         raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
     if any(plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES for r in (kernel.lhs, kernel.rhs)):
         raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")
