@@ -48,8 +48,10 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     if plan.algo == "synchronous":
         pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
         return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
+    if plan.algo == "warp_specialized":
+        rows, columns = (fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns)))
     sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
-    right = (fetched_along(kernel.rhs, kernel, columns) if plan.algo == "warp_specialized" else columns) * depth * kernel.rhs.dtype.bytes
+    right = columns * depth * kernel.rhs.dtype.bytes
     if kernel.rhs.tensor in sizes:
         sizes[kernel.rhs.tensor] += right
     else:
@@ -62,7 +64,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
         total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
     outputs = [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
-    if plan.parts > 1:
+    rows, columns = plan.tile[:2]
+    if plan.parts > 1 or plan.swap_ab:
         return total + aligned(4 * rows * (columns + SUM_PAD)) + 2 * plan.stages * MBARRIER_BYTES
     if plan.algo == "warp_specialized":
         consumers = plan.consumers.count if plan.consumers else 1

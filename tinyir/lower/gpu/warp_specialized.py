@@ -3,7 +3,8 @@
     role producer    one thread keeps a ring of tiles full: wait until a slot is empty, say how many bytes will land, fetch
     role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the next tile is fetched
 
-Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `cluster_sum`).
+Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `shared_sum`). Where there are few
+rows, the columns of the output take the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty.
 
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all of them need is
 fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where batch axes stand, is read off the
@@ -14,7 +15,7 @@ stored.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.boxes import Dim, View, misfit, padded, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -28,7 +29,7 @@ from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES, WARPGROUP_ROWS
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
-from . import cluster_sum
+from . import shared_sum
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of
 from .fresh import Fresh
 from .point import split
@@ -86,7 +87,7 @@ class Operand:
 @dataclass(frozen=True, slots=True)
 class Walk:
     """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a tile's place.
-    Where the CTAs of a cluster share one tile (`is_single`) there is no loop, and its place stands before the roles."""
+    Where a tile is all that a CTA or a cluster does (`is_single`) there is no loop, and its place stands before the roles."""
 
     assumes: tuple[Statement, ...]
     before: tuple[Statement, ...]
@@ -103,6 +104,8 @@ class Walk:
 
 def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
     """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place for."""
+    if plan.swap_ab:
+        plan, kernel = _swapped(plan, kernel)
     _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
@@ -117,17 +120,24 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
     body += _share(plan, fresh)
     body += [_producer(plan, kernel, walk, operands, fresh), _consumer(plan, walk, operands, epilogue, fresh)]
-    if plan.parts > 1:
-        body += cluster_sum.finished(plan, region, kernel, fresh, threads)
+    if shared_sum.is_used(plan):
+        body += shared_sum.finished(plan, region, kernel, fresh, threads)
     grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
 
 
+def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
+    """The transposed product: the right operand's columns as rows, and the tile so."""
+    rows, columns, depth = plan.tile
+    turned = replace(kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left)
+    return replace(plan, tile=(columns, rows, depth)), turned
+
+
 def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
-    """How the consumers leave their accumulators: to the output, or to the cluster that ends the sum."""
-    if plan.parts == 1:
+    """How the consumers leave their accumulators: to the output, or to shared memory, from which all threads end the sum."""
+    if not shared_sum.is_used(plan):
         return epilogue_of(plan, region, kernel, fresh)
-    return Epilogue(kernel.dtype, (), (cluster_sum.declared(plan, kernel, fresh),), (), (), cluster_sum.kept(plan, kernel, fresh), ())
+    return Epilogue(kernel.dtype, (), (shared_sum.declared(plan, kernel, fresh),), (), (), shared_sum.kept(plan, kernel, fresh), ())
 
 
 def _share(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
@@ -150,8 +160,10 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     fault = misfit(region, kernel)
     if fault:
         raise _refusal(plan, "load", fault)
-    if plan.parts > 1 and (plan.split_k.by != "cluster" or plan.cluster or plan.persistent or plan.store or plan.regs or bm % plan.parts):
-        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} with a cluster, persistent CTAs, stores or regs of its own")
+    if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
+        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} of so many rows")
+    if shared_sum.is_used(plan) and (plan.cluster or plan.persistent or plan.store or plan.regs):
+        raise _refusal(plan, "split_k" if plan.parts > 1 else "swap_ab", "a sum that ends in shared memory with a cluster, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
     if bm % (WARPGROUP_ROWS * count) or bn % PIECE or bk % width or bn > COLUMNS:
@@ -209,7 +221,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     inside.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
-    if plan.parts > 1:
+    if shared_sum.is_used(plan):
         mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // plan.parts)
         return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
     before += (nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch),)
