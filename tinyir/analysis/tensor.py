@@ -26,33 +26,59 @@ ROWS = 64  # of one wgmma
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
 
-def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device, moved: int) -> dict[str, float]:
-    """Microseconds of computing and of memory, at the symbol values `sizes`."""
+def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
+    """Microseconds of computing and of memory, at the symbol values `sizes`. What ends a tile's sum follows memory as it follows products."""
     t = device.tensor
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     bm, bn, bk = plan.tile
     down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
-    slots = t["clusters"][plan.parts - 1] if plan.parts > 1 else max(1, (plan.persistent or device.sms) // (down * across))
-    instructions = bm // ROWS * (bk * kernel.lhs.dtype.bytes // 32)
-    products = instructions * max(bn / 2, t["shared_read"] * (OPERAND_A + bn / 4))
+    alone = t["clusters"][plan.parts - 1] if plan.ends_in_shared else max(1, (plan.persistent or device.sms) // (down * across))
+    slots = alone * (occupancy if plan.ends_in_shared else 1)
+    sharers = min(slots / alone, max(1.0, clusters / alone))  # of an SM's products and loads
+    busy = min(1.0, clusters / slots)
+    products = _products(plan, kernel, t)
+    loads = _fetched(plan, region, kernel, sizes, device) / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
+    step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"]
+    joining = t["cluster_clocks"] if down * across * plan.parts > 1 else 0
+    epilogue = _epilogue(plan, rows, t)
+    clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining
+    in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
+    fetching = moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"])
+    before, clock = _padding(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
+    return {"compute": clocks / clock + before, "memory": fetching + (epilogue + joining) / clock + before}
+
+
+def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:
+    """Clocks of a step's matrix products: each as long as its columns, or as its operands take from shared memory."""
+    rows, columns, depth = plan.tile
+    rows, columns = (columns, rows) if plan.swap_ab else (rows, columns)
+    return rows // ROWS * (depth * kernel.lhs.dtype.bytes // 32) * max(columns / 2, t["shared_read"] * (OPERAND_A + columns / 4))
+
+
+def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
+    """Bytes that a CTA fetches in a step, as many as their lines make them."""
+    t = device.tensor
+    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
-    for read, side, sharing in ((kernel.lhs, bm, across), (kernel.rhs, bn, down)):
+    for read, side, sharing in ((kernel.lhs, plan.tile[0], across), (kernel.rhs, plan.tile[1], down)):
         shares = sharing if read.tensor in multicast else 1
-        fetched += fetched_along(read, kernel, side) / shares * bk * read.dtype.bytes * (1 if plan.is_padded(read.tensor) or _starts_on_lines(region, kernel, read, sizes) else t["unaligned"])
-    busy = min(1.0, clusters / slots)
+        is_aligned = plan.is_padded(read.tensor) or _starts_on_lines(region, kernel, read, sizes)
+        fetched += fetched_along(read, kernel, side) / shares * plan.tile[2] * read.dtype.bytes * (1 if is_aligned else t["unaligned"])
     operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
-    fetched *= t["missed"] if operands > device.l2_bytes else 1
-    loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
-    step = longer_of(products, loads, t["sharpness"]) + t["step_clocks"]
-    consumers = plan.consumers.count if plan.consumers else 1
+    return fetched * (t["missed"] if operands > device.l2_bytes else 1)
+
+
+def _epilogue(plan: Plan, rows: int, t: Mapping[str, float]) -> float:
+    """Clocks from a tile's last product to its last store."""
+    bm, bn, _ = plan.tile
     by_rows = any(item.by == "rows" for item in plan.store)
-    epilogue = t["tile_clocks"] + (t["element_clocks"] + by_rows * t["row_clocks"]) * bm * bn / consumers + (t["sum_clocks"] if plan.parts > 1 else 0)
-    steps = -(--(-depth // bk) // plan.parts)
-    clocks = -(-clusters // slots) * (steps * step + epilogue) + (t["cluster_clocks"] if down * across * plan.parts > 1 else 0)
-    before = _padding(plan, region, kernel, sizes, device)
-    return {"compute": clocks / device.clock_ghz / 1e3 + before, "memory": moved / device.dram_bytes_per_us + before}
+    clocks = t["tile_clocks"] + (t["element_clocks"] + by_rows * t["row_clocks"]) * bm * bn / (plan.consumers.count if plan.consumers else 1)
+    if plan.parts > 1:
+        return clocks + t["sum_clocks"] + t["sum_element_clocks"] * min(bm, rows) * bn
+    return clocks + (t["shared_clocks"] if plan.ends_in_shared else 0)
 
 
 def _padding(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:

@@ -118,13 +118,14 @@ def padded(view: View, region: Region) -> View:
     return View(Tensor(f"{region.name}.{view.tensor.name}.padded", TensorType(view.tensor.type.dtype, (*shape, row))), view.dims, row)
 
 
-def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
-    """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot."""
+def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "right") -> View | str:
+    """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot. `inner` is the role along
+    which the output's neighbours lie."""
     view = view_of(region, item.output, item.index, kernel)
     if isinstance(view, str):
         return view
     named = {a.name for d in view.dims for a in d.axes}
-    if view.inner != "right" or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
+    if view.inner != inner or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
         return f"{item.output} does not take the tile as it is"
     if any(a.name not in named and a.size != ONE and a.name != SIBLING for a in kernel.batch):
         return f"{item.output} lacks an axis, and is written by one CTA of those along it"

@@ -142,14 +142,16 @@ GUARDED: Rows = (
 )
 
 
-def _piece(dtype: str) -> tuple[str, str]:
-    return f"store_piece_{dtype}", f"""\
-// A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
+def _piece(dtype: str, is_turned: bool) -> tuple[str, str]:
+    turned, trans = ("_turned", "_trans") if is_turned else ("", "")
+    row, column = ("lane % 8 + 8 * (lane / 16)", "lane / 8 % 2") if is_turned else ("lane % 16", "lane / 16")
+    return f"store{turned}_piece_{dtype}", f"""\
+// A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile{", transposed" if is_turned else ""}.
 template <int span>
-{_INLINE}void store_piece_{dtype}({dtype} *tile, int row, int column, const float (&x)[8]) {{
+{_INLINE}void store{turned}_piece_{dtype}({dtype} *tile, int row, int column, const float (&x)[8]) {{
   const int lane = (int)threadIdx.x % 32;
-  const int place = swizzled<span>((row + lane % 16) * span + 2 * (column + 8 * (lane / 16)));
-  stmatrix_x4((unsigned char *)tile + place, pair_of_{dtype}(x[0], x[1]), pair_of_{dtype}(x[2], x[3]), pair_of_{dtype}(x[4], x[5]), pair_of_{dtype}(x[6], x[7]));
+  const int place = swizzled<span>((row + {row}) * span + 2 * (column + 8 * ({column})));
+  stmatrix_x4{trans}((unsigned char *)tile + place, pair_of_{dtype}(x[0], x[1]), pair_of_{dtype}(x[2], x[3]), pair_of_{dtype}(x[4], x[5]), pair_of_{dtype}(x[6], x[7]));
 }}"""
 
 
@@ -162,8 +164,7 @@ template <int span> {_INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 
 template <int span, class T> {_INLINE}T &swizzled_at(T *tile, int row, int column) {{
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }}"""),
-    _piece("fp16"),
-    _piece("bf16"),
+    *(_piece(dtype, is_turned) for dtype in ("fp16", "bf16") for is_turned in (False, True)),
     ("matrix_descriptor", f"""\
 // What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
 {_INLINE}unsigned long long matrix_descriptor(const void *start, int leading, int stride) {{

@@ -15,6 +15,7 @@ from .streaming import Streaming
 WARPGROUP_ROWS = 64  # of a warpgroup's matrix product
 STAGED_STORES = ("tma", "rows")  # through shared memory
 SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment lie in different banks
+PIECE = 16  # columns of the accumulator that a warp stores at once
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 MBARRIER_BYTES = 8
@@ -64,14 +65,15 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
         total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
     outputs = [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
-    rows, columns = plan.tile[:2]
-    if plan.parts > 1 or plan.swap_ab:
-        return total + aligned(4 * rows * (columns + SUM_PAD)) + 2 * plan.stages * MBARRIER_BYTES
     if plan.algo == "warp_specialized":
+        rows, columns = plan.tile[:2]
         consumers = plan.consumers.count if plan.consumers else 1
-        staged = consumers * STAGED * WARPGROUP_ROWS * chunk_of(plan, region)
-        vectors = sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for sides in ((rows // consumers, columns),) for v in vectors_of(region, kernel))
-        return total + sum(staged * t.type.dtype.bytes for t in outputs) + vectors + 2 * plan.stages * MBARRIER_BYTES
+        sides = (rows, columns // consumers) if plan.swap_ab else (rows // consumers, columns)
+        total += sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for v in vectors_of(region, kernel)) + 2 * plan.stages * MBARRIER_BYTES
+        if plan.ends_in_shared:
+            return total + aligned(4 * rows * (columns + SUM_PAD))
+        chunk = chunk_of(plan, region, rows if plan.swap_ab else columns)
+        return total + sum(consumers * STAGED * WARPGROUP_ROWS * chunk * t.type.dtype.bytes for t in outputs)
     if plan.algo == "multistage" and len(plan.warp_tile) == 2:
         warps = threads_of(plan) // ARCHS[plan.arch].warp
         return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
@@ -97,10 +99,13 @@ def aligned(size: int) -> int:
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
 
-def chunk_of(plan: Plan, region: Region) -> int:
-    """Columns of the accumulator that leave together: a row of them is at most one swizzled row of the widest output that leaves through it."""
+def chunk_of(plan: Plan, region: Region, columns: int) -> int:
+    """Of so many columns of the accumulator, those that leave together: a row of them is at most one swizzled row of the widest output that
+    leaves through shared memory. In a transposed product they are the rows of what leaves."""
+    if plan.swap_ab:
+        return max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
     widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES), default=2)
-    return math.gcd(SWIZZLE_BYTES // widest, plan.tile[1])
+    return math.gcd(SWIZZLE_BYTES // widest, columns)
 
 
 def fetched_along(read: Read, kernel: Contraction, size: int) -> int:

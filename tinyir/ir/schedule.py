@@ -194,6 +194,12 @@ class Plan:
         return self.split_k.parts if self.split_k else 1
 
     @property
+    def ends_in_shared(self) -> bool:
+        """Whether all threads of a CTA end its sums in shared memory: those that a cluster has cut, and those of a CTA that has one tile and leaves
+        it transposed."""
+        return self.parts > 1 or self.swap_ab and not self.persistent
+
+    @property
     def least_sum(self) -> int:
         """Elements along the sum without which some part would have no tile."""
         return self.tile[-1] * (self.parts - 1) + 1

@@ -20,7 +20,7 @@ from .region import Region
 from .siblings import are_neighbours, siblings_of
 from .streaming import Streaming, streaming_of, unmet_by
 
-MAX_STAGES = 8
+MAX_STAGES = 16
 MAX_PARTS = 256
 VECTOR_BYTES = 16
 LEAST_COPY = 4  # bytes of a cp.async

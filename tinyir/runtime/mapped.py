@@ -17,7 +17,7 @@ MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
 DTYPES = {"fp16": 6, "fp32": 7, "bf16": 9}  # CUtensorMapDataType
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
-NOT_INTERLEAVED, PROMOTED_TO_256_BYTES, FILLED_WITH_ZEROS = 0, 3, 0  # CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
+NOT_INTERLEAVED, PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS = 0, 2, 0  # CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
 
 
 class MappedModule:
@@ -79,4 +79,4 @@ def encode(box: Box, place: int) -> None:
     sizes, steps = (ctypes.c_uint64 * rank)(*dims), (ctypes.c_uint64 * len(strides))(*strides)
     corners, ones = (ctypes.c_uint32 * rank)(*sides), (ctypes.c_uint32 * rank)(*(1,) * rank)
     call("cuTensorMapEncodeTiled", place, DTYPES[box.dtype], rank, box.buffer.address, sizes, steps, corners, ones,
-         NOT_INTERLEAVED, SWIZZLES[box.swizzle], PROMOTED_TO_256_BYTES, FILLED_WITH_ZEROS)  # fmt: skip
+         NOT_INTERLEAVED, SWIZZLES[box.swizzle], PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS)  # fmt: skip

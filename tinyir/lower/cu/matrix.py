@@ -30,6 +30,7 @@ class Matrices:
     def __init__(self) -> None:
         self.held: dict[str, Any] = {}  # accumulator -> corner and coordinates of the `each` at hand
         self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
+        self.row_name = ""  # of the coordinate that counts the accumulator's rows
         self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
 
     def _matrix(self: Any, s: nodes.Reg) -> None:
@@ -135,7 +136,7 @@ class Matrices:
         coordinates = len(self.lines)
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
         self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(PIECE * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
-        self.piece = {r: warp, n: PIECE * Expr.of("piece")}
+        self.piece, self.row_name = {r: warp, n: PIECE * Expr.of("piece")}, r
         self.held = {s.of: ((s.at or (ZERO, ZERO)), (r, n))}
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
@@ -182,7 +183,8 @@ class Matrices:
     def _store_piece(self: Any, s: nodes.Store) -> None:
         tile = self.arrays[s.to.name]
         row, column = (self.integers.c(e.substitute(self.piece), 0) for e in s.to.index)
-        self.say(f"store_piece_{tile.type.dtype}<{tile.swizzle}>({self._start(s.to)}, {row}, {column}, {self.pieces[s.to.name]});")
+        turned = "_turned" if self.row_name in s.to.index[1].names() else ""
+        self.say(f"store{turned}_piece_{tile.type.dtype}<{tile.swizzle}>({self._start(s.to)}, {row}, {column}, {self.pieces[s.to.name]});")
 
     def _into_piece(self: Any, s: nodes.Store) -> None:
         """A value on its way to stmatrix, which rounds it to the tile's dtype."""

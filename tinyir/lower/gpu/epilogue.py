@@ -25,7 +25,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, axes_of, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.resources import STAGED, STAGED_STORES, WARPGROUP_ROWS, chunk_of
+from ...ir.resources import STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, chunk_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from .fresh import Fresh
@@ -64,15 +64,20 @@ class Leaving:
     span: int  # bytes of a row of the tile
 
 
+def turned(plan: Plan, pair: tuple) -> tuple:
+    """Of a row's and a column's of the accumulator: the output's row's and column's, which a transposed product (`swap_ab`) exchanges."""
+    return (pair[1], pair[0]) if plan.swap_ab else (pair[0], pair[1])
+
+
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
     """The epilogue of a plan. Raises Refused (E1611) for an output that cannot leave as the plan says."""
-    chunk = chunk_of(plan, region)
+    chunk = chunk_of(plan, region, plan.tile[1])
     leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by in STAGED_STORES)
     by_engine = tuple(item for item in leaving if item.view is not None)
     rows = plan.tile[0] // plan.consumers.count
     waits = tuple(item.token for item in by_engine)
     piece = _piece_of(plan, fresh, chunk)
-    staged = tuple(_staged(plan, kernel, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel)))
+    staged = staged_vectors(plan, region, kernel, fresh)
     elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk, staged)
     body: tuple[Statement, ...] = (elements,)
     if leaving:
@@ -90,19 +95,20 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
     cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
     maps, tiles = _declared(plan, leaving, chunk)
-    early = tuple(_fetch(plan, kernel, fresh, s) for s in staged)
+    early = tuple(fetched(plan, kernel, fresh, s) for s in staged)
     return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, early, body, last)
 
 
 def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
-    view = store_view(region, kernel, item) if plan.store_of(item.output).by == "tma" else None
+    view = store_view(region, kernel, item, "left" if plan.swap_ab else "right") if plan.store_of(item.output).by == "tma" else None
     if isinstance(view, str):
         raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
-    if dtype.name not in STAGED_DTYPES:
-        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory", region=plan.name)
+    width = WARPGROUP_ROWS if plan.swap_ab else chunk
+    if dtype.name not in STAGED_DTYPES or width * dtype.bytes > SWIZZLE_BYTES or plan.swap_ab and view is None:
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory by {plan.store_of(item.output).by}", region=plan.name)
     label = re.sub(r"\W", "_", item.output)
-    return Leaving(item, dtype, view, fresh(f"{label}.out"), f"store.{item.output}", chunk * dtype.bytes)
+    return Leaving(item, dtype, view, fresh(f"{label}.out"), f"store.{item.output}", width * dtype.bytes)
 
 
 def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Leaving, piece: Piece, chunk: int) -> Statement:
@@ -138,6 +144,16 @@ class Staged:
     tile: nodes.Shared
     length: int
 
+    def at(self, index: Expr) -> Body:
+        """The element `index` of the CTA's tile, whichever warpgroup brought it."""
+        slot = index // self.length if self.tile.ring > 1 else None
+        return Read(self.tile.name, (index if slot is None else index - self.length * slot,), self.vector.body.dtype, slot)
+
+
+def staged_vectors(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> tuple[Staged, ...]:
+    """The vectors of a plan's epilogue. Along the side that the warpgroups share each holds its part, along the other each the whole."""
+    return tuple(_staged(plan, kernel, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel)))
+
 
 def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, number: int) -> Staged:
     count = plan.consumers.count
@@ -150,12 +166,12 @@ def _warpgroup(plan: Plan) -> Expr | None:
     return Expr.of("warpgroup.index") if plan.consumers.count > 1 else None
 
 
-def _fetch(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
-    """Each thread brings an element, or several a warpgroup apart."""
+def fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
+    """A vector into shared memory: each thread brings an element, or several a warpgroup apart."""
     turns = -(-staged.length // WARPGROUP)
     at = Expr.of("warpgroup.thread") + (WARPGROUP * fresh.expr("v") if turns > 1 else 0)
     group = kernel.groups[staged.vector.side]
-    word = ("row", "col")[staged.vector.side]
+    word = turned(plan, ("row", "col"))[staged.vector.side]
     start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
@@ -176,7 +192,7 @@ def _bounds(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[Bo
 
 def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
     maps, tiles = [], []
-    shape = Expr.of(WARPGROUP_ROWS), Expr.of(chunk)
+    shape = turned(plan, (Expr.of(WARPGROUP_ROWS), Expr.of(chunk)))
     for item in leaving:
         sides = iter(shape)
         if item.view is not None:
@@ -214,7 +230,7 @@ def _tma_store(item: Leaving, piece: Piece, kernel: Contraction, fresh: Fresh) -
 
 def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, chunk: int, staged: tuple["Staged", ...]) -> Statement:
     """The values and the writes of one piece, at each element that a thread holds."""
-    r, n, row, col = (fresh.expr(word) for word in ("r", "n", "row", "col"))
+    r, n, row, col = (fresh.expr(word) for word in ("r", "n", *turned(plan, ("row", "col"))))
     point = {**split(row, kernel.left), **split(col, kernel.right)}
     if kernel.batch:
         point |= split(fresh.expr("batch"), kernel.batch)
@@ -228,14 +244,14 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     known = frozenset({acc.tensor, *(s.tile.name for s in staged)})
 
     def near(body: Body) -> Body:
-        return _shielded(_from_shared(body, held), known, inside)
+        return _shielded(from_shared(body, held), known, inside)
 
     statements = values.name_values(near)
     staged_at = {item.item.output: item for item in leaving}
     for item in region.yields:
         body = near(values.at(item.expr))
         if item.output in staged_at:
-            to = Place(staged_at[item.output].tile, (r, n), piece.slot)
+            to = Place(staged_at[item.output].tile, turned(plan, (r, n)), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
         else:
             statements.append(element_store(item, body, point, region.iters, tuple(b for bounds in inside.values() for b in bounds)))
@@ -252,9 +268,9 @@ def _names_in(s: Statement) -> set[str]:
     return place | axes_of(s.value)
 
 
-def _from_shared(body: Body, held: dict[Body, Body]) -> Body:
+def from_shared(body: Body, held: dict[Body, Body]) -> Body:
     """The expression with what is in shared memory read from there."""
-    return held[body] if body in held else rebuild(body, lambda inner: _from_shared(inner, held))
+    return held[body] if body in held else rebuild(body, lambda inner: from_shared(inner, held))
 
 
 def _shielded(body: Body, known: Container[str], inside: dict[Expr, tuple[Bound, ...]]) -> Body:

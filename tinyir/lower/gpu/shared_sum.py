@@ -10,6 +10,7 @@ a cluster have cut the sum among them, each leaves its part, and all read one an
     for v in 0..8 unroll
       %gemm = whole[v] ...                          the region's values and stores
 
+What a value reads along one side of the tile alone is in shared memory by then (`epilogue.fetched`).
 The parts are added in the order of the CTAs, so the result is the same at every run. No memory outside the chip is touched. An accumulator
 whose rows are the output's columns (`swap_ab`) is left transposed: the rows of `sums` are the output's.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...ir.body import Binary, Body, Read, Ref
+from ...ir.body import Binary, Body, Read, Ref, substitute
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -28,6 +29,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SUM_PAD, WARPGROUP_ROWS
 from ...ir.types import TensorType
+from .epilogue import from_shared, staged_vectors, turned
 from .fresh import Fresh
 from .point import Values, below, element_store, split
 
@@ -35,19 +37,9 @@ SUMS = "sums"
 COLUMNS = 64  # of the accumulator that are written at once, at most
 
 
-def is_used(plan: Plan) -> bool:
-    """Whether a plan's sums end here."""
-    return plan.parts > 1 or plan.swap_ab
-
-
-def _turned(plan: Plan, pair: tuple) -> tuple:
-    """Of a row's and a column's of the accumulator: the output's row's and column's."""
-    return (pair[1], pair[0]) if plan.swap_ab else (pair[0], pair[1])
-
-
 def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
     """The tile of every CTA, its rows apart by a few words more than they are long."""
-    rows, columns = _turned(plan, plan.tile)
+    rows, columns = turned(plan, plan.tile)
     return nodes.Shared(fresh(SUMS), TensorType(kernel.dtype, (Expr.of(rows), Expr.of(columns + SUM_PAD))), cluster=plan.parts if plan.parts > 1 else 0)
 
 
@@ -59,7 +51,7 @@ def kept(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]
     down = WARPGROUP_ROWS * fresh.expr("i") if rows > WARPGROUP_ROWS else ZERO
     across = columns * fresh.expr("j") if plan.tile[1] > columns else ZERO
     above = fresh.expr("part") if count > 1 else ZERO
-    to = Place(fresh(SUMS), _turned(plan, (r + down + above, n + across)), Expr.of("cluster.rank") if plan.parts > 1 else None)
+    to = Place(fresh(SUMS), turned(plan, (r + down + above, n + across)), Expr.of("cluster.rank") if plan.parts > 1 else None)
     store = nodes.Store(to, Read(fresh("acc"), (r + down, n + across), kernel.dtype))
     body: tuple[Statement, ...] = (nodes.Each((str(r), str(n)), fresh("acc"), (store,), (down, across), (WARPGROUP_ROWS, columns)),)
     for word, turns in (("j", plan.tile[1] // columns), ("i", rows // WARPGROUP_ROWS)):
@@ -96,17 +88,22 @@ class _Turns:
 def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, threads: int) -> tuple[Statement, ...]:
     """What all threads do behind the roles: add the parts, compute the region's values, store."""
     r, n, row, col, v = (fresh.expr(word) for word in ("r", "n", "row", "col", "v"))
-    (rows, columns), corners = _turned(plan, plan.tile), _turned(plan, (fresh.expr("m0"), fresh.expr("n0")))
-    over_rows, over_columns = _turned(plan, kernel.groups)
+    (rows, columns), corners = turned(plan, plan.tile), turned(plan, (fresh.expr("m0"), fresh.expr("n0")))
+    over_rows, over_columns = turned(plan, kernel.groups)
     turns = _Turns(rows // plan.parts, columns, threads, plan.parts, fresh)
     place = nodes.Let(str(row), corners[0] + r), nodes.Let(str(col), corners[1] + n)
     bounds = (*below(row, extent_of(over_rows)), *below(col, extent_of(over_columns)))
     point = {**split(row, over_rows), **split(col, over_columns), **split(fresh.expr("batch"), kernel.batch)}
     values = Values(region, point, {kernel.value: Ref(kernel.value, kernel.dtype)})
+    places = turned(plan, (r, n))
+    held = {substitute(s.vector.body, point): s.at(places[s.vector.side]) for s in staged_vectors(plan, region, kernel, fresh)}
+
+    def near(body: Body) -> Body:
+        return from_shared(body, held)
 
     def stored(total: Body) -> tuple[Statement, ...]:
-        statements = [nodes.Value(kernel.value, total), *values.name_values()]
-        statements += [element_store(item, values.at(item.expr), point, region.iters) for item in region.yields]
+        statements = [nodes.Value(kernel.value, total), *values.name_values(near)]
+        statements += [element_store(item, near(values.at(item.expr)), point, region.iters) for item in region.yields]
         return (*place, nodes.If(bounds, tuple(statements))) if bounds else (*place, *statements)
 
     if plan.parts == 1:
@@ -128,4 +125,4 @@ def _sum(fresh: Fresh, index: tuple[Expr, Expr], kernel: Contraction, parts: int
     return total
 
 
-__all__ = ["SUMS", "declared", "finished", "is_used", "kept"]
+__all__ = ["SUMS", "declared", "finished", "kept"]

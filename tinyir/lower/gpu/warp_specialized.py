@@ -26,18 +26,18 @@ from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import SWIZZLE_BYTES, WARPGROUP_ROWS
+from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum
-from .epilogue import FIRST_THREAD, Epilogue, epilogue_of
+from .epilogue import FIRST_THREAD, Epilogue, epilogue_of, fetched, staged_vectors
 from .fresh import Fresh
 from .point import split
 from .siblings import sibling_let
 
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 BOX_ROWS = 256  # at most, along a dim of a box
-COLUMNS, PIECE = 256, 16  # of one wgmma at most, and the step in which the epilogue takes them
+COLUMNS = 256  # at most, of one wgmma
 WARPGROUP = 128  # threads
 
 
@@ -120,24 +120,28 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
     body += _share(plan, fresh)
     body += [_producer(plan, kernel, walk, operands, fresh), _consumer(plan, walk, operands, epilogue, fresh)]
-    if shared_sum.is_used(plan):
+    if plan.ends_in_shared:
         body += shared_sum.finished(plan, region, kernel, fresh, threads)
     grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
 
 
 def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
-    """The transposed product: the right operand's columns as rows, and the tile so."""
+    """The transposed product: the right operand's columns as rows, tile and cluster so."""
     rows, columns, depth = plan.tile
-    turned = replace(kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left)
-    return replace(plan, tile=(columns, rows, depth)), turned
+    cluster = replace(plan.cluster, shape=(*plan.cluster.shape, 1)[1::-1]) if plan.cluster else None
+    other = replace(kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left)
+    return replace(plan, tile=(columns, rows, depth), cluster=cluster), other
 
 
 def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
     """How the consumers leave their accumulators: to the output, or to shared memory, from which all threads end the sum."""
-    if not shared_sum.is_used(plan):
+    if not plan.ends_in_shared:
         return epilogue_of(plan, region, kernel, fresh)
-    return Epilogue(kernel.dtype, (), (shared_sum.declared(plan, kernel, fresh),), (), (), shared_sum.kept(plan, kernel, fresh), ())
+    staged = staged_vectors(plan, region, kernel, fresh)
+    early = tuple(fetched(plan, kernel, fresh, s) for s in staged)
+    tiles = shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
+    return Epilogue(kernel.dtype, (), tiles, (), early, shared_sum.kept(plan, kernel, fresh), ())
 
 
 def _share(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
@@ -162,7 +166,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
         raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} of so many rows")
-    if shared_sum.is_used(plan) and (plan.cluster or plan.persistent or plan.store or plan.regs):
+    if plan.ends_in_shared and (plan.cluster or plan.persistent or plan.store or plan.regs):
         raise _refusal(plan, "split_k" if plan.parts > 1 else "swap_ab", "a sum that ends in shared memory with a cluster, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
@@ -221,7 +225,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     inside.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
-    if shared_sum.is_used(plan):
+    if plan.ends_in_shared:
         mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // plan.parts)
         return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
     before += (nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch),)
@@ -274,7 +278,7 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
         nodes.Wait(Place(fresh("full"), slot=slot), fresh.expr("s", "phase"), ("load.a", "load.b")),
         nodes.Fence("wgmma"),
         product,
-        *((nodes.If((Bound(k, equals=ZERO),), epilogue.early),) if epilogue.early else ()),
+        *((nodes.If((Bound(k, equals=first),), epilogue.early),) if epilogue.early else ()),
         nodes.WaitGroup("wgmma", 1, ("mma",)),
         nodes.If((Bound(k, lower=first + 1),), (empty,)),
         nodes.Advance(fresh("s")),

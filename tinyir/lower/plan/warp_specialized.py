@@ -13,7 +13,7 @@ from ...analysis.device import Device
 from ...ir import resources
 from ...ir.boxes import LINE_BYTES, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
 from ...ir.expr import Bound
-from ...ir.kernels import Contraction
+from ...ir.kernels import Contraction, extent_of, sizes_of
 from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
@@ -44,13 +44,28 @@ TILES = (
     (64, 128, 1, ((1, 1),)),
     (64, 64, 1, ((1, 1),)),
 )
+# The same with the output's columns in place of a matrix product's rows: rows of a tile go in steps of 16, so that more shapes are whole waves.
+SWAPPED_TILES = (
+    (144, 256, 2, ((2, 1), (1, 1))),
+    (176, 256, 2, ((2, 1), (1, 1))),
+    (112, 256, 2, ((2, 1), (1, 1))),
+    (80, 256, 2, ((1, 1),)),
+    (240, 128, 2, ((1, 2), (1, 1))),
+    (208, 128, 2, ((1, 2), (1, 1))),
+    (176, 128, 2, ((1, 2), (1, 1))),
+    (144, 128, 2, ((1, 1),)),
+    (112, 128, 2, ((1, 1),)),
+    (80, 128, 2, ((1, 1),)),
+)
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
 LEAST_STAGES = 3
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
-RESIDENT = (1, 2)  # CTAs of a cluster that an SM may hold: two hide one another's start and end
+RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
 SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 128, 2))  # rows, columns, warpgroups
+FEW_TILES = ((16, 64, 1), (32, 64, 1), (64, 64, 1), (128, 64, 1), (16, 128, 2), (32, 128, 2), (64, 128, 2))  # the same where there are few rows
+FEW_ROWS = 128  # at most; with more, none of the 64 of a product need be empty
 
 
 def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
@@ -64,7 +79,7 @@ def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, 
     for way in _ways(kernel, model, region, views):
         if holds_everywhere(way.needs(kernel, model, 1), model):
             found += _proposals(kernel, region, model, card, way)
-            found += _split_proposals(kernel, region, model, card, way)
+            found += _shared_proposals(kernel, region, model, card, way)
     return tuple(found)
 
 
@@ -105,14 +120,15 @@ def _lines(view: View) -> tuple[Bound, ...]:
     return multiple_of(view.dims[-1].size, LINE_BYTES // view.tensor.type.dtype.bytes)
 
 
-def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int) -> Plan:
+def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int, is_swapped: bool = False) -> Plan:
     """What all plans of a tile have in common."""
     rows, columns = tile
+    shared = kernel.right if is_swapped else kernel.left
     depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
     outermost = f"{kernel.sum[0].name}.o"
     cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
     batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
-    binds = (*batch, Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"), Bind(parts_of_axes(kernel.left, "i"), "warpgroup"))
+    binds = (*batch, Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"), Bind(parts_of_axes(shared, "i"), "warpgroup"))
     whole = (rows, columns, depth)
     guarded = {name for group, size in zip(kernel.groups, whole) for name in guarded_axes(group, size)}
     return Plan(
@@ -124,6 +140,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
         consumers=Consumers(consumers, "cooperative"),
         regs=REGS.get(consumers),
         bind=binds,
+        swap_ab=is_swapped,
         cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
         load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
         predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
@@ -132,18 +149,21 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
     )
 
 
-def _split_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
-    """Every tile with its sum cut in parts, where there are as many steps at every shape set."""
-    for rows, columns, consumers in SPLIT_TILES:
-        for parts in PARTS:
-            base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
-            base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
-            if not holds_everywhere(base.assume, model):
-                continue
-            for resident in RESIDENT:
-                stages = _stages(base, region, kernel, card, resident)
-                if resident == 1 or stages >= LEAST_STAGES:
-                    yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
+    """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or of few rows."""
+    few = extent_of(kernel.left).evaluate(sizes_of(model))
+    found = [(tile, parts, False) for tile in SPLIT_TILES for parts in PARTS]
+    found += [(tile, parts, True) for tile in FEW_TILES for parts in (1, *PARTS) if few <= FEW_ROWS and tile[0] < 2 * max(few, FEW_TILES[0][0])]
+    for (rows, columns, consumers), parts, is_swapped in found:
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
+        base = replace(base, split_k=SplitK(parts, "cluster")) if parts > 1 else base
+        base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
+        if not holds_everywhere(base.assume, model):
+            continue
+        for resident in RESIDENT:
+            stages = _stages(base, region, kernel, card, resident)
+            if resident == 1 or stages >= LEAST_STAGES:
+                yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
 def _layout(way: Way) -> tuple[Layout, ...]:
@@ -152,8 +172,10 @@ def _layout(way: Way) -> tuple[Layout, ...]:
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
     assume = way.needs(kernel, model, 1)
-    for rows, columns, consumers, clusters in TILES:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers), store=way.stores, assume=assume, layout=_layout(way))
+    is_swappable = all(s.by == "tma" and next(t for t in region.outputs if t.name == s.tensor).type.dtype.bytes == 2 for s in way.stores)
+    tiles = [(*tile, False) for tile in TILES] + [(*tile, True) for tile in SWAPPED_TILES if is_swappable]
+    for rows, columns, consumers, clusters, is_swapped in tiles:
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=way.stores, assume=assume, layout=_layout(way))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
@@ -174,5 +196,5 @@ def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resid
     """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
     arch = card.arch
     most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
-    sizes = [resources.smem_of(replace(plan, stages=n), region, kernel) for n in range(1, MAX_STAGES + 1)]
-    return sum(size <= most for size in sizes)
+    one, two = (resources.smem_of(replace(plan, stages=n), region, kernel) for n in (1, 2))
+    return min(MAX_STAGES, max(0, 1 + (most - one) // (two - one)))
