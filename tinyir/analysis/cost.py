@@ -21,6 +21,7 @@ from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
 from ..ir.streaming import Streaming
 from .device import Device, longer_of
+from .gemv import gemv_parts
 from .multistage import multistage_parts
 from .streaming import streaming_parts
 from .tensor import warp_specialized_parts
@@ -73,6 +74,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
         parts, start = warp_specialized_parts(plan, region, kernel, sizes, device, occupancy, moved), device.tensor["start_us"]
     elif isinstance(kernel, Contraction) and plan.algo == "multistage" and device.mma:
         parts, start = multistage_parts(plan, kernel, sizes, device, occupancy, moved), device.mma["start_us"]
+    elif isinstance(kernel, Contraction) and plan.algo == "gemv":
+        parts, start = gemv_parts(plan, kernel, sizes, device, occupancy, moved), device.gemv["start_us"]
     elif isinstance(kernel, Contraction):
         contraction = _synchronous if plan.algo == "synchronous" else _tensor
         parts = contraction(plan, kernel, sizes, device, occupancy, moved)

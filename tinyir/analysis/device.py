@@ -15,7 +15,7 @@ from ..kit.diag import refuse
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
     well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `tensor` those
-    of warp-specialised ones, `mma` those of multistage ones. The files say where each figure comes from."""
+    of warp-specialised ones, `mma` those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes from."""
 
     name: str
     title: str
@@ -36,6 +36,7 @@ class Device:
     simt: Mapping[str, float]
     tensor: Mapping[str, Any] = field(default_factory=dict)
     mma: Mapping[str, float] = field(default_factory=dict)
+    gemv: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def dram_bytes_per_us(self) -> float:

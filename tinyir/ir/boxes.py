@@ -98,10 +98,15 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
 def misfit(region: Region, kernel: Contraction) -> str:
     """Why tensor cores cannot compute a contraction as it stands, in words; empty when they can."""
     product = region.let(kernel.value).expr.body
-    if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
-        return "a factor that is more than a read"
     if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in ("fp16", "bf16") or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
         return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
+    return unread(region, kernel)
+
+
+def unread(region: Region, kernel: Contraction) -> str:
+    """Why a contraction is not a sum of products of what memory holds, with values of its own element behind it, in words; empty when it is."""
+    if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
+        return "a factor that is more than a read"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):

@@ -253,7 +253,7 @@ def check(module: Module) -> list[Diag]:
     16. an access is at most 16 bytes, a power of two of elements                                         (E1516)
     17. a resident row fits in its tile at every length that the symbols allow                            (E1518)
     18. what TMA moves lies so that TMA can move it                                                       (E1523)
-    19. what cp.async copies lies on multiples of 4, 8 or 16 bytes                                        (E1570)
+    19. what cp.async copies lies on multiples of 4, 8 or 16 bytes, and what gemv reads on its accesses   (E1570)
     20. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580, E1581)
     """
     from .verify_plan import check_plans

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 FAMILIES: dict[str, tuple[str, ...]] = {
-    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "streaming", "streaming_softmax"),
+    "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "gemv", "streaming", "streaming_softmax"),
     "row": ("row_resident", "row_streamed"),
     "scan": ("scan_block", "scan_thread"),
     "map": ("flat",),
@@ -13,6 +13,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "multistage": ("warp_tile", "threads"),
     "implicit_gemm": ("warp_tile", "threads"),
     "warp_specialized": ("consumers",),
+    "gemv": ("micro", "threads"),
     "streaming": ("micro", "threads"),
     "streaming_softmax": ("consumers",),
     "row_resident": ("threads",),

@@ -49,6 +49,9 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     if plan.algo == "synchronous":
         pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
         return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
+    if plan.algo == "gemv":
+        part = 0 if plan.place_of(f"{kernel.sum[-1].name}.i") == "thread.x" else plan.threads[1] * rows * columns
+        return aligned(4 * part) + aligned(4 * rows * (columns + SUM_PAD))
     if plan.algo == "warp_specialized":
         rows, columns = (fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns)))
     sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
@@ -134,7 +137,7 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
         return 0
     words = max(1, kernel.dtype.bytes // 4)
     if plan.micro:
-        return math.prod(plan.micro) * words
+        return math.prod(plan.micro[:2]) * words
     if plan.warp_tile:
         return math.prod(plan.warp_tile) // 32 * words
     if plan.consumers:
@@ -152,7 +155,9 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     held = accumulators_of(plan, kernel)
     if isinstance(kernel, Streaming):
         return min(arch.registers_per_thread, -(-(held + STREAMED_ADDRESSING) // 8) * 8)
-    if plan.algo == "multistage":
+    if plan.algo == "gemv" and isinstance(kernel, Contraction):
+        wanted = held + plan.micro[1] * plan.micro[2] * kernel.rhs.dtype.bytes // 4 + ADDRESSING
+    elif plan.algo == "multistage":
         wanted = held + sum(plan.warp_tile) // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
     elif plan.warp_tile or not isinstance(kernel, Contraction):
         wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING

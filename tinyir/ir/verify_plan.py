@@ -208,7 +208,7 @@ def _check_tile(case: Case) -> Iterator[Diag]:
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
-    groups = kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) else kernel.groups
+    groups = kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) and plan.algo != "gemv" else kernel.groups
     for group in groups:
         place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
@@ -226,7 +226,7 @@ def _check_threads(case: Case) -> Iterator[Diag]:
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in ("synchronous", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"])
+    ringless = plan.algo in ("synchronous", "gemv", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"])
     counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
     if plan.asynchrony:
@@ -378,6 +378,19 @@ def _check_copies(case: Case) -> Iterator[Diag]:
                 yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
 
 
+def _check_accesses(case: Case) -> Iterator[Diag]:
+    plan, kernel, region = case.plan, case.kernel, case.regions[0]
+    if not isinstance(kernel, Contraction) or plan.algo != "gemv":
+        return
+    view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
+    if not isinstance(view, View):
+        yield _fault(plan, "E1570", "vectorize", tensor=kernel.rhs.tensor, fault=view)
+        return
+    for need in multiple_of(view.dims[-1].size, plan.width_of(view.dims[-1].axes[-1].name)):
+        if need not in plan.assume:
+            yield _fault(plan, "E1570", "vectorize", tensor=kernel.rhs.tensor, fault=f"nothing assumes {need}")
+
+
 def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
@@ -387,6 +400,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_streaming,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_accesses, _check_streaming,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -18,6 +18,7 @@ from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
+from .gemv import gemv_kernel
 from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
@@ -28,7 +29,7 @@ from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
-ON_TENSOR_CORES = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel}
+OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel, "gemv": gemv_kernel}
 
 
 def lower(module: plan.Module) -> gpu.Module:
@@ -69,7 +70,7 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
         if isinstance(streamed, Streaming):
             return streaming_kernel(one, *regions, streamed)
         raise refuse("E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed)
-    is_known = one.algo in TEMPLATES or one.algo in ON_TENSOR_CORES
+    is_known = one.algo in TEMPLATES or one.algo in OF_CONTRACTIONS
     siblings = siblings_of(tuple(regions)) if is_known and len(regions) > 1 else None
     if isinstance(siblings, str):
         raise refuse("E1582", one.name, one.span_of("plan"), regions=", ".join(one.regions), reason=siblings)
@@ -81,16 +82,16 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
 def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kernel | None) -> gpu.Kernel:
     """The kernel by the template that the plan names."""
     is_of_several = isinstance(kernel, Contraction) and kernel.siblings > 1
-    for word, is_asked in (("split_k", one.parts > 1), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
+    for word, is_asked in (("split_k", one.parts > 1 and one.algo != "gemv"), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
         if is_asked and one.algo != "warp_specialized":
             raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
     if is_of_several and one.layout:
         raise refuse("E1611", one.name, one.span_of("layout"), what="`layout` in a plan of siblings", region=one.name)
-    if one.algo in ON_TENSOR_CORES and isinstance(kernel, Contraction):
-        return ON_TENSOR_CORES[one.algo](one, region, kernel, module.program.model)
+    if one.algo in OF_CONTRACTIONS and isinstance(kernel, Contraction):
+        return OF_CONTRACTIONS[one.algo](one, region, kernel, module.program.model)
     template = TEMPLATES.get(one.algo)
     if template is None or kernel is None:
-        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, *ON_TENSOR_CORES)))
+        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, *OF_CONTRACTIONS)))
     return template(one, region, kernel)
 
 

@@ -29,12 +29,25 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SUM_PAD, WARPGROUP_ROWS
 from ...ir.types import TensorType
-from .epilogue import from_shared, staged_vectors, turned
+from .epilogue import Staged, from_shared, turned
 from .fresh import Fresh
 from .point import Values, below, element_store, split
 
 SUMS = "sums"
 COLUMNS = 64  # of the accumulator that are written at once, at most
+
+
+def share(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
+    """Which steps of the sum are this CTA's, where those of a cluster share them."""
+    if plan.parts == 1:
+        return ()
+    count, rank = fresh.expr("steps"), Expr.of("cluster.rank")
+    return nodes.Let(fresh("first"), count * rank // plan.parts), nodes.Let(fresh("last"), (count * rank + count) // plan.parts)
+
+
+def steps(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr]:
+    """The first step of the sum that is this CTA's, and the one behind its last."""
+    return (fresh.expr("first"), fresh.expr("last")) if plan.parts > 1 else (ZERO, fresh.expr("steps"))
 
 
 def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
@@ -60,8 +73,9 @@ def kept(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Turns:
-    """How threads share the elements of a CTA's rows: every `parts`-th row is one CTA's, neighbours along a row are neighbouring threads'."""
+class Turns:
+    """How threads share the elements of a tile of `rows` x `columns` with the `parts` CTAs of a cluster: every `parts`-th row is one CTA's, or
+    where there are fewer rows so many of the columns; neighbours along a row are neighbouring threads'."""
 
     rows: int
     columns: int
@@ -70,33 +84,40 @@ class _Turns:
     fresh: Fresh
 
     @property
+    def share(self) -> tuple[int, int]:
+        """Rows and columns of one CTA."""
+        return (self.rows // self.parts, self.columns) if self.rows % self.parts == 0 else (self.rows, self.columns // self.parts)
+
+    @property
     def count(self) -> int:
         """Elements of a thread."""
-        return -(-self.rows * self.columns // self.threads)
+        return -(-self.share[0] * self.share[1] // self.threads)
 
     def over(self, inside: tuple[Bound, ...], *body: Statement) -> Statement:
         """`body` at each element of a thread, where the guard holds of `r` and `n`, its row and column in the tile."""
         e, turn, v, r, n = (self.fresh.expr(word) for word in ("e", "own", "v", "r", "n"))
         rank = Expr.of("cluster.rank") if self.parts > 1 else ZERO
+        rows, columns = self.share
+        row, column = (rank + self.parts * turn, ZERO) if rows < self.rows else (turn, columns * rank)
         body = (nodes.If(inside, body),) if inside else body
-        body = (nodes.Let(str(r), rank + self.parts * turn), nodes.Let(str(n), e - self.columns * turn), *body)
-        body = (nodes.If((Bound(turn, upper=Expr.of(self.rows)),), body),) if self.rows * self.columns % self.threads else body
-        lets = nodes.Let(str(e), Expr.of("thread.index") + self.threads * v), nodes.Let(str(turn), e // self.columns)
+        body = (nodes.Let(str(r), row), nodes.Let(str(n), column + e - columns * turn), *body)
+        body = (nodes.If((Bound(turn, upper=Expr.of(rows)),), body),) if rows * columns % self.threads else body
+        lets = nodes.Let(str(e), Expr.of("thread.index") + self.threads * v), nodes.Let(str(turn), e // columns)
         return nodes.For(str(v), ZERO, Expr.of(self.count), (*lets, *body), unroll=0)
 
 
-def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, threads: int) -> tuple[Statement, ...]:
-    """What all threads do behind the roles: add the parts, compute the region's values, store."""
+def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, threads: int, staged: tuple[Staged, ...]) -> tuple[Statement, ...]:
+    """What all threads do behind the sum: add the parts, compute the region's values, of which some are `staged` in shared memory, store."""
     r, n, row, col, v = (fresh.expr(word) for word in ("r", "n", "row", "col", "v"))
     (rows, columns), corners = turned(plan, plan.tile), turned(plan, (fresh.expr("m0"), fresh.expr("n0")))
     over_rows, over_columns = turned(plan, kernel.groups)
-    turns = _Turns(rows // plan.parts, columns, threads, plan.parts, fresh)
+    turns = Turns(rows, columns, threads, plan.parts, fresh)
     place = nodes.Let(str(row), corners[0] + r), nodes.Let(str(col), corners[1] + n)
     bounds = (*below(row, extent_of(over_rows)), *below(col, extent_of(over_columns)))
     point = {**split(row, over_rows), **split(col, over_columns), **split(fresh.expr("batch"), kernel.batch)}
     values = Values(region, point, {kernel.value: Ref(kernel.value, kernel.dtype)})
     places = turned(plan, (r, n))
-    held = {substitute(s.vector.body, point): s.at(places[s.vector.side]) for s in staged_vectors(plan, region, kernel, fresh)}
+    held = {substitute(s.vector.body, point): s.at(places[s.vector.side]) for s in staged}
 
     def near(body: Body) -> Body:
         return from_shared(body, held)
@@ -125,4 +146,4 @@ def _sum(fresh: Fresh, index: tuple[Expr, Expr], kernel: Contraction, parts: int
     return total
 
 
-__all__ = ["SUMS", "declared", "finished", "kept"]
+__all__ = ["SUMS", "Turns", "declared", "finished", "kept", "share", "steps"]

@@ -118,10 +118,10 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
     body += [nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
     body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
-    body += _share(plan, fresh)
+    body += shared_sum.share(plan, fresh)
     body += [_producer(plan, kernel, walk, operands, fresh), _consumer(plan, walk, operands, epilogue, fresh)]
     if plan.ends_in_shared:
-        body += shared_sum.finished(plan, region, kernel, fresh, threads)
+        body += shared_sum.finished(plan, region, kernel, fresh, threads, staged_vectors(plan, region, kernel, fresh))
     grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
 
@@ -142,19 +142,6 @@ def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Ep
     early = tuple(fetched(plan, kernel, fresh, s) for s in staged)
     tiles = shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
     return Epilogue(kernel.dtype, (), tiles, (), early, shared_sum.kept(plan, kernel, fresh), ())
-
-
-def _share(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
-    """Which steps of the sum are this CTA's, where those of a cluster share them."""
-    if plan.parts == 1:
-        return ()
-    steps, rank = fresh.expr("steps"), Expr.of("cluster.rank")
-    return nodes.Let(fresh("first"), steps * rank // plan.parts), nodes.Let(fresh("last"), (steps * rank + steps) // plan.parts)
-
-
-def _steps(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr]:
-    """The first step of the sum that is this CTA's, and the one behind its last."""
-    return (fresh.expr("first"), fresh.expr("last")) if plan.parts > 1 else (ZERO, fresh.expr("steps"))
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -242,7 +229,7 @@ def _producer(plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Opera
         source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh) for d in o.view.dims))
         fill.append(nodes.TmaLoad(f"load.{o.tile}", Place(fresh(o.tile), slot=slot), source, full, tuple(range(o.shares)) if o.shares > 1 else ()))
     fill.append(nodes.Advance(fresh("p")))
-    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), *_steps(plan, fresh), tuple(fill)),))
+    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), *shared_sum.steps(plan, fresh), tuple(fill)),))
     one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), *loop, nodes.Drain(fresh("empty"), fresh("p")))
     return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0)
 
@@ -260,7 +247,7 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
     rows = plan.tile[0] // count
     slot, part, k = fresh.expr("s", "slot"), fresh.expr("part") if count > 1 else ZERO, fresh.expr("k")
     dtype = left.view.tensor.type.dtype
-    first, last = _steps(plan, fresh)
+    first, last = shared_sum.steps(plan, fresh)
     product = nodes.Wgmma(
         "mma",
         fresh("acc"),

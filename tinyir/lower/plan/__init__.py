@@ -26,6 +26,7 @@ from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
+from .gemv import propose_gemv
 from .materialize_prologues import Materialized, materialize_prologues
 from .multistage import propose_multistage
 from .part_region import part_region
@@ -245,7 +246,7 @@ def explain(module: region.Module, arch: str = "sm90", device: str | None = None
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
     if isinstance(kernel, Contraction):
         on_tensor_cores = (*propose_warp_specialized(kernel, module.model, one, card), *propose_multistage(kernel, module.model, one, card))
-        return (*on_tensor_cores, *propose_contraction(kernel, one, card))
+        return (*on_tensor_cores, *propose_gemv(kernel, module.model, one, card), *propose_contraction(kernel, one, card))
     if isinstance(kernel, Prefix):
         return propose_scan(kernel, one, card)
     return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
