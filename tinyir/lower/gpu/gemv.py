@@ -34,6 +34,9 @@ from .fresh import Fresh
 from .point import below, cast, guarded, split
 
 
+WARP = 32
+
+
 @dataclass(frozen=True, slots=True)
 class _Thread:
     """What a thread does: `rows` x `columns` sums over `depth` elements a step; `vector` neighbours of the large operand at once."""
@@ -58,11 +61,21 @@ class _Thread:
         point = {**split(row, axes), **split(term, self.kernel.sum), **split(self.fresh.expr("batch"), self.kernel.batch)}
         return Read(read.tensor, tuple(e.substitute(point) for e in read.index), read.dtype)
 
-    def added(self, r: Expr, n: Expr, weight: Body, term: Expr) -> Statement:
+    @property
+    def holds_rows(self) -> bool:
+        """Whether the small operand too is read several neighbours at once: both lie along the sum."""
+        lhs, rhs = self.kernel.lhs, self.kernel.rhs
+        view = view_of(self.region, lhs.tensor, lhs.index, self.kernel)
+        return self.is_along_sum and lhs.dtype == rhs.dtype and isinstance(view, View) and view.inner == "sum"
+
+    def factor(self, r: Expr, term: Expr) -> Body:
+        """The element of the small operand, 0 behind its last row."""
+        row = self.fresh.expr("m0") + r
+        return guarded(below(row, extent_of(self.kernel.left)), self.operand(0, row, term))
+
+    def added(self, r: Expr, n: Expr, x: Body, weight: Body) -> Statement:
         """One product into its sum."""
         dtype = self.kernel.dtype
-        row = self.fresh.expr("m0") + r
-        x = guarded(below(row, extent_of(self.kernel.left)), self.operand(0, row, term))
         product = Binary("mul", cast(x, dtype), cast(weight, dtype), dtype)
         return nodes.Assign(Place(self.acc, self.sum_of(r, n)), Binary("add", Read(self.acc, self.sum_of(r, n), dtype), product, dtype))
 
@@ -92,13 +105,30 @@ class _Thread:
         r, c, u = self.at("r", rows), self.at("c", columns), self.at("u", depth)
         sums = (("u", depth), ("r", rows), ("c", columns))
         held = nodes.Reg(f("w"), TensorType(dtype, self.placed(Expr.of(columns), Expr.of(depth))))
-        added = self.over(self.added(r, c, Read(held.name, self.placed(c, u), dtype), k0 + u), *sums)
+        x = Read(f("x"), (r, u), dtype) if self.holds_rows else self.factor(r, k0 + u)
+        added = self.over(self.added(r, c, x, Read(held.name, self.placed(c, u), dtype)), *sums)
+        loads = held, *self._rows(), self._loads(held.name)
         whole = below(k0 + depth - 1, extent_of(self.kernel.sum)) + below(c0 + columns - 1, extent_of(self.kernel.right))
         if not whole:
-            return held, self._loads(held.name), added
+            return *loads, added
         inside = below(k0 + u, extent_of(self.kernel.sum)) + below(c0 + c, extent_of(self.kernel.right))
-        alone = nodes.If(inside, (self.added(r, c, self.operand(1, c0 + c, k0 + u), k0 + u),))
-        return (nodes.If(whole, (held, self._loads(held.name), added), (self.over(alone, *sums),)),)
+        alone = nodes.If(inside, (self.added(r, c, self.factor(r, k0 + u), self.operand(1, c0 + c, k0 + u)),))
+        return (nodes.If(whole, (*loads, added), (self.over(alone, *sums),)),)
+
+    def _rows(self) -> tuple[Statement, ...]:
+        """A step's elements of the small operand, where they are read several at once; 0 behind its last row."""
+        if not self.holds_rows:
+            return ()
+        rows, _, depth = self.plan.micro
+        f, width, dtype = self.fresh, self.plan.width_of(self._inner), self.kernel.lhs.dtype
+        r, u = self.at("r", rows), self.at("u", depth // width)
+        v = f.expr("v") if width > 1 else ZERO
+        row, over = f.expr("m0") + r, ((str(v), Expr.of(width)),) if width > 1 else ()
+        load = nodes.Assign(Place(f("x"), (r, width * u + v)), self.operand(0, row, f.expr("k0") + width * u + v), over, width)
+        inside = below(row, extent_of(self.kernel.left))
+        body: Statement = self.over(load, ("u", depth // width))
+        body = self.over(nodes.If(inside, (body,)) if inside else body, ("r", rows))
+        return nodes.Reg(f("x"), TensorType(dtype, (Expr.of(rows), Expr.of(depth))), init=Literal(0.0, dtype)), body
 
     def _loads(self, name: str) -> Statement:
         """All of a step's elements of the large operand, several an access."""
@@ -150,13 +180,10 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         fault = f"threads {list(plan.threads)} with micro {list(plan.micro)} and accesses of {width}"
     if not fault and inner == "sum" and (plan.threads[0] > WARP or WARP % plan.threads[0]):
         fault = f"{plan.threads[0]} threads along the sum, of which a warp has {WARP}"
-    if not fault and plan.parts > 1 and plan.tile[1] % plan.parts:
-        fault = f"a sum in {plan.parts} parts of {plan.tile[1]} columns"
+    if not fault and plan.parts > 1 and (plan.split_k.by != "cluster" or plan.tile[1] % plan.parts):
+        fault = f"a sum in {plan.parts} parts by {plan.split_k.by} of {plan.tile[1]} columns"
     if fault:
         raise refuse("E1611", plan.name, plan.span_of("micro"), what=fault, region=plan.name)
-
-
-WARP = 32
 
 
 def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:

@@ -37,10 +37,10 @@ def table_of(region: str, found: Sequence[Candidate], card: Device, is_whole: bo
 
 
 def _parts(plan: Plan) -> str:
+    ways = f", sum in {plan.parts}" if plan.parts > 1 else ""
+    ways += ", swapped" if plan.swap_ab else ""
+    ways += f", {' and '.join(item.tensor for item in plan.layout)} padded" if plan.layout else ""
     if plan.consumers:
         cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"
-        parts = f", sum in {plan.parts}" if plan.parts > 1 else ""
-        swapped = ", swapped" if plan.swap_ab else ""
-        copies = f", {' and '.join(item.tensor for item in plan.layout)} padded" if plan.layout else ""
-        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}{parts}{swapped}{copies}"
-    return "x".join(map(str, plan.threads)) + (f" of {'x'.join(map(str, plan.micro))}" if plan.micro else "")
+        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}{ways}"
+    return "x".join(map(str, plan.threads)) + (f" of {'x'.join(map(str, plan.micro))}" if plan.micro else "") + ways
