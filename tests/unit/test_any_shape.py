@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tinyir.analysis.device import get_device
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.kit.diag import Refused
@@ -26,7 +22,6 @@ from .emitted import lowered, played, simulated
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product, proposed, with_tile
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
-MEASURED = Path(__file__).resolve().parents[1] / "bench" / "results" / "any_shape_plans_h100.json"
 BOTH = ("A", "B")
 
 
@@ -208,26 +203,3 @@ def test_plans_compile_without_spills_or_serialised_products(planned: object) ->
     for usage in usage_of(cubin).values():
         assert (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0)
     assert not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))
-
-
-# --- the cost model
-
-
-def test_the_model_chooses_near_the_fastest_that_was_measured() -> None:
-    """Among plans timed at sixteen shapes: padded and not, cut and not."""
-    losses = []
-    for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
-        module = sized(row["layout"], tuple(row["shape"]), **BIAS)
-        known = {_key(c.plan): c.cost.microseconds for c in to_plan.candidates(module, module.program.regions[0]) if c.cost and c.plan.algo == "warp_specialized" and not c.plan.swap_ab}
-        timed = {}
-        for item in row["plans"]:
-            key = (tuple(item["tile"]), tuple(item["cluster"]), item["parts"], item["padded"], item.get("resident", 1))
-            timed[key] = min(item["us"], timed.get(key, math.inf))
-        assert timed.keys() <= known.keys()
-        losses.append(timed[min(timed, key=known.__getitem__)] / min(timed.values()))
-    assert len(losses) == 16 and math.exp(sum(map(math.log, losses)) / len(losses)) < 1.05 and max(losses) < 1.25
-
-
-def _key(one: plan.Plan) -> tuple:
-    resident = 2 if one.parts > 1 and one.estimate.smem <= get_device("h100").arch.smem_per_sm // 2 - 1024 else 1
-    return one.tile[:2], one.cluster.shape if one.cluster else (1, 1), one.parts, len(one.layout), resident

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinyir.analysis.cost import cost_of
-from tinyir.analysis.device import get_device
-from tinyir.analysis.work import work_of
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.boxes import View, view_of
 from tinyir.ir.gpu import nodes
@@ -21,13 +20,14 @@ from tinyir.ir.gpu.walk import statements
 from tinyir.ir.kernels import kernels_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import plan as to_plan
+from tinyir.lower.plan.table import rows_of
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
 from .emitted import lowered, played, simulated
 
 ROOT = Path(__file__).resolve().parents[2]
-MEASURED = ROOT / "tests" / "bench" / "results" / "gemm_plans_h100.json"
+MEASURED = ROOT / "tests" / "bench" / "results" / "tiles_h100.json"
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 A = {"N": ("M, K", "i0, k0"), "T": ("K, M", "k0, i0")}
 B = {"N": ("K, N", "k0, i1"), "T": ("N, K", "i1, k0")}
@@ -252,18 +252,33 @@ def test_every_shipped_plan_compiles_without_spills_or_serialised_products(tile:
 # --- the cost model
 
 
-def test_the_model_follows_the_measurements() -> None:
-    card, module = get_device("h100"), product("NN", sizes="M=4096, N=4096, K=4096", **BIAS)
-    one = module.program.regions[0]
-    (kernel, *_) = kernels_of(one)
-    plans = {f"{p.tile[0]}x{p.tile[1]} cluster {'x'.join(map(str, p.cluster.shape if p.cluster else (1, 1)))} group {p.order.width}": p for p in proposed(module) if not p.swap_ab}
-    losses, errors = [], []
+EVENTS_US = 3.6  # of a start and an end that are events around a graph, which the model does not count
+
+
+@functools.cache
+def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
+    """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it puts first."""
+    found = {}
     for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
-        at = dict(zip("MNK", row["shape"]))
+        layout, sizes = row["shape"].removesuffix("NT"), "NT" if row["shape"].endswith("NT") else "NN"
+        module = product(sizes, sizes=", ".join(f"{n}={s}" for n, s in zip("MNK", layout.split("x"))), **BIAS)
+        known: dict[str, float] = {}
+        for c in to_plan.candidates(module, module.program.regions[0]):
+            _, algo, tile, made, *_ = rows_of([c])[0]
+            known.setdefault(re.sub(", group [0-9]+", "", f"{algo} {tile} {made}"), c.cost.microseconds if c.cost else math.inf)
         timed = row["plans_us"]
-        expected = {name: cost_of(plans[name], one, kernel, work_of(one, at), at, card).microseconds for name in timed}
-        errors += [math.log(expected[name] / timed[name]) for name in timed]
-        losses.append(timed[min(expected, key=lambda name: (expected[name], plans[name].tile, plans[name].order.width))] / min(timed.values()))
-    assert len(errors) == 42 * 26
-    assert math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.14
-    assert math.exp(sum(map(math.log, losses)) / len(losses)) < 1.04 and max(losses) < 1.2
+        assert timed.keys() <= known.keys()
+        found[row["shape"]] = timed, {name: us for name, us in known.items() if name in timed}
+    return found
+
+
+def test_the_model_follows_the_measurements() -> None:
+    errors = []
+    for timed, expected in judged().values():
+        errors += [math.log((expected[name] + EVENTS_US) / us) for name, us in timed.items() if us < 1.5 * min(timed.values())]
+    assert len(errors) > 900 and math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.17
+
+
+def test_the_plan_that_the_model_puts_first_is_near_the_fastest() -> None:
+    losses = {shape: timed[min(expected, key=lambda name: round(expected[name], 6))] / min(timed.values()) for shape, (timed, expected) in judged().items()}
+    assert len(losses) == 43 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.03 and max(losses.values()) < 1.35
