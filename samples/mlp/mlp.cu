@@ -43,16 +43,16 @@
 //     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
-//   tensor_map a.map = X box [192, 64] swizzle 128
+//   tensor_map a.map = X box [256, 64] swizzle 128
 //   tensor_map b.map = W1 box [64, 64] swizzle 128
 //   tensor_map H.out.map = H box [64, 64] swizzle 128
 //   tensor_map a.map.2 = H box [128, 64] swizzle 128
 //   tensor_map b.map.2 = W2 box [64, 64] swizzle 128
-//   tensor_map Y.out.map = Y box [64, 64] swizzle 128
-//   launch up : sm90 grid [132] block [512] smem 214592 B
+//   tensor_map Y.out.map = Y box [64, 32] swizzle 64
+//   launch up : sm90 grid [132] block [384] smem 206384 B
 //     tensors [b1]  maps [a.map, b.map, H.out.map]  symbols [M]
 //     flops 4737024*M  bytes 7680*M + 4724736
-//   launch down : sm90 grid [132] block [384] cluster [2] smem 230496 B
+//   launch down : sm90 grid [132] block [384] smem 213856 B
 //     tensors [b2]  maps [a.map.2, b.map.2, Y.out.map]  symbols [M]
 //     flops 4719360*M  bytes 7680*M + 4720128
 
@@ -65,14 +65,11 @@ __device__ unsigned int pair_of_fp16(float low, float high);
 __device__ void mbarrier_init(unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
-__device__ void mbarrier_arrive_at(unsigned long long *barrier, int cta);
 __device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
 __device__ void fence_mbarrier_init();
 __device__ void fence_async_proxy();
-__device__ void cluster_barrier();
 __device__ void warpgroup_barrier(int number);
 __device__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y);
-__device__ void tma_multicast_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, unsigned short ctas);
 __device__ void tma_store_2d(const tensor_map *map, int x, int y, const void *from);
 __device__ void prefetch_map(const tensor_map *map);
 __device__ void tma_store_commit();
@@ -81,7 +78,9 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
+__device__ __forceinline__ void wgmma_m64n96k16_fp16(float (&d)[48], unsigned long long a, unsigned long long b, bool is_added);
+template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n192k16_fp16(float (&d)[96], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
 __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
@@ -93,14 +92,11 @@ __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { un
 __device__ __forceinline__ void mbarrier_init(unsigned long long *barrier, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(barrier)), "r"(count) : "memory"); }
 __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
-__device__ __forceinline__ void mbarrier_arrive_at(unsigned long long *barrier, int cta) { asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(shared_address(barrier)), "r"(cta) : "memory"); }
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
 __device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ void cluster_barrier() { asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory"); }
 __device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("bar.sync %0, 128;" :: "r"(number) : "memory"); }
 __device__ __forceinline__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory"); }
-__device__ __forceinline__ void tma_multicast_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, unsigned short ctas) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(ctas), "r"(x), "r"(y) : "memory"); }
 __device__ __forceinline__ void tma_store_2d(const tensor_map *map, int x, int y, const void *from) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory"); }
 __device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
@@ -109,13 +105,30 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_m64n96k16_fp16(float (&d)[48], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47 "
+    "}, %48, %49, p, 1, 1, %51, %52; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+      "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
+}
+template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n192k16_fp16(float (&d)[96], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %98, 0; wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63 "
-    "}, %64, %65, p, 1, 1, %67, %68; }"
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95 "
+    "}, %96, %97, p, 1, 1, %99, %100; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
@@ -123,7 +136,11 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned l
       "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
       "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
       "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+      "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+      "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+      "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+      "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
 template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
@@ -155,8 +172,8 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
 }
 
 // region up: up : GEMM at 23:5, gelu : Elementwise at 24:5
-// plan contraction warp_specialized: tile [192, 128, 64], stages 4
-extern "C" __global__ void __launch_bounds__(512, 1)
+// plan contraction warp_specialized: tile [256, 192, 64], stages 3
+extern "C" __global__ void __launch_bounds__(384, 1)
 up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map H_out_map, int M)
 {
   const int cta_x = (int)blockIdx.x;
@@ -167,24 +184,24 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
   if (thread_x == 0) prefetch_map(&a_map);
   if (thread_x == 0) prefetch_map(&b_map);
   if (thread_x == 0) prefetch_map(&H_out_map);
-  fp16 *const a = (fp16 *)smem;  // 4 x [192, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 98304);  // 4 x [64, 128], swizzled by 128 B
-  fp16 *const H_out = (fp16 *)(smem + 163840);  // 6 x [64, 64], swizzled by 128 B
-  float (&b1_tile)[3][128] = *(float (*)[3][128])(smem + 212992);
-  unsigned long long *const full = (unsigned long long *)(smem + 214528);
+  fp16 *const a = (fp16 *)smem;  // 3 x [256, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 98304);  // 3 x [64, 192], swizzled by 128 B
+  fp16 *const H_out = (fp16 *)(smem + 172032);  // 4 x [64, 64], swizzled by 128 B
+  float (&b1_tile)[2][192] = *(float (*)[2][192])(smem + 204800);
+  unsigned long long *const full = (unsigned long long *)(smem + 206336);
   if (thread_x == 0)
-    for (int i = 0; i < 4; ++i) mbarrier_init(&full[i], 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 214560);
+    for (int i = 0; i < 3; ++i) mbarrier_init(&full[i], 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 206360);
   if (thread_x == 0)
-    for (int i = 0; i < 4; ++i) mbarrier_init(&empty[i], 3);
+    for (int i = 0; i < 3; ++i) mbarrier_init(&empty[i], 2);
   fence_mbarrier_init();
   __syncthreads();
-  const int tiles_m = (M + 191) / 192;
-  const int tiles_n = 24;
+  const int tiles_m = (M + 255) / 256;
+  const int tiles_n = 16;
   const int tiles = tiles_m * tiles_n;
   const int steps = 12;
   if (thread_x < 128) {  // role producer
-    give_registers<32>();
+    give_registers<40>();
     if (warpgroup_thread == 0) {
       int p_slot = 0;
       unsigned int p_phase = 1;
@@ -192,89 +209,99 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
       for (int tile = cta_x; tile < tiles; tile += 132) {
         const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
-        const int m0 = 192 * tm;
-        const int n0 = 128 * tn;
+        const int m0 = 256 * tm;
+        const int n0 = 192 * tn;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 40960);
-          tma_load_2d(a + 12288 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
+          mbarrier_expect(&full[p_slot], 57344);
+          tma_load_2d(a + 16384 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
           #pragma unroll
-          for (int box = 0; box < 2; ++box)
-            tma_load_2d(b + 4096 * box + 8192 * p_slot, &b_map, &full[p_slot], 64 * box + n0, 64 * k);
-          if (++p_slot == 4) { p_slot = 0; p_phase ^= 1; }
+          for (int box = 0; box < 3; ++box)
+            tma_load_2d(b + 4096 * box + 12288 * p_slot, &b_map, &full[p_slot], 64 * box + n0, 64 * k);
+          if (++p_slot == 3) { p_slot = 0; p_phase ^= 1; }
         }
       }
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < 3; ++i) {
         mbarrier_wait(&empty[p_slot], p_phase);
-        if (++p_slot == 4) { p_slot = 0; p_phase ^= 1; }
+        if (++p_slot == 3) { p_slot = 0; p_phase ^= 1; }
       }
     }
   } else {  // role consumer
-    take_registers<160>();
+    take_registers<232>();
     const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
-    int s_previous = 3;
+    int s_previous = 2;
     int o_slot = 0;
-    float acc[64];  // this thread's part of [64, 128]
-    const int part = 64 * warpgroup_index;
+    float acc[2][96];  // this thread's part of [128, 192]
+    const int part = 128 * warpgroup_index;
     // region up: %up, %gelu, b1.tile, H.out
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
-      const int m0 = 192 * tm;
-      const int n0 = 128 * tn;
+      const int m0 = 256 * tm;
+      const int n0 = 192 * tn;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
         wgmma_fence();
         {
-          const unsigned long long a_start = matrix_descriptor(a + 64 * part + 12288 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 8192, 1024);
+          const unsigned long long a_start = matrix_descriptor(a + 64 * part + 16384 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 12288 * s_slot, 8192, 1024);
           #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            wgmma_m64n128k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
+          for (int step = 0; step < 4; ++step) {
+            wgmma_m64n192k16_fp16<0, 1>(acc[0], a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
+            wgmma_m64n192k16_fp16<0, 1>(acc[1], a_start + 2 * step + 512, b_start + 128 * step, step > 0 || !(k == 0));
+          }
           wgmma_commit();
         }
         if (k == 0) {
-          b1_tile[warpgroup_index][warpgroup_thread] = float_of_fp16(b1[n0 + warpgroup_thread]);
+          #pragma unroll
+          for (int v = 0; v < 2; ++v) {
+            if (128 * v + warpgroup_thread < 192) {
+              b1_tile[warpgroup_index][128 * v + warpgroup_thread] = float_of_fp16(b1[n0 + 128 * v + warpgroup_thread]);
+            }
+          }
         }
         wgmma_wait<1>();
         if (1 <= k) {
           if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         }
         s_previous = s_slot;
-        if (++s_slot == 4) { s_slot = 0; s_phase ^= 1; }
+        if (++s_slot == 3) { s_slot = 0; s_phase ^= 1; }
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        if (warpgroup_thread == 0) {
-          tma_store_wait<1>();
-        }
-        warpgroup_barrier(2 + warpgroup_index);
+      for (int i = 0; i < 2; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-          float H_out_piece[8];
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const float up = acc[element_ + 32 * j + 8 * piece] + b1_tile[warpgroup_index][64 * j + n];  // up : GEMM at 23:5
-            const float gelu = (up * 0.5f) * (erff(up * 0.70710677f) + 1.0f);  // gelu : Elementwise at 24:5
-            H_out_piece[element_] = gelu;
+        for (int j = 0; j < 3; ++j) {
+          if (warpgroup_thread == 0) {
+            tma_store_wait<1>();
           }
-          store_piece_fp16<128>(H_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, H_out_piece);
+          warpgroup_barrier(2 + warpgroup_index);
+          #pragma unroll
+          for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+            float H_out_piece[8];
+            #pragma unroll
+            for (int element_ = 0; element_ < 8; ++element_) {
+              const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+              const float up = acc[i][element_ + 32 * j + 8 * piece] + b1_tile[warpgroup_index][64 * j + n];  // up : GEMM at 23:5
+              const float gelu = (up * 0.5f) * (erff(up * 0.70710677f) + 1.0f);  // gelu : Elementwise at 24:5
+              H_out_piece[element_] = gelu;
+            }
+            store_piece_fp16<128>(H_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, H_out_piece);
+          }
+          fence_async_proxy();
+          warpgroup_barrier(2 + warpgroup_index);
+          if (warpgroup_thread == 0) {
+            tma_store_2d(&H_out_map, 64 * j + n0, 64 * i + m0 + part, H_out + 4096 * o_slot + 8192 * warpgroup_index);
+            tma_store_commit();
+          }
+          if (++o_slot == 2) { o_slot = 0; }
         }
-        fence_async_proxy();
-        warpgroup_barrier(2 + warpgroup_index);
-        if (warpgroup_thread == 0) {
-          tma_store_2d(&H_out_map, 64 * j + n0, m0 + part, H_out + 4096 * o_slot + 8192 * warpgroup_index);
-          tma_store_commit();
-        }
-        if (++o_slot == 2) { o_slot = 0; }
       }
     }
     if (warpgroup_thread == 0) {
@@ -284,11 +311,10 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
 }
 
 // region down: down : GEMM at 25:5
-// plan contraction warp_specialized: tile [128, 128, 64], stages 6, cluster [2, 1]
-extern "C" __global__ void __launch_bounds__(384, 1) __cluster_dims__(2, 1, 1)
+// plan contraction warp_specialized: tile [128, 96, 64], stages 6
+extern "C" __global__ void __launch_bounds__(384, 1)
 down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map Y_out_map, int M)
 {
-  const int cluster_rank_ = (int)blockIdx.x % 2;
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
   const int warpgroup_thread = (int)threadIdx.x % 128;
@@ -299,18 +325,18 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
   if (thread_x == 0) prefetch_map(&Y_out_map);
   fp16 *const a = (fp16 *)smem;  // 6 x [128, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 98304);  // 6 x [64, 128], swizzled by 128 B
-  fp16 *const Y_out = (fp16 *)(smem + 196608);  // 4 x [64, 64], swizzled by 128 B
-  float (&b2_tile)[2][128] = *(float (*)[2][128])(smem + 229376);
-  unsigned long long *const full = (unsigned long long *)(smem + 230400);
+  fp16 *const Y_out = (fp16 *)(smem + 196608);  // 4 x [64, 32], swizzled by 64 B
+  float (&b2_tile)[2][96] = *(float (*)[2][96])(smem + 212992);
+  unsigned long long *const full = (unsigned long long *)(smem + 213760);
   if (thread_x == 0)
     for (int i = 0; i < 6; ++i) mbarrier_init(&full[i], 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 230448);
+  unsigned long long *const empty = (unsigned long long *)(smem + 213808);
   if (thread_x == 0)
-    for (int i = 0; i < 6; ++i) mbarrier_init(&empty[i], 4);
+    for (int i = 0; i < 6; ++i) mbarrier_init(&empty[i], 2);
   fence_mbarrier_init();
-  cluster_barrier();
-  const int tiles_m = (M + 255) / 256;
-  const int tiles_n = 6;
+  __syncthreads();
+  const int tiles_m = (M + 127) / 128;
+  const int tiles_n = 8;
   const int tiles = tiles_m * tiles_n;
   const int steps = 48;
   if (thread_x < 128) {  // role producer
@@ -319,17 +345,19 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
       int p_slot = 0;
       unsigned int p_phase = 1;
       #pragma unroll 1
-      for (int tile = cta_x / 2; tile < tiles; tile += 66) {
+      for (int tile = cta_x; tile < tiles; tile += 132) {
         const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
-        const int m0 = 128 * cluster_rank_ + 256 * tm;
-        const int n0 = 128 * tn;
+        const int m0 = 128 * tm;
+        const int n0 = 96 * tn;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
           mbarrier_expect(&full[p_slot], 32768);
           tma_load_2d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
-          tma_multicast_2d(b + 4096 * cluster_rank_ + 8192 * p_slot, &b_map, &full[p_slot], 64 * cluster_rank_ + n0, 64 * k, 3);
+          #pragma unroll
+          for (int box = 0; box < 2; ++box)
+            tma_load_2d(b + 4096 * box + 8192 * p_slot, &b_map, &full[p_slot], 64 * box + n0, 64 * k);
           if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
         }
       }
@@ -345,15 +373,15 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
     unsigned int s_phase = 0;
     int s_previous = 5;
     int o_slot = 0;
-    float acc[64];  // this thread's part of [64, 128]
+    float acc[48];  // this thread's part of [64, 96]
     const int part = 64 * warpgroup_index;
     // region down: %down, b2.tile, Y.out
     #pragma unroll 1
-    for (int tile = cta_x / 2; tile < tiles; tile += 66) {
+    for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
-      const int m0 = 128 * cluster_rank_ + 256 * tm;
-      const int n0 = 128 * tn;
+      const int m0 = 128 * tm;
+      const int n0 = 96 * tn;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
@@ -363,42 +391,44 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
           const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 8192, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n128k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
+            wgmma_m64n96k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         if (k == 0) {
-          b2_tile[warpgroup_index][warpgroup_thread] = float_of_fp16(b2[n0 + warpgroup_thread]);
+          if (warpgroup_thread < 96) {
+            b2_tile[warpgroup_index][warpgroup_thread] = float_of_fp16(b2[n0 + warpgroup_thread]);
+          }
         }
         wgmma_wait<1>();
         if (1 <= k) {
-          if (warpgroup_thread < 2) mbarrier_arrive_at(&empty[s_previous], warpgroup_thread);
+          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         }
         s_previous = s_slot;
         if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
       wgmma_wait<0>();
-      if (warpgroup_thread < 2) mbarrier_arrive_at(&empty[s_previous], warpgroup_thread);
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
-      for (int j = 0; j < 2; ++j) {
+      for (int j = 0; j < 3; ++j) {
         if (warpgroup_thread == 0) {
           tma_store_wait<1>();
         }
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        for (int piece = 0; piece < 2; ++piece) {  // 16 columns
           float Y_out_piece[8];
           #pragma unroll
           for (int element_ = 0; element_ < 8; ++element_) {
             const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const float down = acc[element_ + 32 * j + 8 * piece] + b2_tile[warpgroup_index][64 * j + n];  // down : GEMM at 25:5
+            const float down = acc[element_ + 16 * j + 8 * piece] + b2_tile[warpgroup_index][32 * j + n];  // down : GEMM at 25:5
             Y_out_piece[element_] = down;
           }
-          store_piece_fp16<128>(Y_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, Y_out_piece);
+          store_piece_fp16<64>(Y_out + 2048 * o_slot + 4096 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, Y_out_piece);
         }
         fence_async_proxy();
         warpgroup_barrier(2 + warpgroup_index);
         if (warpgroup_thread == 0) {
-          tma_store_2d(&Y_out_map, 64 * j + n0, m0 + part, Y_out + 4096 * o_slot + 8192 * warpgroup_index);
+          tma_store_2d(&Y_out_map, 32 * j + n0, m0 + part, Y_out + 2048 * o_slot + 4096 * warpgroup_index);
           tma_store_commit();
         }
         if (++o_slot == 2) { o_slot = 0; }

@@ -23,7 +23,7 @@ from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import Contraction, extent_of
+from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
@@ -32,6 +32,7 @@ from ...kit.diag import refuse
 from . import shared_sum
 from .fresh import Fresh
 from .point import below, cast, guarded, split
+from .siblings import sibling_let
 
 
 WARP = 32
@@ -197,7 +198,7 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
     body += [nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)]
     tiles_m, tiles_n, number = fresh.expr("tiles.m"), fresh.expr("tiles.n"), Expr.of("cta.x") // plan.parts
     if kernel.batch:
-        body.append(nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)))
+        body += [nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))]
         number = number - tiles_m * tiles_n * fresh("batch")
     body.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), 1))
     body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(("m0", "n0"), ("tm", "tn"), plan.tile)]

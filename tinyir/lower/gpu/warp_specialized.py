@@ -130,7 +130,7 @@ def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
     """The transposed product: the right operand's columns as rows, tile and cluster so."""
     rows, columns, depth = plan.tile
     cluster = replace(plan.cluster, shape=(*plan.cluster.shape, 1)[1::-1]) if plan.cluster else None
-    other = replace(kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left)
+    other = replace(kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left, factors=kernel.factors[::-1])
     return replace(plan, tile=(columns, rows, depth), cluster=cluster), other
 
 
