@@ -108,7 +108,7 @@ PLANTED = [
     ("B -> smem at k0.o", "B -> smem at k1.o", ["E1505"], None),
     ("[i0, i1, k0]", "[i0, i1]", ["E1514"], "predicate  [i0, i1]"),
     ("[bias_add, relu]", "[relu, bias_add]", ["E1515"], "epilogue   [relu, bias_add]"),
-    ("stages     4", "stages     9", ["E1510", "E1512"], "stages     9"),
+    ("stages     4", "stages     17", ["E1510", "E1512"], "stages     17"),
     ("prefetch 4", "prefetch 5", ["E1510"], "async      prefetch 5 overlap epilogue"),
 ]
 
