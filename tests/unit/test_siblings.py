@@ -72,7 +72,7 @@ def test_every_template_computes_all_of_them(dtype: str, rows: int | str, inner:
     found = planned(projections(dtype, rows, inner, THREE, batch), arch, algo)
     assert [p.regions for p in found.plans] == [("mq", "mk", "mv")]
     kernels, text = emitted(found)
-    assert len(kernels.kernels) == 1 and "pick wq.sibling" in gpu.show(kernels) or "pick b.map.sibling" in gpu.show(kernels)
+    assert len(kernels.kernels) == 1 and re.search("pick (wq|[ab].map).sibling", gpu.show(kernels))
     arrays = random_arrays(found.program.model, {"M": 37} if rows == "M" else {}, 3)
     wanted, given = play(found.program, arrays), run(text, arrays, device="sim")[0]
     assert given.keys() == set("qkv")
@@ -156,4 +156,4 @@ def test_a_plan_of_strangers_is_refused() -> None:
 
 def test_the_text_has_the_body_once() -> None:
     text = gpu.show(emitted(planned(projections("fp16", 33, 64, THREE), "sm90", "warp_specialized"))[0])
-    assert text.count("wgmma acc") == 1 and len(re.findall(r"tensor_map", text)) == 7
+    assert text.count("wgmma acc") == 1 and len(re.findall(r"tensor_map", text)) == 4  # of three weights and of what they share

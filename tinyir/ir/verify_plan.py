@@ -360,35 +360,23 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
 
 def _check_copies(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
-    if not isinstance(kernel, Contraction) or plan.algo != "multistage":
+    if not isinstance(kernel, Contraction) or plan.algo not in ("multistage", "gemv"):
         return
-    for read in (kernel.lhs, kernel.rhs):
-        if plan.load_of(read.tensor).by != "cp_async":
+    word, is_gemv = ("vectorize", True) if plan.algo == "gemv" else ("load", False)
+    for read in (kernel.rhs,) if is_gemv else (kernel.lhs, kernel.rhs):
+        if not is_gemv and plan.load_of(read.tensor).by != "cp_async":
             continue
         view = view_of(region, read.tensor, read.index, kernel)
         if not isinstance(view, View):
-            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=view)
+            yield _fault(plan, "E1570", word, tensor=read.tensor, fault=view)
             continue
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)
-        if width * read.dtype.bytes < LEAST_COPY:
+        if not is_gemv and width * read.dtype.bytes < LEAST_COPY:
             yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {LEAST_COPY} B is the least")
         for need in multiple_of(size, width):
             if need not in plan.assume:
-                yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
-
-
-def _check_accesses(case: Case) -> Iterator[Diag]:
-    plan, kernel, region = case.plan, case.kernel, case.regions[0]
-    if not isinstance(kernel, Contraction) or plan.algo != "gemv":
-        return
-    view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
-    if not isinstance(view, View):
-        yield _fault(plan, "E1570", "vectorize", tensor=kernel.rhs.tensor, fault=view)
-        return
-    for need in multiple_of(view.dims[-1].size, plan.width_of(view.dims[-1].axes[-1].name)):
-        if need not in plan.assume:
-            yield _fault(plan, "E1570", "vectorize", tensor=kernel.rhs.tensor, fault=f"nothing assumes {need}")
+                yield _fault(plan, "E1570", word, tensor=read.tensor, fault=f"nothing assumes {need}")
 
 
 def most_of(size: Expr, model: Model) -> int | None:
@@ -400,6 +388,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_accesses, _check_streaming,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_streaming,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]
