@@ -8,6 +8,7 @@ import pytest
 from tests.unit import test_sim_copies as copies
 from tests.unit import test_sim_gemm as gemm
 from tests.unit import test_sim_matrix as matrix
+from tests.unit import test_tf32 as tf32
 from tests.unit.simulated import launched, simulate
 from tinyir.runtime.cuda import CudaDevice, find_fault
 from tinyir.runtime.device import Scalar
@@ -68,6 +69,12 @@ def test_tiles(count: int, transposed: str, is_store: bool) -> None:
 def test_products_of_a_warp(dtype: str) -> None:
     arrays = {"A": matrix.small((16, 16), dtype, 1), "B": matrix.small((16, 8), dtype, 2)}
     agree(matrix.MMA.replace("DTYPE", dtype), arrays, {"C": np.empty((16, 8), np.float32)}, block=(32,))
+
+
+def test_products_of_tf32() -> None:
+    arrays, wanted = tf32.of_mma()
+    agree(tf32.MMA, arrays, {"C": np.empty_like(wanted)}, block=(32,))
+    agree(tf32.ROUNDED, tf32.to_round(), {"Y": np.empty(64, np.uint32)}, block=(32,))
 
 
 @pytest.mark.parametrize(("majors", "spans"), matrix.LAYOUTS)

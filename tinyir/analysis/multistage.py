@@ -4,7 +4,8 @@
     time = tiles of the busiest SM * (steps + epilogue)
 
 Fitted to 508 timings on an H100: 46 plans at 14 shapes. The model is off by 14 % (root mean square); the plan that it puts first took 7 % longer
-than the fastest on average, 19 % at worst. On an A100 nothing was measured.
+than the fastest on average, 19 % at worst. On an A100 nothing was measured, nor fp32 operands on either: as many products as `math` asks for, at
+TF32's rate.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..ir.plan import Plan
 from .device import Device
 
 SHARED_BYTES = 128  # a clock, of an SM
+PRODUCTS = {"": 1, "tf32": 1, "tf32x3": 3}  # of a multiply-add, by `math`
 
 
 def multistage_parts(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
@@ -26,11 +28,12 @@ def multistage_parts(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], 
     bm, bn, bk = plan.tile
     size, threads = kernel.lhs.dtype.bytes, resources.threads_of(plan)
     tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
-    products = 2 * bm * bn * bk / (device.peak[f"mma_{kernel.lhs.dtype.name}"] * device.reached["mma_sync"] * c["issue"] / device.sms * 1e3 / device.clock_ghz)
+    unit = "tf32" if plan.math else kernel.lhs.dtype.name
+    products = 2 * bm * bn * bk * PRODUCTS[plan.math] / (device.peak[f"mma_{unit}"] * device.reached["mma_sync"] * c["issue"] / device.sms * 1e3 / device.clock_ghz)
     fragments = threads // device.arch.warp * sum(plan.warp_tile) * bk * size / SHARED_BYTES
     copied = sum(side * bk / threads for read, side in ((kernel.lhs, bm), (kernel.rhs, bn)) if plan.load_of(read.tensor).by != "cp_async")
     busy = max(products, fragments * c["shared_read"])
-    chain = c["step_clocks"] + bk * c["depth_clocks"] + (c["wait_clocks"] + copied * c["copy_wait_clocks"] if copied else 0)
+    chain = c["step_clocks"] + bk * c["depth_clocks"] * PRODUCTS[plan.math] * size / 2 + (c["wait_clocks"] + copied * c["copy_wait_clocks"] if copied else 0)
 
     mine = -(-tiles // device.sms)
     resident = min(occupancy, mine)

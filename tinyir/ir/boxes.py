@@ -95,13 +95,14 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     return tuple(found.values())
 
 
-def misfit(region: Region, kernel: Contraction) -> str:
-    """Why tensor cores cannot compute a contraction as it stands, in words; empty when they can."""
+def misfit(region: Region, kernel: Contraction, math: str = "") -> str:
+    """Why tensor cores cannot compute a contraction as it stands, with fp32 multiplied as `math` says, in words; empty when they can."""
     product = region.let(kernel.value).expr.body
     if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
         return "a factor that is more than a read"
-    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in ("fp16", "bf16") or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
-        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
+    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in (("fp32",) if math else ("fp16", "bf16")) or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+        how = f" by {math}" if math else ""
+        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}{how}, summed in {kernel.dtype}"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):

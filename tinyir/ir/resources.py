@@ -139,7 +139,8 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     if isinstance(kernel, Streaming):
         return min(arch.registers_per_thread, -(-(held + STREAMED_ADDRESSING) // 8) * 8)
     if plan.algo == "multistage":
-        wanted = held + sum(plan.warp_tile) // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
+        sides, words = sum(plan.warp_tile), 2 if kernel.lhs.dtype.bytes == 4 else 1
+        wanted = held + words * sides // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
     elif plan.warp_tile or not isinstance(kernel, Contraction):
         wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
     else:

@@ -133,7 +133,7 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
-    must hold of the symbols. `spans` say where each field stands."""
+    must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`). `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -144,6 +144,7 @@ class Plan:
     micro: tuple[int, ...] = ()
     threads: tuple[int, ...] = ()
     stages: int = 1
+    math: str = ""
     consumers: Consumers | None = None
     cluster: Cluster | None = None
     regs: Regs | None = None

@@ -116,6 +116,8 @@ def _check_words(plan: Any) -> Iterator[Diag]:
     given += [("layout", "layout", item.hint, WORDS["layout"]) for item in plan.layout]
     given += [("edge", "edge", item.buffer, WORDS["edge"]) for item in plan.edge]
     given.append(("barrier", "barrier", plan.barrier, WORDS["barrier"]))
+    if plan.math:
+        given.append(("math", "math", plan.math, WORDS["math"]))
     if plan.consumers:
         given.append(("consumers", "consumers", plan.consumers.mode, WORDS["consumers"]))
     if plan.order:

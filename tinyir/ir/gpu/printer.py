@@ -123,7 +123,7 @@ _SHOW: dict[type, Any] = {
     nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}",
     nodes.Ldmatrix: lambda s: f"ldmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
     nodes.Stmatrix: lambda s: f"stmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
-    nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}",
+    nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}" + (f" math {s.math}" if s.math else ""),
     nodes.Wgmma: _show_wgmma,
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
     nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {s.name} width {s.width}",

@@ -275,7 +275,7 @@ class _Reader:
         return nodes.Stmatrix(self._place(p[0]), str(p[1]), p[2] is not None, span=span)
 
     def _mma(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Mma(str(p[0]), self._place(p[1]), self._place(p[2]), str(p[3]), span=span)
+        return nodes.Mma(str(p[0]), self._place(p[1]), self._place(p[2]), str(p[3]), str(p[4] or ""), span=span)
 
     def _wgmma(self, p: list[Any], span: Span) -> Statement:
         token, acc, a, a_trans, b, b_trans, shape, steps, zero = p

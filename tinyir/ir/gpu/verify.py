@@ -10,6 +10,7 @@ from ..arch import ARCHS
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
 from ..ops import REDUCERS
+from ..plan_words import WORDS
 from ..verify import nearest
 from . import nodes
 from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
@@ -198,6 +199,7 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")
+        yield "way to multiply fp32", s.math, ("", *WORDS["math"])
     if isinstance(s, nodes.Wgmma):
         yield "shape", re.sub(r"n\d+", "n", s.shape), ("m64nk16", "m64nk8", "m64nk32")
 

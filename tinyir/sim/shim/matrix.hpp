@@ -96,6 +96,39 @@ inline void multiply(float* d, const unsigned* a, const unsigned* b, bool is_bf1
   meet_lanes(~0u, &product, complete_mma, 0);
 }
 
+// --- mma.m16n8k8 of TF32: register 2h + v of A holds A[g + 8v][q + 4h], h of B holds B[q + 4h][g]; the last 13 bits of a word are not looked at.
+
+constexpr int kTf32Bits = 24;  // behind the point of the largest term
+
+inline double tf32_part(unsigned word) { return bits_as<float>(uint32_t(word & 0xffffe000)); }
+
+inline void complete_mma_tf32(void** payloads, unsigned mask) {
+  must(mask == ~0u, "mma", "lanes", "all 32", __builtin_popcount(mask));
+  double a[16][8], b[8][8];
+  for (unsigned l = 0; l < kWarp; ++l) {
+    const Product& lane = *static_cast<Product*>(payloads[l]);
+    unsigned g = l / 4, q = l % 4;
+    for (unsigned h = 0; h < 2; ++h) {
+      for (unsigned v = 0; v < 2; ++v) a[g + 8 * v][q + 4 * h] = tf32_part(lane.a[2 * h + v]);
+      b[q + 4 * h][g] = tf32_part(lane.b[h]);
+    }
+  }
+  for (unsigned l = 0; l < kWarp; ++l) {
+    float* d = static_cast<Product*>(payloads[l])->d;
+    unsigned g = l / 4, q = l % 4;
+    for (unsigned e = 0; e < 4; ++e) {
+      double terms[9] = {d[e]};
+      for (unsigned k = 0; k < 8; ++k) terms[1 + k] = a[g + e / 2 * 8][k] * b[k][2 * q + e % 2];
+      d[e] = aligned_sum(terms, 9, kTf32Bits);
+    }
+  }
+}
+
+inline void multiply_tf32(float* d, const unsigned* a, const unsigned* b) {
+  Product product{d, a, b, false};
+  meet_lanes(~0u, &product, complete_mma_tf32, 0);
+}
+
 // --- wgmma
 
 struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 16 (of K)

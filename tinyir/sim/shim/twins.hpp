@@ -106,6 +106,11 @@ TINYIR_TILES(_trans, 1)
     const tinyir_uint b[] = {b0, b1};                                                                                 \
     tinyir_mma(d, a, b, is_bf16);                                                                                     \
   }
+__device__ void mma_m16n8k8_tf32(float (&d)[4], const tinyir_uint (&a)[4], tinyir_uint b0, tinyir_uint b1) {
+  const tinyir_uint b[] = {b0, b1};
+  tinyir_mma_tf32(d, a, b);
+}
+__device__ tinyir_uint tf32_of(float x) { return tinyir_sim::float_to_tf32(x); }
 TINYIR_MMA(fp16, 0)
 TINYIR_MMA(bf16, 1)
 #undef TINYIR_MMA
