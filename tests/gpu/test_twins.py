@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit import test_fp8 as fp8
 from tests.unit import test_sim_copies as copies
 from tests.unit import test_sim_gemm as gemm
 from tests.unit import test_sim_matrix as matrix
@@ -86,6 +87,12 @@ def test_layouts_of_wgmma(majors: tuple[int, int], spans: tuple[int, int]) -> No
 @pytest.mark.parametrize(("n", "dtype"), matrix.WIDTHS)
 def test_widths_of_wgmma(n: int, dtype: str) -> None:
     code, arrays, how, _ = matrix.product(n, dtype, (0, 1), (128, 128), 64)
+    agree(code, *arrays, **how)
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(64, "fp8e4m3"), (128, "fp8e5m2"), (192, "fp8e4m3"), (256, "fp8e5m2")])
+def test_products_of_bytes(n: int, dtype: str) -> None:
+    code, arrays, how, _ = fp8.product_of_bytes(n, dtype)
     agree(code, *arrays, **how)
 
 

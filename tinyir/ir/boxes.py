@@ -23,6 +23,9 @@ STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA dr
 LINE_BYTES = 128  # of the L2 cache; where rows begin on lines no fetch touches a line twice
 MOST_DIMS = 5
 ROLES = ("left", "right", "sum")
+STAGED_DTYPES = ("fp16", "bf16", "fp32", "fp8e4m3", "fp8e5m2")  # of an output that leaves through shared memory
+WGMMA_FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
+MMA_FACTORS = {"": ("fp16", "bf16"), "tf32": ("fp32",), "tf32x3": ("fp32",)}  # by `math`
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +98,13 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     return tuple(found.values())
 
 
-def misfit(region: Region, kernel: Contraction, math: str = "") -> str:
-    """Why tensor cores cannot compute a contraction as it stands, with fp32 multiplied as `math` says, in words; empty when they can."""
+def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...]) -> str:
+    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they can."""
     product = region.let(kernel.value).expr.body
     if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
         return "a factor that is more than a read"
-    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in (("fp32",) if math else ("fp16", "bf16")) or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
-        how = f" by {math}" if math else ""
-        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}{how}, summed in {kernel.dtype}"
+    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in factors or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
@@ -129,7 +131,7 @@ def store_view(region: Region, kernel: Contraction, item: Yield) -> View | str:
         return f"{item.output} does not take the tile as it is"
     if any(a.name not in named and a.size != ONE and a.name != SIBLING for a in kernel.batch):
         return f"{item.output} lacks an axis, and is written by one CTA of those along it"
-    return view if view.tensor.type.dtype.name in ("fp16", "bf16", "fp32") else f"{item.output} is {view.tensor.type.dtype}"
+    return view if view.tensor.type.dtype.name in STAGED_DTYPES else f"{item.output} is {view.tensor.type.dtype}"
 
 
 def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
@@ -142,7 +144,7 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
     if is_exchanged(tensor):
         return f"{name} is col_major"
-    if tensor.type.dtype.bits < 16:
+    if tensor.type.dtype.bits < 16 and not tensor.type.dtype.is_float:
         return f"{name} is {tensor.type.dtype}"
     roles = {a.name: (role, group) for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
     found: list[Dim] = []

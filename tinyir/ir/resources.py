@@ -95,9 +95,10 @@ def aligned(size: int) -> int:
 
 
 def chunk_of(plan: Plan, region: Region) -> int:
-    """Columns of the accumulator that leave together: a row of them is one swizzled row of the widest output that leaves through it."""
+    """Columns of the accumulator that leave together: a row of them is one swizzled row, or a part of it, of the widest output that leaves
+    through it."""
     widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES), default=2)
-    return SWIZZLE_BYTES // widest
+    return math.gcd(SWIZZLE_BYTES // widest, plan.tile[1])
 
 
 def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
@@ -125,7 +126,7 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
         return math.prod(plan.warp_tile) // 32 * words
     if plan.consumers:
         share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
-        return plan.tile[0] * plan.tile[1] // (128 * share) * words
+        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (2 if plan.promote else 1)
     return 0
 
 

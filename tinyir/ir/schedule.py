@@ -133,7 +133,8 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
-    must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`). `spans` say where each field stands."""
+    must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`), `promote` after how
+    many elements of the sum what they have summed is added in fp32 (0: at no time). `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -145,6 +146,7 @@ class Plan:
     threads: tuple[int, ...] = ()
     stages: int = 1
     math: str = ""
+    promote: int = 0
     consumers: Consumers | None = None
     cluster: Cluster | None = None
     regs: Regs | None = None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Iterator
 
 from ...ir.body import Axis, Literal, Read
-from ...ir.boxes import misfit
+from ...ir.boxes import MMA_FACTORS, misfit
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -91,7 +91,7 @@ def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Mo
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
-    fault = misfit(region, kernel, plan.math)
+    fault = misfit(region, kernel, MMA_FACTORS[plan.math])
     if fault:
         raise _refusal(plan, "load", fault)
     (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes

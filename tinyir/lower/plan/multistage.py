@@ -13,7 +13,7 @@ from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir.body import Read
-from ...ir.boxes import View, at_least, misfit, multiple_of, view_of
+from ...ir.boxes import MMA_FACTORS, View, at_least, misfit, multiple_of, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
@@ -25,7 +25,8 @@ from .candidate import Proposal, holds_everywhere, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
-WORD_TILES = ((128, 128, 64, 32), (128, 64, 32, 32), (64, 128, 32, 32), (64, 64, 32, 32))  # for 4 bytes an element
+SMALL_TILES = ((128, 64, 32, 32), (64, 128, 32, 32), (64, 64, 32, 32))
+TILES_OF = {"": TILES, "tf32": ((128, 128, 64, 32), *SMALL_TILES), "tf32x3": SMALL_TILES}  # by `math`: a warp holds both parts of its fragments
 DEPTHS = (64, 32)
 STAGES = (5, 4, 3)
 COPIES = (16, 8, 4)  # bytes that one copy moves
@@ -38,7 +39,7 @@ def propose_multistage(kernel: Contraction, model: Model, region: Region, card: 
     it says nothing as exactly as fp32."""
     math = (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
     least = at_least(extent_of(kernel.sum), LEAST_SUM, model) if math == "tf32x3" else ()
-    if misfit(region, kernel, math) or not holds_everywhere(least, model):
+    if misfit(region, kernel, MMA_FACTORS[math]) or not holds_everywhere(least, model):
         return ()
     sizes = [size // kernel.lhs.dtype.bytes for size in COPIES]
     groups = {group[-1].name: group for group in kernel.groups}
@@ -74,7 +75,7 @@ def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[s
     ways = {tensor: "cp_async" if axis and widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
     is_async = "cp_async" in ways.values()
     needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in multiple_of(extent_of(group), widths.get(group[-1].name, 1))), *least)))
-    for rows, columns, down, across in TILES if size == 2 else WORD_TILES:
+    for rows, columns, down, across in TILES_OF[math]:
         for depth in (d for d in DEPTHS if d * size <= SWIZZLE_BYTES):
             tile = (rows, columns, depth)
             guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}

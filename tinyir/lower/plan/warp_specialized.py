@@ -11,7 +11,7 @@ from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir import resources
-from ...ir.boxes import LINE_BYTES, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
+from ...ir.boxes import LINE_BYTES, WGMMA_FACTORS, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction
 from ...ir.model import Model
@@ -45,10 +45,10 @@ SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 128, 2))  # rows, 
 
 def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy engine cannot serve."""
-    if not card.arch.has_tma or misfit(region, kernel):
+    if not card.arch.has_tma or misfit(region, kernel, WGMMA_FACTORS):
         return ()
     views = [v for v in (view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)) if isinstance(v, View)]
-    if len(views) < 2:
+    if len(views) < 2 or kernel.lhs.dtype.bytes == 1 and {v.inner for v in views} != {"sum"}:
         return ()
     found: list[Proposal] = []
     for way in _ways(kernel, model, region, views):
@@ -111,6 +111,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
         family="contraction",
         algo="warp_specialized",
         tile=whole,
+        promote=depth if kernel.lhs.dtype.bytes == 1 else 0,
         consumers=Consumers(consumers, "cooperative"),
         regs=REGS.get(consumers),
         bind=binds,

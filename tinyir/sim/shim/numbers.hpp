@@ -39,6 +39,15 @@ inline uint16_t float_to_bfloat(float value) {
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// The kinds of factors of a matrix unit.
+enum Factor { kHalf = 0, kBfloat = 1, kE4m3 = 2, kE5m2 = 3 };
+
+inline float byte_to_float(uint8_t bits, Factor kind) {
+  if (kind == kE5m2) return half_to_float(uint16_t(bits << 8));
+  if ((bits & 0x7f) == 0x7f) return bits_as<float>(uint32_t(0x7fc00000));
+  return 256.0f * half_to_float(uint16_t((bits & 0x80) << 8 | (bits & 0x7f) << 7));  // the bits of x in fp16 stand for x / 256
+}
+
 // TF32 is fp32 of 10 fraction bits: to nearest, ties away from zero (cvt.rna).
 inline uint32_t float_to_tf32(float value) {
   uint32_t bits = bits_as<uint32_t>(value);
