@@ -33,7 +33,7 @@ def multistage_parts(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], 
     fragments = threads // device.arch.warp * sum(plan.warp_tile) * bk * size / SHARED_BYTES
     copied = sum(side * bk / threads for read, side in ((kernel.lhs, bm), (kernel.rhs, bn)) if plan.load_of(read.tensor).by != "cp_async")
     busy = max(products, fragments * c["shared_read"])
-    chain = c["step_clocks"] + bk * c["depth_clocks"] * PRODUCTS[plan.math] * size / 2 + (c["wait_clocks"] + copied * c["copy_wait_clocks"] if copied else 0)
+    chain = c["step_clocks"] + bk * c["depth_clocks"] * PRODUCTS[plan.math] + (c["wait_clocks"] + copied * c["copy_wait_clocks"] if copied else 0)
 
     mine = -(-tiles // device.sms)
     resident = min(occupancy, mine)
