@@ -55,8 +55,8 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
 
 
 def _padding(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
-    """Microseconds of the kernel that makes the padded copies: each byte read and written once."""
-    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_padded(r.tensor)}
+    """Microseconds of the kernel that makes the padded copies at each run: each byte read and written once."""
+    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_padded(r.tensor) and not plan.is_padded_once(r.tensor)}
     if not reads:
         return 0.0
     types = {tensor.name: tensor.type for tensor in region.inputs}

@@ -8,6 +8,9 @@ from ..kit.span import Span
 from .expr import Bound
 
 
+PADDED = ("padded", "padded_once")
+
+
 @dataclass(frozen=True, slots=True)
 class Bind:
     """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread, warp, warpgroup
@@ -103,7 +106,7 @@ class Async:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is a copy of it in
-    which each row begins on a line of 128 bytes."""
+    which each row begins on a line of 128 bytes, `padded_once` one that is kept, of a constant of the model."""
 
     tensor: str
     hint: str
@@ -188,8 +191,12 @@ class Plan:
         return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
 
     def is_padded(self, tensor: str) -> bool:
-        """Whether the kernel reads a padded copy of the tensor."""
-        return any(item.tensor == tensor and item.hint == "padded" for item in self.layout)
+        """Whether the kernel reads a padded copy of the tensor, made at each run or once."""
+        return any(item.tensor == tensor and item.hint in PADDED for item in self.layout)
+
+    def is_padded_once(self, tensor: str) -> bool:
+        """Whether that copy is made once."""
+        return Layout(tensor, "padded_once") in self.layout
 
     @property
     def parts(self) -> int:

@@ -15,7 +15,7 @@ def show_kernel(kernel: Kernel) -> str:
     """One kernel's section, ending in a line break."""
     regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
     cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
-    regions += f" for {show_name(kernel.serves)}" if kernel.serves else ""
+    regions += f" for {show_name(kernel.serves)}{' once' if kernel.is_once else ''}" if kernel.serves else ""
     head = f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block {_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
     return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
 

@@ -53,6 +53,7 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         _ints(cluster, name),
         int(regs or 0),
         _name(serves.children[0]) if serves is not None else "",
+        serves is not None and serves.children[1] is not None,
         span=token_span(name_tree.children[0]),
     )
 

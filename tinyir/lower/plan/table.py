@@ -40,6 +40,6 @@ def _parts(plan: Plan) -> str:
     if plan.consumers:
         cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"
         parts = f", sum in {plan.parts}" if plan.parts > 1 else ""
-        copies = f", {' and '.join(item.tensor for item in plan.layout)} padded" if plan.layout else ""
+        copies = f", {' and '.join(item.tensor + ' once' * plan.is_padded_once(item.tensor) for item in plan.layout)} padded" if plan.layout else ""
         return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}{parts}{copies}"
     return "x".join(map(str, plan.threads)) + (f" of {'x'.join(map(str, plan.micro))}" if plan.micro else "")

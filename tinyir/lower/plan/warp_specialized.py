@@ -14,7 +14,7 @@ from ...ir import resources
 from ...ir.boxes import LINE_BYTES, WGMMA_FACTORS, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction
-from ...ir.model import Model
+from ...ir.model import Model, is_constant
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
@@ -127,7 +127,7 @@ def _split_proposals(kernel: Contraction, region: Region, model: Model, card: De
     """Every tile with its sum cut in parts, where there are as many steps at every shape set."""
     for rows, columns, consumers in SPLIT_TILES:
         for parts in PARTS:
-            base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
+            base = replace(_base(kernel, region, card, (rows, columns), consumers), split_k=SplitK(parts, "cluster"), layout=_layout(way, model), order=Order("group", ORDERS[0]), regs=None)
             base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
             if not holds_everywhere(base.assume, model):
                 continue
@@ -137,14 +137,16 @@ def _split_proposals(kernel: Contraction, region: Region, model: Model, card: De
                     yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
-def _layout(way: Way) -> tuple[Layout, ...]:
-    return tuple(Layout(name, "padded") for name in way.padded)
+def _layout(way: Way, model: Model) -> tuple[Layout, ...]:
+    """Constants of the model are padded once, what else there is at every run."""
+    kept = {t.name for t in model.inputs if is_constant(t)}
+    return tuple(Layout(name, "padded_once" if name in kept else "padded") for name in way.padded)
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
     assume = way.needs(kernel, model, 1)
     for rows, columns, consumers, clusters in TILES:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers), store=way.stores, assume=assume, layout=_layout(way))
+        base = replace(_base(kernel, region, card, (rows, columns), consumers), store=way.stores, assume=assume, layout=_layout(way, model))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
