@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tinyir.ir import gpu, manifest, plan
+from tinyir.ir import gpu, manifest, plan, region
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -16,7 +17,7 @@ from tinyir.lower.plan.multistage import TILES_OF
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
-from .emitted import lowered, simulated
+from .emitted import lowered, region_text, simulated
 from .simulated import simulate
 from .test_multistage import is_right
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product
@@ -109,12 +110,34 @@ def test_whole_numbers_are_exact(layout: str, sizes: tuple[int, int, int], kind:
 
 @needs_host_compiler
 def test_batches_and_joined_axes_are_right() -> None:
-    from tinyir.ir import region
-
     module = region.parse(BATCHED.lstrip().replace("fp16", "fp32").replace("K=64", "K=136"))
     found = to_plan.candidates(module, module.program.regions[0])
     one = next(c.plan for c in found if c.plan.math)
     assert is_right(plan.Module(module, (one,)), {"H": 2, "M": 3, "S": 30, "K": 136, "N": 72})
+
+
+def convolution(dtype: str, stride: int) -> Any:
+    """A padded 3 x 3 convolution of 16 channels as a region."""
+    high, wide = (f"{stride}*{i} + {k} - 1" if stride > 1 else f"{i} + {k} - 1" for i, k in (("i2", "k1"), ("i3", "k2")))
+    size = -(-9 // stride)
+    value = "%act" if dtype == "fp32" else f"cast(%act) : {dtype}"
+    text = region_text(
+        f"in  X : {dtype}[N, 16, 9, 9]\nin  W : {dtype}[40, 16, 3, 3]\nout Y : {dtype}[N, 40, {size}, {size}]",
+        f"for i0: N, i1: 40, i2: {size}, i3: {size}\n%conv = reduce sum (k0: 16, k1: 3, k2: 3) : fp32 {{ mul(X[i0, k0, {high}, {wide}] "
+        f"where 0 <= {high} < 9 and 0 <= {wide} < 9 else 0.0, W[i1, k0, k1, k2]) : fp32 }}\n%act = relu(%conv)\nyield Y[i0, i1, i2, i3] = {value}",
+    )
+    return region.parse(text.replace("\nprogram r", "shapes default {N=2}\n\nprogram r", 1))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("dtype", "by"), [("fp32", "cp_async"), ("fp16", "ld")])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_window_is_gathered_element_by_element(dtype: str, by: str, stride: int) -> None:
+    module = convolution(dtype, stride)
+    one = next(c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "multistage" and c.plan.tile[:2] == (64, 64))
+    planned = plan.Module(module, (one,))
+    assert plan.check(planned) == [] and {item.by for item in one.load} == {by} and one.vectorize == ()
+    assert is_right(planned, {"N": 2})
 
 
 def hard(kind: str, depth: int) -> tuple[np.ndarray, np.ndarray]:

@@ -72,7 +72,7 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     if isinstance(kernel, Contraction) and plan.algo == "warp_specialized" and device.tensor:
         parts, start = warp_specialized_parts(plan, region, kernel, sizes, device, moved), device.tensor["start_us"]
     elif isinstance(kernel, Contraction) and plan.algo == "multistage" and device.mma:
-        parts, start = multistage_parts(plan, kernel, sizes, device, occupancy, moved), device.mma["start_us"]
+        parts, start = multistage_parts(plan, region, kernel, sizes, device, occupancy, moved), device.mma["start_us"]
     elif isinstance(kernel, Contraction):
         contraction = _synchronous if plan.algo == "synchronous" else _tensor
         parts = contraction(plan, kernel, sizes, device, occupancy, moved)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
-from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Unary, operands_of, walk
+from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
 from .expr import ONE, Bound, Expr
 from .kernels import SIBLING, Contraction, extent_of
 from .model import Model, is_exchanged
@@ -98,11 +98,13 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     return tuple(found.values())
 
 
-def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...]) -> str:
-    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they can."""
+def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...], is_gathered: bool = False) -> str:
+    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they can. `is_gathered`: each element
+    is copied by itself, so that a guard may stand around what is read."""
     product = region.let(kernel.value).expr.body
-    if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
-        return "a factor that is more than a read"
+    for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs)):
+        if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read:
+            return "a factor that is more than a read"
     if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in factors or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
         return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
@@ -110,6 +112,13 @@ def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...]) -> str
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
             return f"a {type(node).__name__.lower()} after the accumulator"
     return ""
+
+
+def is_along_sum(kernel: Contraction, side: int) -> bool:
+    """Whether neighbours in memory of an operand are neighbours along the sum, and not along the operand's own axes."""
+    read, own = (kernel.lhs, kernel.rhs)[side], {a.name for a in kernel.groups[side]}
+    names = set(read.index[-1].names()) if read.index else set()
+    return kernel.sum[-1].name in names and not names & own
 
 
 def padded(view: View, region: Region) -> View:

@@ -371,7 +371,8 @@ def _check_copies(case: Case) -> Iterator[Diag]:
             continue
         view = view_of(region, read.tensor, read.index, kernel)
         if not isinstance(view, View):
-            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=view)
+            if read.dtype.bytes < LEAST_COPY:
+                yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=view)
             continue
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)

@@ -9,7 +9,7 @@
 
 Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout needs a copy. An operand
 whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one whose rows do not, element by element, since a copy
-of 2 bytes is not asynchronous. What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
+of 2 bytes is not asynchronous; so is one that is gathered (a window of a convolution, with its guard). What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator
 
-from ...ir.body import Axis, Literal, Read
-from ...ir.boxes import MMA_FACTORS, misfit
+from ...ir.body import Axis, Body, Literal, Read
+from ...ir.boxes import MMA_FACTORS, View, is_along_sum, misfit, view_of
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -47,6 +47,7 @@ class Operand:
     tensor's, run along the sum."""
 
     tile: str
+    factor: Body
     read: Read
     axes: tuple[Axis, ...]
     corner: str
@@ -91,7 +92,7 @@ def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Mo
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
-    fault = misfit(region, kernel, MMA_FACTORS[plan.math])
+    fault = misfit(region, kernel, MMA_FACTORS[plan.math], is_gathered=True)
     if fault:
         raise _refusal(plan, "load", fault)
     (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
@@ -113,11 +114,11 @@ def _refusal(plan: Plan, word: str, what: str) -> Refused:
 
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
     read, axes = (kernel.lhs, kernel.rhs)[side], kernel.groups[side]
-    is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
+    is_along = is_along_sum(kernel, side)
     inner = (kernel.sum if is_along else axes)[-1].name
     is_async = plan.load_of(read.tensor).by == "cp_async"
-    width = plan.width_of(inner) if is_async else 1
-    return Operand("ab"[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along)
+    width = plan.width_of(inner) if is_async and isinstance(view_of(region, read.tensor, read.index, kernel), View) else 1
+    return Operand("ab"[side], kernel.factors[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along)
 
 
 def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
@@ -205,7 +206,7 @@ def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: E
     guard = () if divides(o.size, extent_of(o.axes)) else below(first, extent_of(o.axes))
     guard += below(second, extent_of(kernel.sum))
     point = {a.name: Expr.of(a.name) for a in (*o.axes, *kernel.sum)} | split(fresh.expr("batch"), kernel.batch)
-    value = guarded(guard, Values(region, point).at(o.read))
+    value = guarded(guard, Values(region, point).at(o.factor))
     over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.shape))
     to, lets = Place(fresh(o.tile), (Expr.of(r), Expr.of(c)), slot), (*first_lets, *second_lets)
     return nodes.CpAsync(o.tokens[turn], to, over, value, o.width, lets) if o.tokens else nodes.Copy(to, over, value, 1, lets)

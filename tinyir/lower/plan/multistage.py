@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...analysis.device import Device
-from ...ir.body import Read
-from ...ir.boxes import MMA_FACTORS, View, at_least, misfit, multiple_of, view_of
+from ...ir.body import Axis, Read
+from ...ir.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multiple_of, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
@@ -39,18 +39,23 @@ def propose_multistage(kernel: Contraction, model: Model, region: Region, card: 
     it says nothing as exactly as fp32."""
     math = (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
     least = at_least(extent_of(kernel.sum), LEAST_SUM, model) if math == "tf32x3" else ()
-    if misfit(region, kernel, MMA_FACTORS[math]) or not holds_everywhere(least, model):
+    if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):
         return ()
     sizes = [size // kernel.lhs.dtype.bytes for size in COPIES]
     groups = {group[-1].name: group for group in kernel.groups}
     axes = dict.fromkeys(axis for axis in _inner(kernel, region) if axis in groups)
     best, proven = {}, {}
     for axis in axes:
-        needs = {w: multiple_of(extent_of(groups[axis]), w) for w in sizes}
+        needs = {w: _whole_copies(groups[axis], w) for w in sizes}
         best[axis] = next((w for w in sizes if holds_everywhere(needs[w], model)), 1)
         proven[axis] = next((w for w in sizes if not needs[w]), 1)
     ways = [best] if best == proven else [best, proven]
     return tuple(p for widths in ways for p in _proposals(kernel, region, card, {axis: w for axis, w in widths.items() if w > 1}, math, least))
+
+
+def _whole_copies(group: tuple[Axis, ...], width: int) -> tuple[Bound, ...]:
+    """The guard that copies of `width` neighbours along the last axis of a group cross no end."""
+    return tuple(dict.fromkeys((*multiple_of(extent_of(group), width), *multiple_of(extent_of(group[-1:]), width))))
 
 
 def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
@@ -72,9 +77,9 @@ def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[s
     reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
     size = kernel.lhs.dtype.bytes
-    ways = {tensor: "cp_async" if axis and widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
+    ways = {tensor: "cp_async" if widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
     is_async = "cp_async" in ways.values()
-    needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in multiple_of(extent_of(group), widths.get(group[-1].name, 1))), *least)))
+    needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)))
     for rows, columns, down, across in TILES_OF[math]:
         for depth in (d for d in DEPTHS if d * size <= SWIZZLE_BYTES):
             tile = (rows, columns, depth)
@@ -114,8 +119,7 @@ def _inner_axis(region: Region, kernel: Contraction, side: int) -> str:
 
 def _swizzle(kernel: Contraction, read: Read, tile: tuple[int, int, int], side: int) -> int:
     """Bytes of a row of the operand's tile in shared memory, 128 at most."""
-    is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
-    return min(SWIZZLE_BYTES, tile[2 if is_along else side] * read.dtype.bytes)
+    return min(SWIZZLE_BYTES, tile[2 if is_along_sum(kernel, side) else side] * read.dtype.bytes)
 
 
 __all__ = ["propose_multistage"]
