@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit import test_fp8 as fp8
 from tests.unit import test_sim_copies as copies
 from tests.unit import test_sim_gemm as gemm
 from tests.unit import test_sim_matrix as matrix
+from tests.unit import test_tf32 as tf32
 from tests.unit.simulated import launched, simulate
 from tinyir.runtime.cuda import CudaDevice, find_fault
 from tinyir.runtime.device import Scalar
@@ -70,6 +72,12 @@ def test_products_of_a_warp(dtype: str) -> None:
     agree(matrix.MMA.replace("DTYPE", dtype), arrays, {"C": np.empty((16, 8), np.float32)}, block=(32,))
 
 
+def test_products_of_tf32() -> None:
+    arrays, wanted = tf32.of_mma()
+    agree(tf32.MMA, arrays, {"C": np.empty_like(wanted)}, block=(32,))
+    agree(tf32.ROUNDED, tf32.to_round(), {"Y": np.empty(64, np.uint32)}, block=(32,))
+
+
 @pytest.mark.parametrize(("majors", "spans"), matrix.LAYOUTS)
 def test_layouts_of_wgmma(majors: tuple[int, int], spans: tuple[int, int]) -> None:
     code, arrays, how, _ = matrix.product(64, "fp16", majors, spans, matrix.depth_of(majors, spans))
@@ -79,6 +87,12 @@ def test_layouts_of_wgmma(majors: tuple[int, int], spans: tuple[int, int]) -> No
 @pytest.mark.parametrize(("n", "dtype"), matrix.WIDTHS)
 def test_widths_of_wgmma(n: int, dtype: str) -> None:
     code, arrays, how, _ = matrix.product(n, dtype, (0, 1), (128, 128), 64)
+    agree(code, *arrays, **how)
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(64, "fp8e4m3"), (128, "fp8e5m2"), (192, "fp8e4m3"), (256, "fp8e5m2")])
+def test_products_of_bytes(n: int, dtype: str) -> None:
+    code, arrays, how, _ = fp8.product_of_bytes(n, dtype)
     agree(code, *arrays, **how)
 
 

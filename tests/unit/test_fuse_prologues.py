@@ -180,7 +180,8 @@ def dequantised(rows: int) -> str:
 
 # Model, rule of the region, kernels of the plan, and which of the costs decided.
 DECIDED = {
-    "more is saved than done again": (gemm("fp32", 4096, 4096), "prologue", 1, "trip"),
+    "more is saved than done again, but for tensor cores": (gemm("fp32", 4096, 4096), "prologue", 2, "trip"),
+    "more is saved than done again": (gemm("fp32", 4096, 96), "prologue", 1, "trip"),
     "a slow op is done 32 times over": (gemm("fp32", 4096, 4096, "exp"), "cost", 2, "again"),
     "tensor cores are 10 times faster": (gemm("fp16", 4096, 4096), "cost", 2, "tensor"),
     "weights of bytes, many rows": (dequantised(4096), "cost", 2, "tensor"),

@@ -24,7 +24,7 @@ def check(start: int, count: int, seed: int) -> None:
         arrays = one.arrays(number)
         wanted = played(code, arrays)
         for name, got in simulated(code, arrays, number).items():
-            assert np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64)), (one, name)
+            assert np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64), equal_nan=True), (one, name)
 
 
 def test_the_tuples_are_of_every_kind() -> None:

@@ -18,6 +18,7 @@ from tinyir.play.arrays import convert
 from .test_warp_specialized import product
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
+DTYPES_DRAWN = ("fp16", "bf16", "fp32", "fp8e4m3", "fp8e5m2")
 EPILOGUES = {
     "none": {},
     "fp32 out": {"out": "fp32"},
@@ -28,6 +29,8 @@ EPILOGUES = {
         "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0])); %both = mul(%scaled, broadcast_in_dim(t[i1], dims=[1]))",
         "value": "both",
     },
+    "fp8 out": {"out": "fp8e4m3"},
+    "bf16 out": {"out": "bf16"},
     "residual, second output": {"extra": "in R : fp16[M, N]; out P : {dtype}[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"},
 }
 
@@ -74,10 +77,12 @@ def _text(module: region.Module, arch: str) -> str:
     return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(module, arch=arch, device="h100"))))
 
 
-def tuples(count: int, most: int, seed: int, archs: tuple[str, ...] = ("sm80", "sm90"), dtypes: tuple[str, ...] = ("fp16", "bf16")) -> Iterator[Tuple]:
-    """`count` of them, sizes 1..most, a third of them multiples of 8, a third of 2."""
+def tuples(count: int, most: int, seed: int, archs: tuple[str, ...] = ("sm80", "sm90"), dtypes: tuple[str, ...] = DTYPES_DRAWN) -> Iterator[Tuple]:
+    """`count` of them, sizes 1..most, a third of them multiples of 16, a third of 2; bytes mostly along the sum, where they have a unit."""
     draw = np.random.default_rng(seed)
     for number in range(count):
-        step = (8, 2, 1)[number % 3]
+        step = (16, 2, 1)[number % 3]
         sizes = tuple(step * int(draw.integers(1, most // step + 1)) for _ in "MNK")
-        yield Tuple(str(draw.choice(LAYOUTS)), str(draw.choice(dtypes)), str(draw.choice(list(EPILOGUES))), str(draw.choice(archs)), sizes)
+        layout, dtype = str(draw.choice(LAYOUTS)), str(draw.choice(dtypes))
+        layout = "NT" if dtype.startswith("fp8") and draw.random() < 0.75 else layout
+        yield Tuple(layout, dtype, str(draw.choice(list(EPILOGUES))), str(draw.choice(archs)), sizes)

@@ -73,7 +73,7 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     if isinstance(kernel, Contraction) and plan.algo == "warp_specialized" and device.tensor:
         parts, start = warp_specialized_parts(plan, region, kernel, sizes, device, occupancy, moved), device.tensor["start_us"]
     elif isinstance(kernel, Contraction) and plan.algo == "multistage" and device.mma:
-        parts, start = multistage_parts(plan, kernel, sizes, device, occupancy, moved), device.mma["start_us"]
+        parts, start = multistage_parts(plan, region, kernel, sizes, device, occupancy, moved), device.mma["start_us"]
     elif isinstance(kernel, Contraction) and plan.algo == "gemv":
         parts, start = gemv_parts(plan, kernel, sizes, device, occupancy, moved), device.gemv["start_us"]
     elif isinstance(kernel, Contraction):

@@ -15,7 +15,8 @@ from ..kit.diag import refuse
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
     well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `tensor` those
-    of warp-specialised ones, `mma` those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes from."""
+    of warp-specialised ones, `mma` those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes
+    from. `fp32` is no figure: what plans may make of fp32 factors ("tf32": round them to 11 bits)."""
 
     name: str
     title: str
@@ -37,6 +38,7 @@ class Device:
     tensor: Mapping[str, Any] = field(default_factory=dict)
     mma: Mapping[str, float] = field(default_factory=dict)
     gemv: Mapping[str, float] = field(default_factory=dict)
+    fp32: str = ""
 
     @property
     def dram_bytes_per_us(self) -> float:

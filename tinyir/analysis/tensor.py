@@ -88,8 +88,8 @@ def _epilogue(plan: Plan, region: Region, rows: int, t: Mapping[str, float]) -> 
 
 
 def _padding(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
-    """Microseconds of the kernel that makes the padded copies: each byte read and written once."""
-    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_padded(r.tensor)}
+    """Microseconds of the kernel that makes the padded copies at each run: each byte read and written once."""
+    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_padded(r.tensor) and not plan.is_padded_once(r.tensor)}
     if not reads:
         return 0.0
     types = {tensor.name: tensor.type for tensor in region.inputs}

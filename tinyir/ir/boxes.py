@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
-from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Unary, operands_of, walk
+from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
 from .expr import ONE, Bound, Expr
 from .kernels import SIBLING, Contraction, extent_of
 from .model import Model, is_exchanged
@@ -23,6 +23,9 @@ STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA dr
 LINE_BYTES = 128  # of the L2 cache; where rows begin on lines no fetch touches a line twice
 MOST_DIMS = 5
 ROLES = ("left", "right", "sum")
+STAGED_DTYPES = ("fp16", "bf16", "fp32", "fp8e4m3", "fp8e5m2")  # of an output that leaves through shared memory
+WGMMA_FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
+MMA_FACTORS = {"": ("fp16", "bf16"), "tf32": ("fp32",), "tf32x3": ("fp32",)}  # by `math`
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +98,32 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     return tuple(found.values())
 
 
-def misfit(region: Region, kernel: Contraction) -> str:
-    """Why tensor cores cannot compute a contraction as it stands, in words; empty when they can."""
+def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...], is_gathered: bool = False) -> str:
+    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they can. `is_gathered`: each element
+    is copied by itself, so that a guard may stand around what is read."""
     product = region.let(kernel.value).expr.body
-    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in ("fp16", "bf16") or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in factors or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
         return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
-    return unread(region, kernel)
+    return unread(region, kernel, is_gathered)
 
 
-def unread(region: Region, kernel: Contraction) -> str:
+def unread(region: Region, kernel: Contraction, is_gathered: bool = False) -> str:
     """Why a contraction is not a sum of products of what memory holds, with values of its own element behind it, in words; empty when it is."""
-    if any(factor is not read for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs))):
-        return "a factor that is more than a read"
+    for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs)):
+        if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read:
+            return "a factor that is more than a read"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
             return f"a {type(node).__name__.lower()} after the accumulator"
     return ""
+
+
+def is_along_sum(kernel: Contraction, side: int) -> bool:
+    """Whether neighbours in memory of an operand are neighbours along the sum, and not along the operand's own axes."""
+    read, own = (kernel.lhs, kernel.rhs)[side], {a.name for a in kernel.groups[side]}
+    names = set(read.index[-1].names()) if read.index else set()
+    return kernel.sum[-1].name in names and not names & own
 
 
 def padded(view: View, region: Region) -> View:
@@ -134,7 +146,7 @@ def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "r
         return f"{item.output} does not take the tile as it is"
     if any(a.name not in named and a.size != ONE and a.name != SIBLING for a in kernel.batch):
         return f"{item.output} lacks an axis, and is written by one CTA of those along it"
-    return view if view.tensor.type.dtype.name in ("fp16", "bf16", "fp32") else f"{item.output} is {view.tensor.type.dtype}"
+    return view if view.tensor.type.dtype.name in STAGED_DTYPES else f"{item.output} is {view.tensor.type.dtype}"
 
 
 def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
@@ -147,7 +159,7 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
     if is_exchanged(tensor):
         return f"{name} is col_major"
-    if tensor.type.dtype.bits < 16:
+    if tensor.type.dtype.bits < 16 and not tensor.type.dtype.is_float:
         return f"{name} is {tensor.type.dtype}"
     roles = {a.name: (role, group) for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
     found: list[Dim] = []

@@ -11,6 +11,7 @@ Rows = tuple[tuple[str, str], ...]
 
 WGMMA_COLUMNS = tuple(range(16, 257, 16))
 WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
+WGMMA_BYTES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}  # of one byte; both operands lie along the sum
 MOST_DIMS = 5
 _INLINE = "__device__ __forceinline__ "
 
@@ -63,6 +64,23 @@ def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
         f'    "}}, %{count}, %{count + 1}, p, 1, 1, %{count + 3}, %{count + 4}; }}"',
         *(f'    {":" if i == 0 else " "} {", ".join(results[i : i + 8])}{"," if i + 8 < count else ""}' for i in range(0, count, 8)),
         '    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));',
+        "}",
+    ]
+    return name, "\n".join(lines)
+
+
+def _wgmma_of_bytes(columns: int, dtype: str) -> tuple[str, str]:
+    """The unit sums products of bytes with some 14 bits: what is further behind the largest of them is cut off."""
+    count, kind = columns // 2, WGMMA_BYTES[dtype]
+    shape = f"m64n{columns}k32"
+    name = f"wgmma_{shape}_{dtype}"
+    held = ", ".join(f"%{i}" for i in range(count))
+    results = ", ".join(f'"+f"(d[{i}])' for i in range(count))
+    lines = [
+        f"{_INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
+        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
+        f'    "{held}}}, %{count}, %{count + 1}, p, 1, 1; }}"',
+        f'    : {results} : "l"(a), "l"(b), "r"((int)is_added));',
         "}",
     ]
     return name, "\n".join(lines)
@@ -133,6 +151,7 @@ GUARDED: Rows = (
     _one("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
     ("wgmma_wait", f'template <int pending> {_INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }}'),
     *(form(columns, dtype) for form in (_wgmma, _wgmma_of_registers) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
+    *(_wgmma_of_bytes(columns, dtype) for dtype in WGMMA_BYTES for columns in WGMMA_COLUMNS),
     ("take_registers", f'template <int count> {_INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     ("give_registers", f'template <int count> {_INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     _one(

@@ -23,9 +23,10 @@ from .types import DType
 @dataclass(frozen=True, slots=True)
 class Contraction:
     """`value = sum over sum of the product of two factors`. `lhs` and `rhs` are their operands: the one read that each of `factors` is, or does
-    its work on. `left` are the axes that the first has alone and `right` those of the other, `batch` those of both; the sides are chosen so
-    that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region folds nothing else
-    (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows the accumulator is then its epilogue."""
+    its work on. `left` are axes that the first has alone and `right` such of the other; `batch` are those of both, and those that do not lie beside
+    the others in their operand. The sides are chosen so that the region's innermost axis is on the right, whatever the order of the factors.
+    `is_alone` when the region folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows
+    the accumulator is then its epilogue."""
 
     value: str
     dtype: DType
@@ -258,11 +259,25 @@ def _contraction_of(region: Region) -> Contraction | None:
     if len(batch) + len(sides[0]) + len(sides[1]) != len(region.iters):
         return None
     last = 0 if max(map(region.iters.index, sides[0])) > max(map(region.iters.index, sides[1])) else 1
+    sides = [_together(axes, read) for axes, read in zip(sides, reads)]
+    batch = tuple(a for a in region.iters if a not in (*sides[0], *sides[1]))
     first = 1 - last
     bytes_each = max(4, product.dtype.bytes)
     return Contraction(
         let.name, fold.dtype, reads[first], reads[last], batch, sides[first], sides[last], fold.axes, bytes_each, (factors[first], factors[last]), len(_folds(region)) == 1,
     )  # fmt: skip
+
+
+def _together(axes: tuple[Axis, ...], read: Read) -> tuple[Axis, ...]:
+    """Those of an operand's own axes, from the last one back, that lie beside one another in it, in this order: one side of a tile. The others
+    count as batch, along which the other operand is the same. All, where one is no index by itself."""
+    places = {e.name: number for number, e in enumerate(e for e in read.index if e.constant != 0) if e.name}
+    if any(a.name not in places for a in axes):
+        return axes
+    first = len(axes) - 1
+    while first and places[axes[first - 1].name] + 1 == places[axes[first].name]:
+        first -= 1
+    return axes[first:]
 
 
 def _row_of(region: Region) -> Row | None:

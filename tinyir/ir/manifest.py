@@ -12,7 +12,8 @@
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
 The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; those of the
-same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does. A kernel's
+same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does, `for r.2 once` before
+the first run alone: what it writes is kept, as long as the constants that it reads are the same. A kernel's
 parameters are its tensors (pointers), its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
 program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
 every size is at most `intervals.LARGEST_SIZE`.
@@ -53,7 +54,7 @@ class TensorMap:
 class Launch:
     """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes. `flops` and `bytes` are
     the work of its regions: operations, and bytes when each input is read and each output written once. One that `serves` another launch
-    is a part of it."""
+    is a part of it, made `is_once` for the constants that it reads, and again only when they are other ones."""
 
     name: str
     entry: str
@@ -70,6 +71,7 @@ class Launch:
     smem: int = 0
     assumes: tuple[tuple[Bound, ...], ...] = ()
     serves: str = ""
+    is_once: bool = False
     span: Span | None = field(default=None, compare=False)
 
     def grid_at(self, sizes: dict[str, int]) -> tuple[int, int, int]:
@@ -150,6 +152,7 @@ def _launch_of(parts: list[Any]) -> Launch:
         int(smem or 0),
         tuple(guard_of(a.children[0]) for a in assumes),
         _name(serves.children[0]) if serves is not None else "",
+        serves is not None and serves.children[1] is not None,
         token_span(name.children[0]),
     )
 
@@ -188,7 +191,7 @@ def _manifest_lines(module: Module) -> Iterable[str]:
     for launch in module.launches:
         entry = f" as {launch.entry}" if launch.entry != launch.name else ""
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
-        computes += f" for {show_name(launch.serves)}" if launch.serves else ""
+        computes += f" for {show_name(launch.serves)}{' once' if launch.is_once else ''}" if launch.serves else ""
         cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
         smem = f" smem {launch.smem} B" if launch.smem else ""
         yield f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block {_list(launch.block)}{cluster}{smem}"

@@ -131,6 +131,11 @@ def is_exchanged(tensor: Any) -> bool:
     return tensor.attr("layout") == "col_major" and tensor.type.rank >= 2
 
 
+def is_constant(tensor: Any) -> bool:
+    """Whether a tensor of the signature is a constant of the model: the same numbers at every run."""
+    return tensor.attr("storage") == "const_pool"
+
+
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
     return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else json.dumps(name, ensure_ascii=False)

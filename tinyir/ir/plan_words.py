@@ -1,4 +1,7 @@
-"""The words of a plan: the algos of each family, the fields that an algo cannot do without, and what a field may say."""
+"""The words of a plan: the algos of each family, the fields that an algo cannot do without, and what a field may say.
+
+`math` says how tensor cores, whose fp32 factors have 11 bits, multiply fp32: `tf32` rounds each factor to so many, `tf32x3` writes it as the sum of
+two such numbers and adds three products, which is as exact as fp32 (`ir.tf32`). Without it fp32 is multiplied as it is, by no tensor core."""
 
 from __future__ import annotations
 
@@ -32,8 +35,9 @@ WORDS: dict[str, tuple[str, ...]] = {
     "split_k": ("cluster", "serial", "workspace", "atomic"),
     "overlap": ("epilogue",),
     "barrier": ("none", "cta", "cp_async_group", "mbarrier"),
-    "layout": ("row_major", "col_major", "channels_last", "packed", "padded"),
+    "layout": ("row_major", "col_major", "channels_last", "packed", "padded", "padded_once"),
     "edge": ("reg", "smem", "smem_ring"),
     "swizzle": ("0", "32", "64", "128"),
+    "math": ("tf32", "tf32x3"),
 }
 STREAMING = ("streaming", "streaming_softmax")  # of two regions joined by a deferred buffer

@@ -147,7 +147,7 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
         return math.prod(plan.warp_tile) // 32 * words
     if plan.consumers:
         share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
-        return plan.tile[0] * plan.tile[1] // (128 * share) * words
+        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (2 if plan.promote else 1)
     return 0
 
 
@@ -164,7 +164,8 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
         rows = plan.micro[0] if _stands_along_sum(plan, kernel) else 0  # whose elements are held too
         wanted = held + plan.micro[2] * (plan.micro[1] * kernel.rhs.dtype.bytes + rows * kernel.lhs.dtype.bytes) // 4 + ADDRESSING
     elif plan.algo == "multistage":
-        wanted = held + sum(plan.warp_tile) // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
+        sides, words = sum(plan.warp_tile), 2 if kernel.lhs.dtype.bytes == 4 else 1
+        wanted = held + words * sides // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
     elif plan.warp_tile or not isinstance(kernel, Contraction):
         wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
     else:

@@ -8,6 +8,9 @@ from ..kit.span import Span
 from .expr import Bound
 
 
+PADDED = ("padded", "padded_once")
+
+
 @dataclass(frozen=True, slots=True)
 class Bind:
     """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread, warp, warpgroup
@@ -103,7 +106,7 @@ class Async:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is a copy of it in
-    which each row begins on a line of 128 bytes."""
+    which each row begins on a line of 128 bytes, `padded_once` one that is kept, of a constant of the model."""
 
     tensor: str
     hint: str
@@ -133,7 +136,8 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
-    must hold of the symbols. `spans` say where each field stands."""
+    must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`), `promote` after how
+    many elements of the sum what they have summed is added in fp32 (0: at no time). `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -144,6 +148,8 @@ class Plan:
     micro: tuple[int, ...] = ()
     threads: tuple[int, ...] = ()
     stages: int = 1
+    math: str = ""
+    promote: int = 0
     consumers: Consumers | None = None
     cluster: Cluster | None = None
     regs: Regs | None = None
@@ -185,8 +191,12 @@ class Plan:
         return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
 
     def is_padded(self, tensor: str) -> bool:
-        """Whether the kernel reads a padded copy of the tensor."""
-        return any(item.tensor == tensor and item.hint == "padded" for item in self.layout)
+        """Whether the kernel reads a padded copy of the tensor, made at each run or once."""
+        return any(item.tensor == tensor and item.hint in PADDED for item in self.layout)
+
+    def is_padded_once(self, tensor: str) -> bool:
+        """Whether that copy is made once."""
+        return Layout(tensor, "padded_once") in self.layout
 
     @property
     def parts(self) -> int:

@@ -14,7 +14,7 @@ from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernel_of, kernels_of
-from .model import Model, show_name
+from .model import Model, is_constant, show_name
 from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
 from .region import Region
 from .siblings import are_neighbours, siblings_of
@@ -116,6 +116,8 @@ def _check_words(plan: Any) -> Iterator[Diag]:
     given += [("layout", "layout", item.hint, WORDS["layout"]) for item in plan.layout]
     given += [("edge", "edge", item.buffer, WORDS["edge"]) for item in plan.edge]
     given.append(("barrier", "barrier", plan.barrier, WORDS["barrier"]))
+    if plan.math:
+        given.append(("math", "math", plan.math, WORDS["math"]))
     if plan.consumers:
         given.append(("consumers", "consumers", plan.consumers.mode, WORDS["consumers"]))
     if plan.order:
@@ -341,8 +343,10 @@ def _check_streaming(case: Case) -> Iterator[Diag]:
 def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
     for item in plan.layout:
-        if item.hint == "padded" and plan.load_of(item.tensor).by != "tma":
+        if plan.is_padded(item.tensor) and plan.load_of(item.tensor).by != "tma":
             yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is padded, and not fetched by tma")
+        if plan.is_padded_once(item.tensor) and not any(is_constant(t) for t in case.model.inputs if t.name == item.tensor):
+            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is padded once, and no constant of the model (storage=const_pool)")
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
         return
     moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
@@ -368,7 +372,8 @@ def _check_copies(case: Case) -> Iterator[Diag]:
             continue
         view = view_of(region, read.tensor, read.index, kernel)
         if not isinstance(view, View):
-            yield _fault(plan, "E1570", word, tensor=read.tensor, fault=view)
+            if is_gemv or read.dtype.bytes < LEAST_COPY:
+                yield _fault(plan, "E1570", word, tensor=read.tensor, fault=view)
             continue
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)

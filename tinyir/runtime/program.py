@@ -51,11 +51,14 @@ class Program:
         self.chosen = chosen_of(module, self.sizes, device)
         if not is_loaded:
             device.load(text, shared_of(self.chosen))
-        self.made = tuple(launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes)))
+        made = [launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes))]
+        self.made = tuple(launch for launch in made if not launch.is_once)
+        self._once = tuple(launch for launch in made if launch.is_once)
         self._spans = touched(module, self.made)
         self._own: list[Buffer] = []  # what this program allocated, to be freed with it
         self.buffers = self._allocate(dict(kept or {}))
         self.launches = self._bound({})
+        self._constants: dict[str, int] = {}  # where those lay of which `_once` has been made
         self._replays = Replays(device, self._bound)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
@@ -67,18 +70,31 @@ class Program:
         written = {t.name for t in self.model.outputs}
         for name, array in inputs.items():
             self.device.upload(self.buffers[name], array, is_constant=name not in written)
+            self._constants.pop(name, None)
 
     def run(self, given: Mapping[str, Buffer] | None = None) -> None:
         """All launches, in order, to the end of the last; `given` are buffers of the caller's for this run. Raises Refused (E1722 to E1730,
         E1750 to E1765)."""
+        self._make_once(given or {})
         if self.device.can_replay:
             self._replays.run(given or {})
         else:
             self._run_one_by_one(self._bound(given) if given else self.launches)
 
+    def _make_once(self, given: Mapping[str, Buffer]) -> None:
+        """The launches that need not be made again while the constants which they read are the same ones."""
+        signature = {t.name for t in self.model.inputs}
+        buffers = {**self.buffers, **given}
+        places = {name: buffers[name].address for launch in self._once for name in launch.tensors if name in signature}
+        if places == self._constants:
+            return
+        for b in (self._bind(launch, buffers) for launch in self._once):
+            self.device.launch(b.kernel, b.grid, b.block, b.shared, b.arguments)
+        self._constants = places
+
     def _run_one_by_one(self, launches: tuple[Bound, ...]) -> None:
         inputs = {t.name for t in self.model.inputs}
-        fresh = [name for name in self._spans if name not in inputs and not self._is_constant(name)]
+        fresh = [name for name in self._spans if name not in inputs and not self._is_kept(name)]
         if not self.device.is_packed:
             for name in fresh:
                 self.device.forget(self.buffers[name])
@@ -89,7 +105,8 @@ class Program:
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
 
     def enqueue(self) -> None:
-        """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for."""
+        """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made once."""
+        self._make_once({})
         for b in self.launches:
             self.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments)
 
@@ -123,7 +140,7 @@ class Program:
         program, types = self.module.region.program, self._types()
         signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
         lasting = [name for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans]) if name not in kept]
-        self._passing = [name for name in self._spans if name not in signature and not self._is_constant(name)]
+        self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]
         buffers = kept | {name: self._room(types[name]) for name in lasting if not (self.device.is_packed and name in self._passing)}
         if self.device.is_packed:
             places, total = pack(Lifetime(name, self._bytes(types[name]), *self._spans[name]) for name in self._passing)
@@ -152,6 +169,10 @@ class Program:
     def _is_constant(self, name: str) -> bool:
         buffer = self.module.region.program.buffer(name)
         return buffer is not None and buffer.attr("value") is not None
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether a buffer of the program holds the same at every run."""
+        return self._is_constant(name) or any(name in launch.tensors for launch in self._once)
 
     def _bind(self, launch: manifest.Launch, buffers: Mapping[str, Buffer]) -> Bound:
         tensors: list[Argument] = [buffers[name] for name in launch.tensors]

@@ -35,7 +35,8 @@ MODES = {
 }
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
 STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(fp16|bf16|tensor_map)\s*\{")
-MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k16_(fp16|bf16))(?:_of_registers)?\b")
+MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k\d+_(fp16|bf16|fp8e4m3|fp8e5m2))(?:_of_registers)?\b")
+FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")  # as shim/numbers.hpp counts them
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
 LAUNCHER_SOURCES = (
     "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
@@ -98,7 +99,7 @@ def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
 def _products_in(text: str) -> list[str]:
     """A twin for each matrix product of a warpgroup that the text names."""
     found = dict.fromkeys(m.groups() for m in MATRIX_PRODUCT.finditer(text))
-    return [f"TINYIR_WGMMA({name}, {n}, {int(dtype == 'bf16')})" for name, n, dtype in found]
+    return [f"TINYIR_WGMMA{'_OF_BYTES' if dtype.startswith('fp8') else ''}({name}, {n}, {FACTORS.index(dtype)})" for name, n, dtype in found]
 
 
 def _compile(command: list[str], source: str) -> None:

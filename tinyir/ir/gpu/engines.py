@@ -127,12 +127,14 @@ class Stmatrix:
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is."""
+    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `math tf32` or `math tf32x3` after the
+    shape says how fp32 factors are multiplied (`ir.plan_words`)."""
 
     acc: str
     a: Place
     b: Place
     shape: str
+    math: str = ""
     span: Span | None = place_in_text()
 
 

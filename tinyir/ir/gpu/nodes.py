@@ -192,7 +192,8 @@ PRODUCERS = (CpAsync, TmaLoad, TmaStore, Wgmma)
 class Kernel:
     """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: one launch. `regions` are those that it computes; grid and
     block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what the block size allows). `kernel
-    gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before or after it, as they stand in the text."""
+    gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before or after it, as they stand in the text; `for gemm.2 once` before the first of its launches alone,
+    since it reads nothing but constants of the model."""
 
     name: str
     regions: tuple[str, ...]
@@ -203,6 +204,7 @@ class Kernel:
     cluster: tuple[int, ...] = ()
     regs: int = 0
     serves: str = ""
+    is_once: bool = False
     span: Span | None = place_in_text()
 
     @property

@@ -15,7 +15,7 @@ def show_kernel(kernel: Kernel) -> str:
     """One kernel's section, ending in a line break."""
     regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
     cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
-    regions += f" for {show_name(kernel.serves)}" if kernel.serves else ""
+    regions += f" for {show_name(kernel.serves)}{' once' if kernel.is_once else ''}" if kernel.serves else ""
     head = f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block {_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
     return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
 
@@ -123,7 +123,7 @@ _SHOW: dict[type, Any] = {
     nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}",
     nodes.Ldmatrix: lambda s: f"ldmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
     nodes.Stmatrix: lambda s: f"stmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
-    nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}",
+    nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}" + (f" math {s.math}" if s.math else ""),
     nodes.Wgmma: _show_wgmma,
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
     nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {s.name} width {s.width}",

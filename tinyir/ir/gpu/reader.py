@@ -53,6 +53,7 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         _ints(cluster, name),
         int(regs or 0),
         _name(serves.children[0]) if serves is not None else "",
+        serves is not None and serves.children[1] is not None,
         span=token_span(name_tree.children[0]),
     )
 
@@ -275,7 +276,7 @@ class _Reader:
         return nodes.Stmatrix(self._place(p[0]), str(p[1]), p[2] is not None, span=span)
 
     def _mma(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Mma(str(p[0]), self._place(p[1]), self._place(p[2]), str(p[3]), span=span)
+        return nodes.Mma(str(p[0]), self._place(p[1]), self._place(p[2]), str(p[3]), str(p[4] or ""), span=span)
 
     def _wgmma(self, p: list[Any], span: Span) -> Statement:
         token, acc, a, a_trans, b, b_trans, shape, steps, zero = p

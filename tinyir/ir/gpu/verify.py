@@ -9,7 +9,9 @@ from ...kit.diag import Diag, Label
 from ..arch import ARCHS
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
+from ..model import is_constant
 from ..ops import REDUCERS
+from ..plan_words import WORDS
 from ..verify import nearest
 from . import nodes
 from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
@@ -51,6 +53,10 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
     program = module.plans.program.program
     if kernel.serves and not any(k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels):
         yield fault(f"is for {kernel.serves}, which is not a kernel of the same regions")
+    constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
+    taken = {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)} & set(_tensors(kernel, module)) - constants if kernel.is_once else set()
+    for name in sorted(taken):
+        yield fault(f"is made once, and reads {name}, which is no constant of the model")
     for name in kernel.regions:
         if program.region(name) is None:
             yield fault(f"computes {name}, which is not a region of the program")
@@ -198,6 +204,7 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")
+        yield "way to multiply fp32", s.math, ("", *WORDS["math"])
     if isinstance(s, nodes.Wgmma):
         yield "shape", re.sub(r"n\d+", "n", s.shape), ("m64nk16", "m64nk8", "m64nk32")
 

@@ -73,6 +73,7 @@ def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted, maps: tuple
         smem=code.dynamic_shared,
         assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),
         serves=kernel.serves,
+        is_once=kernel.is_once,
     )
 
 

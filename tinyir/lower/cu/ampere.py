@@ -1,7 +1,7 @@
 """The statements of sm80 as CUDA: asynchronous copies, fragments of a warp, their products, and accesses of several elements.
 
 A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j + 2*(lane mod 4) + e) of its matrix; its operands are
-`x[i][2h + v]`, pairs along the sum (`ir.ampere`).
+`x[i][2h + v]`, pairs along the sum (`ir.ampere`), of fp32 `x[i][s][2h + v]` (`ir.tf32`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...ir.intervals import Interval
 from ...kit.diag import refuse
 from .value import SMALL_FLOATS, memory_type
 
-PIECE = 16  # rows and columns of a fragment of 16-bit elements
+PIECE = 16  # rows and columns of a fragment
 COLUMNS = 8  # of a fragment of an accumulator
 COPIES = (16, 8, 4)  # bytes that one cp.async moves
 
@@ -67,7 +67,9 @@ class Ampere:
             start = " = {}" if s.init is not None else ""
             self.say(f"float {name}{ring}[{rows // PIECE}][{columns // COLUMNS}][4]{start};  // this thread's part of its warp's [{rows}, {columns}]")
         else:
-            self.say(f"unsigned int {name}{ring}[{max(rows, columns) // PIECE}][4];  // its part of [{rows}, {columns}]")
+            words = "[2][4]" if s.type.dtype.bytes == 4 else "[4]"
+            side = rows if s.kind == "mma_a" else columns
+            self.say(f"unsigned int {name}{ring}[{side // PIECE}]{words};  // its part of [{rows}, {columns}]")
 
     def _fragment(self: Any, place: nodes.Place) -> str:
         return self.names.of("array", place.name) + ("" if place.slot is None else f"[{self.integers.c(place.slot, 0)}]")
@@ -76,17 +78,22 @@ class Ampere:
         tile, to = self.arrays[s.source.name], self.arrays[s.to.name]
         is_along = s.is_transposed if to.kind == "mma_b" else not s.is_transposed
         rows, columns = (e.evaluate({}) for e in tile.type.shape)
-        if tile.type.dtype.bytes != 2 or not tile.swizzle or not s.source.index or (columns != self._width(tile) if is_along else tile.swizzle != 128):
+        size = tile.type.dtype.bytes
+        if size not in (2, 4) or not tile.swizzle or not s.source.index or (columns != self._width(tile) if is_along else tile.swizzle != 128):
             raise refuse("E1620", self.kernel.name, s.span, what="ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it")
         row, column = (self.integers.c(e, 0) for e in s.source.index)
-        function = f"operand_along<{tile.swizzle}>" if is_along else f"operand_across<{rows}>"
+        name = {2: "operand", 4: "words"}[size]
+        function = f"{name}_along<{tile.swizzle}>" if is_along else f"{name}_across<{rows}>"
         self.say(f"{function}({self._fragment(s.to)}, {self._start(nodes.Place(s.source.name, slot=s.source.slot))}, {row}, {column});")
 
     def _mma(self: Any, s: nodes.Mma) -> None:
         acc, dtype = self.arrays[s.acc], self.arrays[s.a.name].type.dtype
         rows, columns = (e.evaluate({}) for e in acc.type.shape)
         a, b = self._fragment(s.a), self._fragment(s.b)
-        if s.shape != "m16n8k16" or dtype.name not in ("fp16", "bf16"):
+        if s.math and s.shape == "m16n8k8" and dtype.name == "fp32":
+            self.say(f"add_products_{s.math}({self.names.of('array', s.acc)}, {a}, {b});")
+            return
+        if s.math or s.shape != "m16n8k16" or dtype.name not in ("fp16", "bf16"):
             raise refuse("E1620", self.kernel.name, s.span, what=f"mma {s.shape} of {dtype}")
         self.say("#pragma unroll")
         self.say(f"for (int i = 0; i < {rows // PIECE}; ++i)")

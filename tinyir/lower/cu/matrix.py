@@ -55,6 +55,9 @@ class Matrices:
         first = self.names.of("integer", f"{s.a.name}.start"), self.names.of("integer", f"{s.b.name}.start")
         sides = ((s.a, a, not s.a_transposed), (s.b, b, s.b_transposed))
         majors = [0 if along_sum else 1 for _, _, along_sum in sides]
+        if dtype.bytes == 1 and any(majors):
+            raise refuse("E1620", self.kernel.name, s.span, what=f"wgmma of {dtype} that does not lie along the sum")
+        ways = "" if dtype.bytes == 1 else f"<{majors[0]}, {majors[1]}>"
         self.say("{")
         self.depth += 1
         steps = []
@@ -68,7 +71,7 @@ class Matrices:
             down = block * self._down(a, not s.a_transposed)
             target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
             operands = f"{first[0]} + {_plus(steps[0], 'step', down)}, {first[1]} + {_plus(steps[1], 'step', 0)}"
-            self.say(f"  wgmma_m64n{columns}k{INSTRUCTION_BYTES // dtype.bytes}_{dtype}<{majors[0]}, {majors[1]}>({target}, {operands}, {self._is_added(s)});")
+            self.say(f"  wgmma_m64n{columns}k{INSTRUCTION_BYTES // dtype.bytes}_{dtype}{ways}({target}, {operands}, {self._is_added(s)});")
         if rows > 64:
             self.say("}")
         self.say("wgmma_commit();")
@@ -137,7 +140,8 @@ class Matrices:
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
         self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(PIECE * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
         self.piece, self.row_name = {r: warp, n: PIECE * Expr.of("piece")}, r
-        self.held = {s.of: ((s.at or (ZERO, ZERO)), (r, n))}
+        alike = (name for name, a in self.arrays.items() if isinstance(a, nodes.Reg) and (a.kind, a.type) == (acc.kind, acc.type))
+        self.held = dict.fromkeys(alike, ((s.at or (ZERO, ZERO)), (r, n)))
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
         self.depth -= 1

@@ -3,7 +3,8 @@
     plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...   →   kernel gemm : sm90 grid [...] block [16, 16] ...
 
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
-are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it. A plan of siblings has one kernel for all of them.
+are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
+and gemm.keep for those of constants, made once. A plan of siblings has one kernel for all of them.
 """
 
 from __future__ import annotations
@@ -46,21 +47,22 @@ def lower(module: plan.Module) -> gpu.Module:
         except Refused as fault:
             faults.extend(fault.diags)
             continue
-        if before is not None:
-            kernels.append(replace(before[0], name=f"{name}.pad", serves=name))
-            workspaces |= {t.name: t for t in before[1]}
+        kernels += [replace(made, name=f"{name}.{'keep' if made.is_once else 'pad'}", serves=name) for made in before[0]]
+        workspaces |= {t.name: t for t in before[1]}
         kernels.append(main)
     if faults:
         raise Refused(faults)
     return gpu.Module(module, tuple(kernels), tuple(workspaces.values()))
 
 
-def _padding(module: plan.Module, one: plan.Plan) -> tuple[gpu.Kernel, tuple[Tensor, ...]] | None:
-    """The kernel that makes the padded copies which a plan wants, with their memory; None where it wants none."""
+def _padding(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
+    """The kernels that make the padded copies which a plan wants, once and at each run, with their memory."""
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
-    made = padding_kernel(one, region, kernel, module.program.model) if one.layout and isinstance(kernel, Contraction) else None
-    return None if made is None else (made, workspaces_of(one, region, kernel))
+    if not one.layout or not isinstance(kernel, Contraction):
+        return (), ()
+    made = (padding_kernel(one, region, kernel, module.program.model, is_once) for is_once in (True, False))
+    return tuple(k for k in made if k is not None), workspaces_of(one, region, kernel)
 
 
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
@@ -85,6 +87,8 @@ def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kerne
     for word, is_asked in (("split_k", one.parts > 1 and one.algo != "gemv"), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
         if is_asked and one.algo != "warp_specialized":
             raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
+    if one.math and one.algo != "multistage":
+        raise refuse("E1611", one.name, one.span_of("math"), what=f"`math` in algo {one.algo}", region=one.name)
     if is_of_several and one.layout:
         raise refuse("E1611", one.name, one.span_of("layout"), what="`layout` in a plan of siblings", region=one.name)
     if one.algo in OF_CONTRACTIONS and isinstance(kernel, Contraction):

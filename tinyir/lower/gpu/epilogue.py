@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Container
 
 from ...ir.body import Body, BroadcastInDim, Read, Transpose, rebuild, substitute
-from ...ir.boxes import Vector, View, store_view, vectors_of
+from ...ir.boxes import STAGED_DTYPES, Vector, View, store_view, vectors_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -32,8 +32,7 @@ from .fresh import Fresh
 from .point import Values, below, divides, element_store, guarded, split
 
 WARPGROUP = 128  # threads
-WORD_BYTES = 4  # that a thread moves at once
-STAGED_DTYPES = ("fp16", "bf16", "fp32")
+PAIR = 2  # elements of 2 bytes that a thread moves at once
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
@@ -114,7 +113,7 @@ def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item
 def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Leaving, piece: Piece, chunk: int) -> Statement:
     """The piece from shared memory, neighbours in a row by neighbouring threads: rows that begin anywhere are written in whole requests."""
     e, r, n, row, col, w = (fresh.expr(word) for word in ("e", "r", "n", "row", "col", "w"))
-    wide = WORD_BYTES // item.dtype.bytes
+    wide = PAIR if item.dtype.bytes == 2 else 1
     inside = [_bounds(place, plan, kernel, side) for side, place in enumerate((row, col))]
 
     def stored(place: Expr, column: Expr) -> Statement:

@@ -4,11 +4,12 @@
     for k: start filling the slot that was left last
       for each 16 of the tile's depth: fetch the fragments of the next 16, multiply those at hand
       before the last of them: wait for the next tile, meet, go on to its slot
+    (where a product takes long, its own fragments are fetched in front of it, and the wait stands at the loop's start)
     the epilogue, warp by warp (`warp_epilogue`)
 
 Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout needs a copy. An operand
 whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one whose rows do not, element by element, since a copy
-of 2 bytes is not asynchronous. What hangs over an end is zero.
+of 2 bytes is not asynchronous; so is one that is gathered (a window of a convolution, with its guard). What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterator
 
-from ...ir.body import Axis, Literal, Read
-from ...ir.boxes import misfit
+from ...ir.body import Axis, Body, Literal, Read
+from ...ir.boxes import MMA_FACTORS, View, is_along_sum, misfit, view_of
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -34,23 +35,26 @@ from .point import Values, below, divides, guarded, named, split
 from .siblings import sibling_let
 from .warp_epilogue import warp_epilogue
 
-STEP = 16  # along the sum, of one mma
-SHAPE = "m16n8k16"
-FRAGMENTS = 2  # sets of them: one at hand, one on its way
+STEP = 16  # along the sum, of one set of fragments
+SHAPES = {2: "m16n8k16", 4: "m16n8k8"}  # of one mma, by the bytes of an element
+FRAGMENTS = {"": 2, "tf32": 2, "tf32x3": 1}  # sets of them, by `math`: one at hand, one on its way where a product is over soon
 CORNERS = ("m0", "n0")
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One factor: its tile, and `width` neighbours that one copy moves. `is_along_sum`: the tile's rows, as the tensor's, run along the sum."""
+    """One factor: its tile, and `width` neighbours that one copy moves, later where it `is_async`. `is_along_sum`: the tile's rows, as the
+    tensor's, run along the sum."""
 
     tile: str
+    factor: Body
     read: Read
     axes: tuple[Axis, ...]
     corner: str
     size: int
     depth: int
     width: int
+    is_async: bool
     is_along_sum: bool
 
     @property
@@ -66,7 +70,7 @@ class Operand:
     @property
     def tokens(self) -> tuple[str, ...]:
         """Of its copies, the first ones and those of the loop; none where they are not asynchronous."""
-        return (f"first.{self.tile}", f"load.{self.tile}") if self.width > 1 else ()
+        return (f"first.{self.tile}", f"load.{self.tile}") if self.is_async else ()
 
 
 def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
@@ -82,17 +86,17 @@ def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Mo
     rows, columns = plan.warp_tile
     body.append(nodes.Reg(fresh("acc"), TensorType(kernel.dtype, (Expr.of(rows), Expr.of(columns))), kind="mma", init=Literal(0.0, kernel.dtype)))
     for o, shape in zip(operands, ((rows, STEP), (STEP, columns))):
-        body.append(nodes.Reg(f"{fresh(o.tile)}f", _matrix(o.read, shape), FRAGMENTS, f"mma_{o.tile}"))
+        body.append(nodes.Reg(f"{fresh(o.tile)}f", _matrix(o.read, shape), FRAGMENTS[plan.math], f"mma_{o.tile}"))
     body += [*_loop(plan, region, kernel, operands, fresh), *epilogue.statements]
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), regs=register_limit(plan, region, kernel))
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
-    fault = misfit(region, kernel)
+    fault = misfit(region, kernel, MMA_FACTORS[plan.math], is_gathered=True)
     if fault:
         raise _refusal(plan, "load", fault)
     (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
-    if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS * STEP) or bk > wide:
+    if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS[plan.math] * STEP) or bk > wide:
         raise _refusal(plan, "warp_tile", f"a warp's tile of {plan.warp_tile[0]} x {plan.warp_tile[1]} with {bk} along the sum")
     for side, size in enumerate((bm, bn)):
         operand = _operand(plan, region, kernel, side)
@@ -110,10 +114,11 @@ def _refusal(plan: Plan, word: str, what: str) -> Refused:
 
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
     read, axes = (kernel.lhs, kernel.rhs)[side], kernel.groups[side]
-    is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
+    is_along = is_along_sum(kernel, side)
     inner = (kernel.sum if is_along else axes)[-1].name
-    width = plan.width_of(inner) if plan.load_of(read.tensor).by == "cp_async" else 1
-    return Operand("ab"[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_along)
+    is_async = plan.load_of(read.tensor).by == "cp_async"
+    width = plan.width_of(inner) if is_async and isinstance(view_of(region, read.tensor, read.index, kernel), View) else 1
+    return Operand("ab"[side], kernel.factors[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along)
 
 
 def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
@@ -154,28 +159,42 @@ def _loop(plan: Plan, region: Region, kernel: Contraction, operands: tuple[Opera
     yield nodes.Cursor(fresh("p"), plan.stages, ahead)
     yield nodes.Cursor(fresh("s"), plan.stages)
     ready = (*((nodes.WaitGroup("cp_async", plan.stages - 2, tokens),) if tokens else ()), nodes.Barrier("cta"))
-    yield from ready
-    yield from _fragments(operands, 0, s, 0, fresh)
-    body: list[Statement] = [nodes.Let(fresh("next"), k + ahead * bk)]
-    body += [_fill(o, region, kernel, fresh, p, fresh.expr("next"), 1) for o in operands]
-    body += [nodes.Commit(tuple(o.tokens[1] for o in operands if o.tokens))] if tokens else []
-    steps = bk // STEP
-    for step in range(steps):
-        if step == steps - 1:
-            body += [nodes.Advance(fresh("p")), nodes.Advance(fresh("s")), *ready]
-        body += _fragments(operands, (step + 1) % steps, s, (step + 1) % FRAGMENTS, fresh)
-        now = Expr.of(step % FRAGMENTS)
-        body.append(nodes.Mma(fresh("acc"), *(Place(f"{fresh(o.tile)}f", slot=now) for o in operands), SHAPE))
+    fill: list[Statement] = [nodes.Let(fresh("next"), k + ahead * bk)]
+    fill += [_fill(o, region, kernel, fresh, p, fresh.expr("next"), 1) for o in operands]
+    fill += [nodes.Commit(tuple(o.tokens[1] for o in operands if o.tokens))] if tokens else []
+    onward = (nodes.Advance(fresh("p")), nodes.Advance(fresh("s")))
+    steps = range(bk // STEP)
+    products = [_product(plan, kernel, operands, step, fresh) for step in steps]
+    if FRAGMENTS[plan.math] == 1:
+        body = [*ready, *fill, *(part for step in steps for part in (*_fragments(operands, step, s, plan, fresh), products[step])), *onward]
+    else:
+        yield from ready
+        yield from _fragments(operands, 0, s, plan, fresh)
+        body = fill
+        for step in steps:
+            is_last = step == len(steps) - 1
+            body += (*onward, *ready) if is_last else ()
+            body += (*_fragments(operands, 0 if is_last else step + 1, s, plan, fresh), products[step])
     yield nodes.For(fresh("k"), ZERO, extent_of(kernel.sum), tuple(body), step=Expr.of(bk))
     if tokens:
         yield nodes.WaitGroup("cp_async", 0, tokens)
 
 
-def _fragments(operands: tuple[Operand, Operand], step: int, slot: Expr, to: int, fresh: Fresh) -> Iterator[Statement]:
+def _set(plan: Plan, step: int) -> Expr | None:
+    """Which set of fragments a step's are in."""
+    return Expr.of(step % FRAGMENTS[plan.math]) if FRAGMENTS[plan.math] > 1 else None
+
+
+def _product(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operand], step: int, fresh: Fresh) -> Statement:
+    places = (Place(f"{fresh(o.tile)}f", slot=_set(plan, step)) for o in operands)
+    return nodes.Mma(fresh("acc"), *places, SHAPES[kernel.lhs.dtype.bytes], plan.math)
+
+
+def _fragments(operands: tuple[Operand, Operand], step: int, slot: Expr, plan: Plan, fresh: Fresh) -> Iterator[Statement]:
     for o, start in zip(operands, ("wm", "wn")):
         along, side = Expr.of(STEP * step), fresh.expr(start)
         source = Place(fresh(o.tile), (side, along) if o.is_along_sum else (along, side), slot)
-        yield nodes.Ldmatrix(Place(f"{fresh(o.tile)}f", slot=Expr.of(to)), source, o.is_along_sum if o.tile == "b" else not o.is_along_sum)
+        yield nodes.Ldmatrix(Place(f"{fresh(o.tile)}f", slot=_set(plan, step)), source, o.is_along_sum if o.tile == "b" else not o.is_along_sum)
 
 
 def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: Expr, start: Expr, turn: int) -> Statement:
@@ -187,7 +206,7 @@ def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: E
     guard = () if divides(o.size, extent_of(o.axes)) else below(first, extent_of(o.axes))
     guard += below(second, extent_of(kernel.sum))
     point = {a.name: Expr.of(a.name) for a in (*o.axes, *kernel.sum)} | split(fresh.expr("batch"), kernel.batch)
-    value = guarded(guard, Values(region, point).at(o.read))
+    value = guarded(guard, Values(region, point).at(o.factor))
     over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.shape))
     to, lets = Place(fresh(o.tile), (Expr.of(r), Expr.of(c)), slot), (*first_lets, *second_lets)
     return nodes.CpAsync(o.tokens[turn], to, over, value, o.width, lets) if o.tokens else nodes.Copy(to, over, value, 1, lets)

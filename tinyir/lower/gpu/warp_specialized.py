@@ -4,7 +4,8 @@
     role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the next tile is fetched
 
 Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `shared_sum`). Where there are few
-rows, the columns of the output take the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty.
+rows, the columns of the output take the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty. Factors of one byte are
+summed by the unit with some 14 bits: `promote` adds each step's sum to the accumulator in fp32.
 
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all of them need is
 fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where batch axes stand, is read off the
@@ -17,7 +18,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...ir.boxes import Dim, View, misfit, padded, view_of
+from ...ir.body import Binary, Literal, Read
+from ...ir.boxes import WGMMA_FACTORS, Dim, View, misfit, padded, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -27,7 +29,7 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS
-from ...ir.types import TensorType
+from ...ir.types import DTYPES, TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of, fetched, staged_vectors
@@ -148,7 +150,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     bm, bn, bk = plan.tile
     count, dtype = plan.consumers.count, kernel.lhs.dtype
     width = SWIZZLE_BYTES // dtype.bytes
-    fault = misfit(region, kernel)
+    fault = misfit(region, kernel, WGMMA_FACTORS)
     if fault:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
@@ -161,6 +163,11 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
     if any(plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES for r in (kernel.lhs, kernel.rhs)):
         raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")
+    across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if dtype.bytes == 1 and not _operand(plan, region, kernel, side).is_along_sum]
+    if across:
+        raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
+    if plan.promote not in (0, bk):
+        raise _refusal(plan, "promote", f"sums of {plan.promote} elements with {bk} along the sum")
 
 
 def _refusal(plan: Plan, word: str, what: str) -> Refused:
@@ -248,35 +255,50 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
     slot, part, k = fresh.expr("s", "slot"), fresh.expr("part") if count > 1 else ZERO, fresh.expr("k")
     dtype = left.view.tensor.type.dtype
     first, last = shared_sum.steps(plan, fresh)
+    held = fresh("partial") if plan.promote else fresh("acc")
     product = nodes.Wgmma(
         "mma",
-        fresh("acc"),
+        held,
         Place(fresh("a"), () if count == 1 else (part, ZERO) if left.is_along_sum else (ZERO, part), slot),
         Place(fresh("b"), slot=slot),
         f"m{WARPGROUP_ROWS}n{plan.tile[1]}k{INSTRUCTION_BYTES // dtype.bytes}",
         plan.tile[2] * dtype.bytes // INSTRUCTION_BYTES,
         not left.is_along_sum,
         right.is_along_sum,
-        (Bound(k, equals=first),),
+        () if plan.promote else (Bound(k, equals=first),),
     )
-    cluster = _cluster(plan)
-    empty = nodes.Arrive(Place(fresh("empty"), slot=fresh.expr("s", "previous")), cluster=tuple(range(cluster)) if cluster > 1 else ())
-    step = (
+    cluster = tuple(range(_cluster(plan))) if _cluster(plan) > 1 else ()
+    start = (
         nodes.Wait(Place(fresh("full"), slot=slot), fresh.expr("s", "phase"), ("load.a", "load.b")),
         nodes.Fence("wgmma"),
         product,
         *((nodes.If((Bound(k, equals=first),), epilogue.early),) if epilogue.early else ()),
-        nodes.WaitGroup("wgmma", 1, ("mma",)),
-        nodes.If((Bound(k, lower=first + 1),), (empty,)),
-        nodes.Advance(fresh("s")),
     )
-    tile = (nodes.For(fresh("k"), first, last, step), nodes.WaitGroup("wgmma", 0, ("mma",)), empty, *epilogue.pieces)
+    if plan.promote:
+        released = nodes.Arrive(Place(fresh("empty"), slot=slot), cluster=cluster)
+        step = (*start, nodes.WaitGroup("wgmma", 0, ("mma",)), released, _each_element(plan, rows, fresh, is_sum=True), nodes.Advance(fresh("s")))
+        tile = (_each_element(plan, rows, fresh, is_sum=False), nodes.For(fresh("k"), first, last, step), *epilogue.pieces)
+    else:
+        empty = nodes.Arrive(Place(fresh("empty"), slot=fresh.expr("s", "previous")), cluster=cluster)
+        step = (*start, nodes.WaitGroup("wgmma", 1, ("mma",)), nodes.If((Bound(k, lower=first + 1),), (empty,)), nodes.Advance(fresh("s")))
+        tile = (nodes.For(fresh("k"), first, last, step), nodes.WaitGroup("wgmma", 0, ("mma",)), empty, *epilogue.pieces)
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before]
-    body.append(nodes.Reg(fresh("acc"), TensorType(epilogue.dtype, (Expr.of(rows), Expr.of(plan.tile[1]))), kind="wgmma"))
+    body += [nodes.Reg(name, TensorType(epilogue.dtype, (Expr.of(rows), Expr.of(plan.tile[1]))), kind="wgmma") for name in dict.fromkeys((fresh("acc"), held))]
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
     body += [*walk.over(fresh("tile"), tile), *epilogue.after]
     return nodes.Role("consumer", "warpgroups", 1, 1 + count, tuple(body), plan.regs.consumer if plan.regs else 0)
+
+
+def _each_element(plan: Plan, rows: int, fresh: Fresh, is_sum: bool) -> Statement:
+    """What the unit has summed is added to the accumulator; or, in front of the sum, the accumulator becomes zero."""
+    down, r, n = fresh.expr("i"), fresh.expr("r"), fresh.expr("n")
+    at = (r + WARPGROUP_ROWS * down if rows > WARPGROUP_ROWS else r, n)
+    acc, partial = (Read(fresh(name), at, DTYPES["fp32"]) for name in ("acc", "partial"))
+    value = Binary("add", acc, partial, acc.dtype) if is_sum else Literal(0.0, acc.dtype)
+    corner = (WARPGROUP_ROWS * down if rows > WARPGROUP_ROWS else ZERO, ZERO)
+    each = nodes.Each((str(r), str(n)), acc.tensor, (nodes.Assign(Place(acc.tensor, at), value),), corner, (WARPGROUP_ROWS, plan.tile[1]))
+    return nodes.For(str(down), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0) if rows > WARPGROUP_ROWS else each
 
 
 __all__ = ["Operand", "warp_specialized_kernel"]

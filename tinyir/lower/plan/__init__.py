@@ -48,14 +48,14 @@ REWRITES: tuple[Rewrite, ...] = (split_siblings, part_region)  # of one region i
 Regions = tuple[region.Region, ...]
 
 
-def lower(module: region.Module, arch: str = "sm90", device: str | None = None) -> plan.Module:
-    """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. Raises Refused (E1503
-    unknown device or arch, E1520 no family covers a region)."""
-    module, _ = kernels_for(module, arch, device)
+def lower(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> plan.Module:
+    """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. `fp32` "tf32" lets tensor
+    cores round fp32 factors to 11 bits. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
+    module, _ = kernels_for(module, arch, device, fp32)
     plans, faults = [], []
-    for one, *others in launches(module, arch, device):
+    for one, *others in launches(module, arch, device, fp32):
         try:
-            plans.extend(choose_plans(module, one, arch, device, tuple(others)))
+            plans.extend(choose_plans(module, one, arch, device, tuple(others), fp32))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -63,10 +63,10 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None) 
     return plan.Module(module, tuple(plans))
 
 
-def kernels_for(module: region.Module, arch: str = "sm90", device: str | None = None) -> tuple[region.Module, tuple[Materialized, ...]]:
+def kernels_for(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     def time_of(within: region.Module, one: region.Region) -> float:
-        cost = candidates(within, one, arch, device)[0].cost
+        cost = candidates(within, one, arch, device, fp32=fp32)[0].cost
         return math.inf if cost is None else cost.microseconds
 
     return materialize_prologues(in_parts(module), time_of)
@@ -79,10 +79,10 @@ def in_parts(module: region.Module) -> region.Module:
     return module
 
 
-def launches(module: region.Module, arch: str = "sm90", device: str | None = None) -> tuple[Regions, ...]:
+def launches(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> tuple[Regions, ...]:
     """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of the card idle, else one."""
     joined = _joined(module)
-    siblings = {one.name: group for group in _siblings(module, card_of(arch, device)) for one in group}
+    siblings = {one.name: group for group in _siblings(module, card_of(arch, device, fp32)) for one in group}
     found: dict[Regions, None] = {}
     for one in module.program.regions:
         if one.name in joined.values():
@@ -123,11 +123,11 @@ def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], c
     return [_judged(proposal, first, found.kernel, work, sizes, card) for proposal in proposals]
 
 
-def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None) -> list[Diag]:
+def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
     are one launch."""
-    whole, apart = kernels_for(module, arch, device)
-    groups = [group for group in launches(whole, arch, device) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
+    whole, apart = kernels_for(module, arch, device, fp32)
+    groups = [group for group in launches(whole, arch, device, fp32) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
     said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
     for code, rewrite in zip(("R3467", "R3468"), REWRITES):
         several = _parts_by(rewrite, module)
@@ -159,10 +159,10 @@ def _parts_by(rewrite: Rewrite, module: region.Module) -> dict[str, Regions]:
     return found
 
 
-def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = ()) -> tuple[plan.Plan, ...]:
+def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "") -> tuple[plan.Plan, ...]:
     """The cheapest candidate of one region, or of it and its siblings `others`; after one that assumes something, the cheapest of those that assume least and the cheapest that
     assumes nothing; estimates filled in."""
-    found = candidates(module, one, arch, device, others)
+    found = candidates(module, one, arch, device, others, fp32)
     best = found[0]
     if best.rejected:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
@@ -181,10 +181,10 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
     return len(one.assume), sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
 
 
-def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = ()) -> tuple[Candidate, ...]:
+def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "") -> tuple[Candidate, ...]:
     """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest in front, then the
     rejected ones with the reason."""
-    card = card_of(arch, device)
+    card = card_of(arch, device, fp32)
     sizes = sizes_of(module.model)
     reader = _joined(module).get(one.name)
     if reader is not None:
@@ -224,11 +224,11 @@ def _ranked(found: list[Candidate]) -> tuple[Candidate, ...]:
     return (*ranked[:KEPT], *(replace(c, rejected=CROWDED) for c in ranked[KEPT:]), *(c for c in found if c.rejected))
 
 
-def card_of(arch: str, device: str | None) -> Device:
-    """The card to plan for: the one named, else the architecture's own. Raises Refused (E1503) when they do not go together."""
+def card_of(arch: str, device: str | None, fp32: str = "") -> Device:
+    """The card to plan for, with what plans may make of fp32 on it: the one named, else the architecture's own. Raises Refused (E1503) when they do not go together."""
     if arch not in ARCHS:
         raise refuse("E1503", arch, what="arch", given=arch, known=", ".join(ARCHS))
-    card = get_device(device or DEVICE_OF[arch])
+    card = replace(get_device(device or DEVICE_OF[arch]), fp32=fp32)
     if card.arch.name == arch:
         return card
     if not card.arch.has_tma:
@@ -236,11 +236,11 @@ def card_of(arch: str, device: str | None) -> Device:
     return replace(card, arch=ARCHS[arch])
 
 
-def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False) -> str:
+def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False, fp32: str = "") -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
-    card, (module, _) = card_of(arch, device), kernels_for(module, arch, device)
-    together = launches(module, arch, device)
-    return "\n".join(table_of(" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:]), card, is_whole) for group in together)
+    card, (module, _) = card_of(arch, device), kernels_for(module, arch, device, fp32)
+    together = launches(module, arch, device, fp32)
+    return "\n".join(table_of(" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32), card, is_whole) for group in together)
 
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:

@@ -1,8 +1,10 @@
 """Plans of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix. sm80's tensor cores, and those of sm90 where
 its copy engine cannot serve.
 
-How many neighbours one copy moves follows from the rows: 8, 4 or 2 elements of 2 bytes where every row has a multiple of them, which is proven, or
-holds at every shape set and is then assumed by the plan. The same tiles with element-wise copies assume nothing.
+How many neighbours one copy moves follows from the rows: 16, 8 or 4 bytes where every row has a multiple of them, which is proven, or holds at every
+shape set and is then assumed by the plan. The same tiles with element-wise copies assume nothing.
+
+fp32 is multiplied by `tf32x3`, where the sum is so long that fp32 itself rounds as much, or by `tf32` if that is asked for.
 """
 
 from __future__ import annotations
@@ -10,37 +12,50 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...analysis.device import Device
-from ...ir.body import Read
-from ...ir.boxes import View, misfit, multiple_of, view_of
+from ...ir.body import Axis, Read
+from ...ir.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multiple_of, view_of
+from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
-from ...ir.verify_plan import guarded_axes
+from ...ir.verify_plan import LEAST_COPY, guarded_axes
 from .candidate import Proposal, holds_everywhere, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
+SMALL_TILES = ((128, 64, 32, 32), (64, 128, 32, 32), (64, 64, 32, 32))
+TILES_OF = {"": TILES, "tf32": ((128, 128, 64, 32), *SMALL_TILES), "tf32x3": SMALL_TILES}  # by `math`: a warp holds both parts of its fragments
 DEPTHS = (64, 32)
 STAGES = (5, 4, 3)
-WIDTHS = (8, 4, 2)  # elements of 2 bytes that one copy moves
+COPIES = (16, 8, 4)  # bytes that one copy moves
+LEAST_SUM = 128  # from so many products on the roundings of fp32 outweigh what `tf32x3` leaves out
 ORDER = 8  # rows of tiles that are taken together
 
 
 def propose_multistage(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Every tile with each depth and number of stages; none where the tensor cores cannot serve."""
-    if misfit(region, kernel):
+    """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as `card.fp32` says, where
+    it says nothing as exactly as fp32."""
+    math = (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
+    least = at_least(extent_of(kernel.sum), LEAST_SUM, model) if math == "tf32x3" else ()
+    if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):
         return ()
+    sizes = [size // kernel.lhs.dtype.bytes for size in COPIES]
     groups = {group[-1].name: group for group in kernel.groups}
     axes = dict.fromkeys(axis for axis in _inner(kernel, region) if axis in groups)
     best, proven = {}, {}
     for axis in axes:
-        needs = {w: multiple_of(extent_of(groups[axis]), w) for w in WIDTHS}
-        best[axis] = next((w for w in WIDTHS if holds_everywhere(needs[w], model)), 1)
-        proven[axis] = next((w for w in WIDTHS if not needs[w]), 1)
+        needs = {w: _whole_copies(groups[axis], w) for w in sizes}
+        best[axis] = next((w for w in sizes if holds_everywhere(needs[w], model)), 1)
+        proven[axis] = next((w for w in sizes if not needs[w]), 1)
     ways = [best] if best == proven else [best, proven]
-    return tuple(p for widths in ways for p in _proposals(kernel, region, card, {axis: w for axis, w in widths.items() if w > 1}))
+    return tuple(p for widths in ways for p in _proposals(kernel, region, card, {axis: w for axis, w in widths.items() if w > 1}, math, least))
+
+
+def _whole_copies(group: tuple[Axis, ...], width: int) -> tuple[Bound, ...]:
+    """The guard that copies of `width` neighbours along the last axis of a group cross no end."""
+    return tuple(dict.fromkeys((*multiple_of(extent_of(group), width), *multiple_of(extent_of(group[-1:]), width))))
 
 
 def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
@@ -55,16 +70,18 @@ def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
             yield view.dims[-1].axes[-1].name
 
 
-def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int]) -> Iterator[Proposal]:
+def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int], math: str, least: tuple[Bound, ...]) -> Iterator[Proposal]:
     outermost = f"{kernel.sum[0].name}.o"
     batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
     binds = (*batch, *(Bind(parts_of_axes(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
     reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
-    is_async = any(inner[tensor] in widths for tensor in reads)
-    needs = tuple(dict.fromkeys(b for group in kernel.groups for b in multiple_of(extent_of(group), widths.get(group[-1].name, 1))))
-    for rows, columns, down, across in TILES:
-        for depth in DEPTHS:
+    size = kernel.lhs.dtype.bytes
+    ways = {tensor: "cp_async" if widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
+    is_async = "cp_async" in ways.values()
+    needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)))
+    for rows, columns, down, across in TILES_OF[math]:
+        for depth in (d for d in DEPTHS if d * size <= SWIZZLE_BYTES):
             tile = (rows, columns, depth)
             guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
             for stages in STAGES if is_async else (2,):
@@ -78,10 +95,11 @@ def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[s
                         warp_tile=(down, across),
                         threads=(rows // down * (columns // across) * card.arch.warp,),
                         stages=stages,
+                        math=math,
                         bind=binds,
                         order=Order("group", ORDER),
                         cache=tuple(Cache(tensor, "smem", outermost) for tensor in reads),
-                        load=tuple(Load(tensor, "cp_async" if inner[tensor] in widths else "ld", _swizzle(kernel, read, tile, side)) for tensor, (read, side) in reads.items()),
+                        load=tuple(Load(tensor, ways[tensor], _swizzle(kernel, read, tile, side)) for tensor, (read, side) in reads.items()),
                         vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items()),
                         assume=needs,
                         predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
@@ -101,8 +119,7 @@ def _inner_axis(region: Region, kernel: Contraction, side: int) -> str:
 
 def _swizzle(kernel: Contraction, read: Read, tile: tuple[int, int, int], side: int) -> int:
     """Bytes of a row of the operand's tile in shared memory, 128 at most."""
-    is_along = bool(read.index) and kernel.sum[-1].name in set(read.index[-1].names())
-    return min(SWIZZLE_BYTES, tile[2 if is_along else side] * read.dtype.bytes)
+    return min(SWIZZLE_BYTES, tile[2 if is_along_sum(kernel, side) else side] * read.dtype.bytes)
 
 
 __all__ = ["propose_multistage"]

@@ -11,10 +11,10 @@ from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir import resources
-from ...ir.boxes import LINE_BYTES, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
+from ...ir.boxes import LINE_BYTES, WGMMA_FACTORS, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of, sizes_of
-from ...ir.model import Model
+from ...ir.model import Model, is_constant
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
@@ -70,10 +70,10 @@ FEW_ROWS = 128  # at most; with more, none of the 64 of a product need be empty
 
 def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy engine cannot serve."""
-    if not card.arch.has_tma or misfit(region, kernel):
+    if not card.arch.has_tma or misfit(region, kernel, WGMMA_FACTORS):
         return ()
     views = [v for v in (view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)) if isinstance(v, View)]
-    if len(views) < 2:
+    if len(views) < 2 or kernel.lhs.dtype.bytes == 1 and {v.inner for v in views} != {"sum"}:
         return ()
     found: list[Proposal] = []
     for way in _ways(kernel, model, region, views):
@@ -137,6 +137,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
         family="contraction",
         algo="warp_specialized",
         tile=whole,
+        promote=depth if kernel.lhs.dtype.bytes == 1 else 0,
         consumers=Consumers(consumers, "cooperative"),
         regs=REGS.get(consumers),
         bind=binds,
@@ -155,7 +156,7 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
     found = [(tile, parts, False) for tile in SPLIT_TILES for parts in PARTS]
     found += [(tile, parts, True) for tile in FEW_TILES for parts in (1, *PARTS) if few <= FEW_ROWS and tile[0] < 2 * max(few, FEW_TILES[0][0])]
     for (rows, columns, consumers), parts, is_swapped in found:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=_layout(way), order=Order("group", ORDERS[0]), regs=None)
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=_layout(way, model), order=Order("group", ORDERS[0]), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster")) if parts > 1 else base
         base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
         if not holds_everywhere(base.assume, model):
@@ -166,8 +167,10 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
-def _layout(way: Way) -> tuple[Layout, ...]:
-    return tuple(Layout(name, "padded") for name in way.padded)
+def _layout(way: Way, model: Model) -> tuple[Layout, ...]:
+    """Constants of the model are padded once, what else there is at every run."""
+    kept = {t.name for t in model.inputs if is_constant(t)}
+    return tuple(Layout(name, "padded_once" if name in kept else "padded") for name in way.padded)
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
@@ -175,7 +178,7 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
     is_swappable = all(s.by == "tma" and next(t for t in region.outputs if t.name == s.tensor).type.dtype.bytes == 2 for s in way.stores)
     tiles = [(*tile, False) for tile in TILES] + [(*tile, True) for tile in SWAPPED_TILES if is_swappable]
     for rows, columns, consumers, clusters, is_swapped in tiles:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=way.stores, assume=assume, layout=_layout(way))
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=way.stores, assume=assume, layout=_layout(way, model))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)

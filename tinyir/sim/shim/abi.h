@@ -145,8 +145,9 @@ void tinyir_proxy_fence(void);
 void tinyir_ldmatrix(unsigned* registers, unsigned from, int count, int is_transposed);
 void tinyir_stmatrix(unsigned to, const unsigned* registers, int count, int is_transposed);
 void tinyir_mma(float* d, const unsigned* a, const unsigned* b, int is_bf16);
+void tinyir_mma_tf32(float* d, const unsigned* a, const unsigned* b);
 // `a` in registers where `registers` is not null, else by its descriptor.
-void tinyir_wgmma(int n, int is_bf16, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate);
+void tinyir_wgmma(int n, int kind, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate);
 void tinyir_wgmma_fence(void);
 void tinyir_wgmma_commit(void);
 void tinyir_wgmma_wait(unsigned pending);

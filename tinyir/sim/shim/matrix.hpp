@@ -96,12 +96,53 @@ inline void multiply(float* d, const unsigned* a, const unsigned* b, bool is_bf1
   meet_lanes(~0u, &product, complete_mma, 0);
 }
 
+// --- mma.m16n8k8 of TF32: register 2h + v of A holds A[g + 8v][q + 4h], h of B holds B[q + 4h][g]; the last 13 bits of a word are not looked at.
+
+constexpr int kTf32Bits = 24;  // behind the point of the largest term
+
+inline double tf32_part(unsigned word) { return bits_as<float>(uint32_t(word & 0xffffe000)); }
+
+inline void complete_mma_tf32(void** payloads, unsigned mask) {
+  must(mask == ~0u, "mma", "lanes", "all 32", __builtin_popcount(mask));
+  double a[16][8], b[8][8];
+  for (unsigned l = 0; l < kWarp; ++l) {
+    const Product& lane = *static_cast<Product*>(payloads[l]);
+    unsigned g = l / 4, q = l % 4;
+    for (unsigned h = 0; h < 2; ++h) {
+      for (unsigned v = 0; v < 2; ++v) a[g + 8 * v][q + 4 * h] = tf32_part(lane.a[2 * h + v]);
+      b[q + 4 * h][g] = tf32_part(lane.b[h]);
+    }
+  }
+  for (unsigned l = 0; l < kWarp; ++l) {
+    float* d = static_cast<Product*>(payloads[l])->d;
+    unsigned g = l / 4, q = l % 4;
+    for (unsigned e = 0; e < 4; ++e) {
+      double terms[9] = {d[e]};
+      for (unsigned k = 0; k < 8; ++k) terms[1 + k] = a[g + e / 2 * 8][k] * b[k][2 * q + e % 2];
+      d[e] = aligned_sum(terms, 9, kTf32Bits);
+    }
+  }
+}
+
+inline void multiply_tf32(float* d, const unsigned* a, const unsigned* b) {
+  Product product{d, a, b, false};
+  meet_lanes(~0u, &product, complete_mma_tf32, 0);
+}
+
 // --- wgmma
 
-struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 16 (of K)
+constexpr unsigned kProductBytes = 32;  // of K, of one product
+constexpr int kByteBits = 13;           // behind the point of the largest term, where the factors are bytes
+
+inline unsigned bytes_of(Factor kind) { return kind >= kE4m3 ? 1 : 2; }
+
+struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 32 bytes (of K); bytes always lie along K
   uint64_t descriptor;
   unsigned rows;
   bool is_mn_major;
+  Factor kind;
+
+  unsigned depth() const { return kProductBytes / bytes_of(kind); }
 
   unsigned span() const {
     static const unsigned spans[] = {0, 128, 64, 32};
@@ -110,19 +151,20 @@ struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) 
   unsigned field(int at) const { return unsigned(descriptor >> at & 0x3fff) << 4; }
 
   unsigned address(unsigned row, unsigned k) const {
-    unsigned start = field(0), leading = field(16), stride = field(32), s = span();
-    if (!s && !is_mn_major) return start + row / 8 * stride + k / 8 * leading + row % 8 * 16 + k % 8 * 2;
+    unsigned size = bytes_of(kind), start = field(0), leading = field(16), stride = field(32), s = span();
+    unsigned in_row = 16 / size;
+    if (!s && !is_mn_major) return start + row / 8 * stride + k / in_row * leading + row % 8 * 16 + k % in_row * size;
     if (!s) return start + row / 8 * stride + k / 8 * leading + k % 8 * 16 + row % 8 * 2;
-    if (!is_mn_major) return swizzled(start + row / 8 * stride + row % 8 * s + k * 2, s);
+    if (!is_mn_major) return swizzled(start + row / 8 * stride + row % 8 * s + k * size, s);
     return swizzled(start + row / (s / 2) * leading + k / 8 * stride + k % 8 * s + row % (s / 2) * 2, s);
   }
 
-  // Calls `chunk(address, row, k)` for each 16 bytes: 8 elements along k, or along the rows when they are the fastest.
+  // Calls `chunk(address, row, k)` for each 16 bytes: elements along k, or along the rows when they are the fastest.
   template <class Chunk>
   void for_chunks(Chunk chunk) const {
-    unsigned by_row = is_mn_major ? 8 : 1, by_k = is_mn_major ? 1 : 8;
+    unsigned by_row = is_mn_major ? 8 : 1, by_k = is_mn_major ? 1 : 16 / bytes_of(kind);
     for (unsigned row = 0; row < rows; row += by_row)
-      for (unsigned k = 0; k < 16; k += by_k) chunk(address(row, k), row, k);
+      for (unsigned k = 0; k < depth(); k += by_k) chunk(address(row, k), row, k);
   }
 };
 
@@ -140,7 +182,8 @@ struct Accumulator {  // [64][n]; thread t of the warpgroup holds row 16*(t/32) 
 
 struct Wgmma {
   unsigned n, arrived, accumulator;
-  bool is_bf16, has_registers, is_accumulated;
+  Factor kind;
+  bool has_registers, is_accumulated;
   Matrix a, b;
   std::vector<uint16_t> left;  // [64][16] when A comes from registers
   unsigned fiber;
@@ -214,18 +257,18 @@ inline void check_operand(const Matrix& matrix, const char* name) {
   });
 }
 
-inline void issue_product(unsigned n, bool is_bf16, bool a_mn, bool b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b,
+inline void issue_product(unsigned n, Factor kind, bool a_mn, bool b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b,
                           bool is_accumulated) {
   Warpgroup& group = warpgroup_of(*current);
   unsigned thread = current->number % kWarpgroup, number = current->products++;
   if (number == group.products.size()) {
     Wgmma made{};
     made.n = n;
-    made.is_bf16 = is_bf16;
+    made.kind = kind;
     made.has_registers = registers != nullptr;
     made.is_accumulated = is_accumulated;
-    made.a = Matrix{a, 64, a_mn};
-    made.b = Matrix{b, n, b_mn};
+    made.a = Matrix{a, 64, a_mn, kind};
+    made.b = Matrix{b, n, b_mn, kind};
     if (registers) made.left.resize(64 * 16);
     made.code = current->code;
     made.fiber = current->id;
@@ -286,35 +329,47 @@ inline void wait_for_products(unsigned pending) {
   wait_here();
 }
 
-inline void read_operand(const Matrix& matrix, Block& block, bool is_bf16, float* out, unsigned row_step, unsigned k_step) {
+inline void read_operand(const Matrix& matrix, Block& block, float* out, unsigned row_step, unsigned k_step) {
   const char* shared = shared_of(block);
   matrix.for_chunks([&](unsigned address, unsigned row, unsigned k) {
-    uint16_t elements[8];
-    memcpy(elements, shared + address, 16);
+    uint8_t bytes[16];
+    memcpy(bytes, shared + address, 16);
     unsigned step = matrix.is_mn_major ? row_step : k_step;
     float* to = out + row * row_step + k * k_step;
-    for (unsigned e = 0; e < 8; ++e) to[e * step] = to_float(elements[e], is_bf16);
+    if (bytes_of(matrix.kind) == 1)
+      for (unsigned e = 0; e < 16; ++e) to[e * step] = byte_to_float(bytes[e], matrix.kind);
+    else
+      for (unsigned e = 0; e < 8; ++e) to[e * step] = to_float(uint16_t(bytes[2 * e] | bytes[2 * e + 1] << 8), matrix.kind == kBfloat);
     block.readers[address / kPin]--;
   });
 }
 
-inline void compute(Warpgroup& group, Block& block, const Wgmma& product) {
-  static float a[64 * 16], b[16 * 256];
-  unsigned n = product.n;
-  if (product.has_registers)
-    for (unsigned i = 0; i < 64 * 16; ++i) a[i] = to_float(product.left[i], product.is_bf16);
-  else
-    read_operand(product.a, block, product.is_bf16, a, 16, 1);
-  read_operand(product.b, block, product.is_bf16, b, 1, n);
-  float* d = group.accumulators[product.accumulator].values.data();
-  for (unsigned m = 0; m < 64; ++m) {
-    float* row = d + m * n;
-    if (!product.is_accumulated) memset(row, 0, n * sizeof(float));
-    for (unsigned k = 0; k < 16; ++k) {
-      const float left = a[16 * m + k], *right = b + k * n;
-      for (unsigned c = 0; c < n; ++c) row[c] += left * right[c];
-    }
+// Sixteen-bit factors: one product after the other in fp32.
+inline void add_row(float* row, const float* left, const float* right, unsigned n, unsigned depth) {
+  for (unsigned k = 0; k < depth; ++k)
+    for (unsigned c = 0; c < n; ++c) row[c] += left[k] * right[k * n + c];
+}
+
+// Bytes: all products at once, with few bits.
+inline void add_row_of_bytes(float* row, const float* left, const float* right, unsigned n, unsigned depth) {
+  for (unsigned c = 0; c < n; ++c) {
+    double terms[1 + kProductBytes] = {row[c]};
+    for (unsigned k = 0; k < depth; ++k) terms[1 + k] = double(left[k]) * right[k * n + c];
+    row[c] = aligned_sum(terms, int(1 + depth), kByteBits);
   }
+}
+
+inline void compute(Warpgroup& group, Block& block, const Wgmma& product) {
+  static float a[64 * kProductBytes], b[kProductBytes * 256];
+  unsigned n = product.n, depth = product.b.depth();
+  if (product.has_registers)
+    for (unsigned i = 0; i < 64 * depth; ++i) a[i] = to_float(product.left[i], product.kind == kBfloat);
+  else
+    read_operand(product.a, block, a, depth, 1);
+  read_operand(product.b, block, b, 1, n);
+  float* d = group.accumulators[product.accumulator].values.data();
+  if (!product.is_accumulated) memset(d, 0, size_t(64) * n * sizeof(float));
+  for (unsigned m = 0; m < 64; ++m) (bytes_of(product.kind) == 1 ? add_row_of_bytes : add_row)(d + m * n, a + depth * m, b, n, depth);
 }
 
 inline void finish_products(const Work& work) {

@@ -1,4 +1,5 @@
-// 16-bit floats as bits, rounded as the GPU's cvt.rn does: to nearest, ties to even, every NaN to the canonical one.
+// Small floats as bits, rounded as the GPU's cvt.rn does: to nearest, ties to even, every NaN to the canonical one; and sums as its matrix units
+// make them.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -36,6 +37,43 @@ inline uint16_t float_to_bfloat(float value) {
   uint32_t bits = bits_as<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;
   return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// The kinds of factors of a matrix unit.
+enum Factor { kHalf = 0, kBfloat = 1, kE4m3 = 2, kE5m2 = 3 };
+
+inline float byte_to_float(uint8_t bits, Factor kind) {
+  if (kind == kE5m2) return half_to_float(uint16_t(bits << 8));
+  if ((bits & 0x7f) == 0x7f) return bits_as<float>(uint32_t(0x7fc00000));
+  return 256.0f * half_to_float(uint16_t((bits & 0x80) << 8 | (bits & 0x7f) << 7));  // the bits of x in fp16 stand for x / 256
+}
+
+// TF32 is fp32 of 10 fraction bits: to nearest, ties away from zero (cvt.rna).
+inline uint32_t float_to_tf32(float value) {
+  uint32_t bits = bits_as<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffffff;
+  return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;
+}
+
+inline int exponent_of(double value) { return int(bits_as<uint64_t>(value) >> 52 & 0x7ff) - 1023; }
+
+// The sum of terms as a matrix unit makes it: all are moved to the largest one's exponent, what is more than `bits` behind its point is cut off,
+// and so is what the result has too much. The units keep some bits more than they promise; this keeps few.
+inline float aligned_sum(const double* terms, int count, int bits) {
+  double largest = 0, plain = 0;
+  for (int i = 0; i < count; ++i) {
+    plain += terms[i];
+    largest = __builtin_fabs(terms[i]) > largest ? __builtin_fabs(terms[i]) : largest;
+  }
+  if (plain != plain) return bits_as<float>(uint32_t(0x7fffffff));
+  if (largest == 0 || __builtin_isinf(plain)) return float(plain);
+  double unit = __builtin_ldexp(1.0, exponent_of(largest) - bits);
+  int64_t sum = 0;
+  for (int i = 0; i < count; ++i) sum += int64_t(terms[i] / unit);
+  double exact = double(sum) * unit;
+  float rounded = float(exact);
+  if (__builtin_isinf(rounded) || __builtin_fabs(double(rounded)) <= __builtin_fabs(exact)) return rounded;
+  return bits_as<float>(bits_as<uint32_t>(rounded) - 1);  // one nearer to zero
 }
 
 }  // namespace tinyir_sim

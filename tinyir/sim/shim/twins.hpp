@@ -27,7 +27,10 @@ __device__ float exp2_approx(float x) {
 }
 
 __device__ void copy_16(void* to, const void* from) {
-  for (int i = 0; i < 8; ++i) static_cast<unsigned short*>(to)[i] = static_cast<const unsigned short*>(from)[i];
+  if ((unsigned long long)from % 2)
+    for (int i = 0; i < 16; ++i) static_cast<unsigned char*>(to)[i] = static_cast<const unsigned char*>(from)[i];
+  else
+    for (int i = 0; i < 8; ++i) static_cast<unsigned short*>(to)[i] = static_cast<const unsigned short*>(from)[i];
 }
 
 typedef unsigned long long tinyir_mbarrier;
@@ -106,19 +109,28 @@ TINYIR_TILES(_trans, 1)
     const tinyir_uint b[] = {b0, b1};                                                                                 \
     tinyir_mma(d, a, b, is_bf16);                                                                                     \
   }
+__device__ void mma_m16n8k8_tf32(float (&d)[4], const tinyir_uint (&a)[4], tinyir_uint b0, tinyir_uint b1) {
+  const tinyir_uint b[] = {b0, b1};
+  tinyir_mma_tf32(d, a, b);
+}
+__device__ tinyir_uint tf32_of(float x) { return tinyir_sim::float_to_tf32(x); }
 TINYIR_MMA(fp16, 0)
 TINYIR_MMA(bf16, 1)
 #undef TINYIR_MMA
 
 // One for each product that the text names: what the name says.
-#define TINYIR_WGMMA(name, n, is_bf16)                                                                                \
+#define TINYIR_WGMMA(name, n, kind)                                                                                   \
   template <int a_major, int b_major>                                                                                 \
   __device__ void name(float (&d)[n / 2], unsigned long long a, unsigned long long b, bool is_added) {                \
-    tinyir_wgmma(n, is_bf16, a_major, b_major, d, nullptr, a, b, is_added);                                           \
+    tinyir_wgmma(n, kind, a_major, b_major, d, nullptr, a, b, is_added);                                              \
   }                                                                                                                   \
   template <int b_major>                                                                                              \
   __device__ void name##_of_registers(float (&d)[n / 2], const tinyir_uint (&a)[4], unsigned long long b, bool is_added) { \
-    tinyir_wgmma(n, is_bf16, 0, b_major, d, a, 0, b, is_added);                                                       \
+    tinyir_wgmma(n, kind, 0, b_major, d, a, 0, b, is_added);                                                          \
+  }
+#define TINYIR_WGMMA_OF_BYTES(name, n, kind)                                                                          \
+  __device__ void name(float (&d)[n / 2], unsigned long long a, unsigned long long b, bool is_added) {                \
+    tinyir_wgmma(n, kind, 0, 0, d, nullptr, a, b, is_added);                                                          \
   }
 __device__ void wgmma_fence() { tinyir_wgmma_fence(); }
 __device__ void wgmma_commit() { tinyir_wgmma_commit(); }

@@ -1,0 +1,159 @@
+"""Products of fp32 and of fp8 on tensor cores beside cuBLAS: errors against fp64 and times, on one card, in one run.
+
+    python tests/bench/dtypes.py [--out results.json] [--random 60] [--seed 1]      needs a GPU, PyCUDA and torch
+
+`fp32` is multiplied by three products of TF32, beside torch.matmul in plain fp32; `tf32` by one, beside torch.matmul where TF32 is allowed;
+`fp8e4m3` beside torch's scaled product without fast accumulation, both rounded to bf16; fp16 and bf16 beside torch.matmul. Operands are random
+normal, times are medians in microseconds from a cold L2 cache, in turns. Then as many random shapes, of which errors alone are compared. An error (root
+mean square over the result's) above 1.01 times cuBLAS's is printed with `!`, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.bench.gemm import on_stream, timed  # noqa: E402
+from tests.unit.test_warp_specialized import product  # noqa: E402
+from tinyir.ir import manifest  # noqa: E402
+from tinyir.lower import cu as to_cu  # noqa: E402
+from tinyir.lower import gpu as to_gpu  # noqa: E402
+from tinyir.lower import plan as to_plan  # noqa: E402
+
+# dtype of the operands, of the result, the plan's math, the layouts, and what sizes of the rival are multiples of
+KINDS = {
+    "fp32": ("fp32", "fp32", "", ("NN", "NT"), 1),
+    "tf32": ("fp32", "fp32", "tf32", ("NN", "NT"), 1),
+    "fp8e4m3": ("fp8e4m3", "bf16", "", ("NT",), 16),
+    "fp16": ("fp16", "fp16", "", ("NN", "NT", "TN", "TT"), 1),
+    "bf16": ("bf16", "bf16", "", ("NN", "NT", "TN", "TT"), 1),
+}
+TIMED = ("fp32", "tf32", "fp8e4m3")
+SHAPES = ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (4096, 1024, 8192), (1000, 1500, 777))
+TOLERATED = 1.01
+
+
+def emitted(kind: str, layout: str, shape: tuple[int, int, int]) -> str:
+    """The CUDA text, planned for this shape."""
+    dtype, out, how, _, _ = KINDS[kind]
+    module = product(layout, dtype, out, sizes=", ".join(f"{name}={size}" for name, size in zip("MNK", shape)))
+    return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(module, fp32=how))))
+
+
+def operands(kind: str, layout: str, shape: tuple[int, int, int]) -> tuple[Any, Any, Any, Any]:
+    """A and B as they lie in memory, and as [M, K] and [K, N]."""
+    import torch
+
+    rows, columns, depth = shape
+    name = {"fp32": "float32", "fp8e4m3": "float8_e4m3fn", "fp16": "float16", "bf16": "bfloat16"}[KINDS[kind][0]]
+    torch.manual_seed(rows + columns + depth)
+    a = torch.randn(*((depth, rows) if layout[0] == "T" else (rows, depth)), device="cuda").to(getattr(torch, name))
+    b = torch.randn(*((columns, depth) if layout[1] == "T" else (depth, columns)), device="cuda").to(getattr(torch, name))
+    return a, b, a.t() if layout[0] == "T" else a, b.t() if layout[1] == "T" else b
+
+
+def rival_of(kind: str, left: Any, right: Any) -> Callable[[], Any]:
+    """cuBLAS's product."""
+    import torch
+
+    one = torch.ones((), device="cuda")
+
+    def rival() -> Any:
+        torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+        if kind == "fp8e4m3":
+            return torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=False)
+        return left @ right
+
+    return rival
+
+
+def compared(device: Any, kind: str, layout: str, shape: tuple[int, int, int], is_timed: bool) -> dict[str, Any]:
+    """One row: the plan, the errors, and where asked the times."""
+    import torch
+
+    from tinyir.runtime.device import Buffer
+    from tinyir.runtime.program import Program
+
+    a, b, left, right = operands(kind, layout, shape)
+    out = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[KINDS[kind][1]]
+    c = torch.full(shape[:2], math.nan, device="cuda", dtype=out)
+    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip("ABC", (a, b, c))}
+    text = emitted(kind, layout, shape)
+    program = Program(device, text, manifest.parse(text), dict(zip("MNK", shape)), kept=kept)
+    torch.cuda.synchronize()
+    program.run()
+    rival = rival_of(kind, left, right)
+    theirs = rival()
+    wanted = left.double() @ right.double()
+    errors = [float((x.double() - wanted).norm() / wanted.norm()) for x in (c, theirs)]
+    plan = next(line for line in text.splitlines() if line.startswith("// plan ")).removeprefix("// plan ")
+    row = {"kind": kind, "layout": layout, "shape": list(shape), "plan": plan, "error": errors[0], "error_cublas": errors[1]}
+    if is_timed:
+        ours, cublas = timed(device, [program.enqueue, on_stream(device, rival)])
+        row |= {"ours_us": ours, "cublas_us": cublas, "ours_tflops": 2 * math.prod(shape) / ours / 1e6, "ratio": cublas / ours}
+    return row
+
+
+def is_near(row: dict[str, Any]) -> bool:
+    """Whether the error is cuBLAS's."""
+    return row["error"] <= TOLERATED * row["error_cublas"]
+
+
+def cases(count: int, seed: int) -> list[tuple[str, str, tuple[int, int, int], bool]]:
+    """The timed ones, then `count` random ones."""
+    import numpy as np
+
+    draw = np.random.default_rng(seed)
+    every = [(kind, layout, shape, True) for kind in TIMED for layout in KINDS[kind][3] for shape in SHAPES if all(s % KINDS[kind][4] == 0 for s in shape)]
+    for _ in range(count):
+        kind = str(draw.choice(list(KINDS)))
+        step = max(KINDS[kind][4], int(draw.choice([1, 2, 8])))
+        shape = tuple(step * int(draw.integers(max(1, 128 // step), 2000 // step)) for _ in "MNK")
+        every.append((kind, str(draw.choice(KINDS[kind][3])), shape, False))
+    return every
+
+
+def main() -> int:
+    """Measure; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--out", type=Path, default=Path("dtypes.json"))
+    parser.add_argument("--random", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    import torch
+
+    from tinyir.runtime.compile import find_compiler
+    from tinyir.runtime.cuda import CudaDevice
+
+    torch.cuda.init()
+    device = CudaDevice()
+    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
+    found: list[dict[str, Any]] = []
+    try:
+        for case in cases(args.random, args.seed):
+            found.append(compared(device, *case))
+            _print_row(found[-1])
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
+    finally:
+        device.release()
+    far = [row for row in found if not is_near(row)]
+    print(f"{len(found) - len(far)} of {len(found)} as near to fp64 as cuBLAS")
+    return 1 if far else 0
+
+
+def _print_row(row: dict[str, Any]) -> None:
+    times = f"{row['ours_us']:.1f} us, {row['ours_tflops']:.0f} | {row['cublas_us']:.1f} us | {row['ratio']:.2f} |" if "ratio" in row else ""
+    mark = "" if is_near(row) else " !"
+    print(f"| {row['kind']} {row['layout']} | {'x'.join(map(str, row['shape']))} | {row['error']:.2e}, {row['error_cublas']:.2e}{mark} | {times}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

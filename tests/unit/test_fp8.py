@@ -1,0 +1,193 @@
+"""Factors of one byte on Hopper's tensor cores: along the sum, promoted to fp32, rounded to any dtype on the way out."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.types import DTYPES
+from tinyir.kit.diag import Refused
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
+from tinyir.play.arrays import convert
+from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
+from tinyir.runtime.device import Scalar
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, played, simulated
+from .simulated import simulate, swizzled
+from .test_any_shape import sized
+from .test_sim_matrix import wgmma_kernel
+from .test_warp_specialized import product, proposed, with_tile
+
+needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+BYTES = {"fp8e4m3": ml_dtypes.float8_e4m3fn, "fp8e5m2": ml_dtypes.float8_e5m2}
+SCALES = {
+    "extra": "in s : fp32[M]; in t : fp32[N]",
+    "epilogue": "%rows = mul(%gemm, broadcast_in_dim(s[i0], dims=[0])); %both = mul(%rows, broadcast_in_dim(t[i1], dims=[1]))",
+    "value": "both",
+}
+BIASED = {"extra": "in bias : bf16[N]", "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)", "value": "act"}
+SECOND = {"extra": "in R : bf16[M, N]; out P : fp8e4m3[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"}
+
+
+def of_bytes(sizes: tuple[int, int, int], dtype: str = "fp8e4m3", out: str = "bf16", **kind: str) -> region.Module:
+    return sized("NT", sizes, dtype=dtype, out=out, **kind)
+
+
+def is_right(module: plan.Module, names: dict[str, int], most: int = 3) -> bool:
+    """Whether the simulation gives what playback gives, NaN for NaN."""
+    _, code = lowered(module)
+    draw = np.random.default_rng(3)
+    shapes = {t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in module.program.model.inputs}
+    arrays = {name: convert(draw.integers(-most, most + 1, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+    wanted = played(code, arrays)
+    return all(np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64), equal_nan=True) for name, got in simulated(code, arrays, 1).items())
+
+
+# --- plans
+
+
+def test_bytes_along_the_sum_are_multiplied_by_wgmma_and_promoted() -> None:
+    first = to_plan.lower(of_bytes((1024, 1024, 1024))).plans[0]
+    assert (first.algo, first.tile[2], first.promote) == ("warp_specialized", 128, 128) and "promote    128\n" in plan.show_plan(first)
+    assert proposed(sized("NT", (1024, 1024, 1024)))[0].promote == 0
+
+
+@pytest.mark.parametrize("layout", ["NN", "TN", "TT"])
+def test_other_layouts_are_for_a_template_that_widens(layout: str) -> None:
+    module = sized(layout, (1024, 1024, 1024), dtype="fp8e4m3", out="bf16")
+    assert {p.algo for p in to_plan.lower(module).plans} == {"synchronous"}
+    one = with_tile(of_bytes((1024, 1024, 1024)), 64, 64).plans[0]
+    with pytest.raises(Refused) as fault:
+        to_gpu.lower(plan.Module(module, (one,)))
+    assert [d.code for d in fault.value.diags] == ["E1611"] and "along the sum" in str(fault.value.diags[0].facts)
+
+
+def test_sm80_has_no_unit_for_bytes() -> None:
+    assert {p.algo for p in to_plan.lower(of_bytes((1024, 1024, 1024)), arch="sm80").plans} == {"synchronous"}
+
+
+def test_promotion_elsewhere_than_at_a_step_is_refused() -> None:
+    good = with_tile(of_bytes((1024, 1024, 1024)), 64, 64)
+    assert plan.check(good) == [] and plan.parse(plan.show(good)) == good
+    for fields in ({"promote": 64}, {"promote": 256}):
+        with pytest.raises(Refused) as fault:
+            to_gpu.lower(replace(good, plans=(replace(good.plans[0], **fields),)))
+        assert [d.code for d in fault.value.diags] == ["E1611"]
+    halves = next(p for p in proposed(sized("NT", (512, 512, 512))) if p.tile[:2] == (128, 256))
+    wide = plan.Module(sized("NT", (512, 512, 512)), (replace(halves, promote=64),))
+    assert "E1513" in {d.code for d in plan.check(wide)}
+
+
+def test_a_sum_read_while_it_runs_is_found() -> None:
+    text = gpu.show(to_gpu.lower(with_tile(of_bytes((1024, 1024, 1024)), 64, 64)))
+    assert gpu.check(gpu.parse(text)) == []
+    assert "E1617" in {d.code for d in gpu.check(gpu.parse(text.replace("wait_group wgmma pending 0", "wait_group wgmma pending 1")))}
+
+
+# --- results
+
+CASES = [
+    ((64, 64), (1, 1), {"out": "fp32"}, (70, 72, 144)),
+    ((128, 128), (2, 1), {"out": "fp16", **SCALES}, (130, 200, 272)),
+    ((64, 128), (1, 1), {"out": "bf16", **BIASED}, (66, 136, 400)),
+    ((128, 64), (1, 1), {"out": "fp8e4m3", **SCALES}, (130, 80, 144)),
+    ((128, 128), (1, 1), {"dtype": "fp8e5m2", "out": "fp8e5m2"}, (66, 144, 272)),
+    ((64, 64), (1, 1), {"out": "bf16", **SECOND}, (70, 80, 144)),
+    ((64, 64), (1, 1), {"out": "fp8e4m3"}, (65, 67, 144)),
+]  # fmt: skip
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
+def test_whole_numbers_are_exact(tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: tuple[int, int, int]) -> None:
+    assert is_right(with_tile(of_bytes(sizes, **kind), *tile, cluster), dict(zip("MNK", sizes)))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("sizes", [(67, 71, 133), (64, 66, 158)])
+def test_rows_of_any_length_are_padded(sizes: tuple[int, int, int]) -> None:
+    assert is_right(with_tile(of_bytes(sizes, out="fp32", **SCALES), 64, 64, padded=("A", "B")), dict(zip("MNK", sizes)))
+
+
+@needs_host_compiler
+def test_a_sum_that_a_cluster_shares_is_exact() -> None:
+    module = of_bytes((64, 64, 1024), out="fp32")
+    one = next(p for p in proposed(module, parts=2) if p.tile[:2] == (64, 64))
+    assert is_right(plan.Module(module, (one,)), {"M": 64, "N": 64, "K": 1024})
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("out", ["fp8e4m3", "fp8e5m2", "fp16"])
+def test_what_is_too_large_becomes_what_the_cast_says(out: str) -> None:
+    """e4m3 has no infinity: NaN; e5m2 and fp16 have one."""
+    sizes = (64, 64, 512)
+    module = of_bytes(sizes, out=out)
+    _, code = lowered(with_tile(module, 64, 64))
+    arrays = {"A": np.full((64, 512), 16, BYTES["fp8e4m3"]), "B": np.repeat(np.exp2(np.arange(64) % 8)[:, None], 512, axis=1).astype(BYTES["fp8e4m3"])}
+    got, wanted = simulated(code, arrays)["C"].astype(np.float32), played(code, arrays)["C"].astype(np.float32)
+    assert np.array_equal(got, wanted, equal_nan=True) and not np.isfinite(got).all()
+
+
+@needs_host_compiler
+def test_promotion_brings_the_error_down() -> None:
+    """The unit keeps some 14 bits of a sum, fp32 24."""
+    sizes = (64, 64, 1024)
+    module = of_bytes(sizes, out="fp32")
+    draw = np.random.default_rng(0)
+    arrays = {name: np.abs(draw.standard_normal((64, 1024))).astype(BYTES["fp8e4m3"]) for name in "AB"}
+    exact = arrays["A"].astype(np.float64) @ arrays["B"].astype(np.float64).T
+    errors = [np.abs(simulated(lowered(with_tile(module, 64, 64, promote=promote))[1], arrays)["C"] / exact - 1).max() for promote in (128, 0)]
+    assert errors[0] < 2**-10 and errors[1] > 3 * errors[0]
+
+
+# --- the unit and the compiler
+
+
+def product_of_bytes(n: int, dtype: str) -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
+    """The kernel, the arrays and options that `launched` takes, and what D should be: 128 along the sum, swizzled by 128 bytes."""
+    draw = np.random.default_rng(n)
+    a, b = (draw.integers(-4, 5, (rows, 128)).astype(BYTES[dtype]) for rows in (64, n))
+    c = draw.integers(-9, 9, (64, n)).astype(np.float32)
+    raw = np.zeros((64 + n) * 128, np.uint8)
+    for start, matrix in ((0, a), (64 * 128, b)):
+        for r, row in enumerate(matrix.view(np.uint8)):
+            for k, byte in enumerate(row):
+                raw[swizzled(start + 128 * r + k, 128)] = byte
+    descriptors = [start >> 4 | 1 << 16 | 64 << 32 | 1 << 62 for start in (0, 64 * 128)]
+    numbers = [Scalar(raw.nbytes // 4, 4), *(Scalar(d, 8) for d in descriptors), Scalar(4, 4), Scalar(2, 8), Scalar(2, 8)]
+    code = wgmma_kernel(n, "fp16", 0, 0).replace(f"wgmma_m64n{n}k16_fp16<0, 0>", f"wgmma_m64n{n}k32_{dtype}")
+    wanted = a.astype(np.float32) @ b.astype(np.float32).T + c
+    return code, ({"raw": raw.view(np.uint16), "C": c}, {"D": np.empty_like(c)}), {"scalars": numbers, "shared": raw.nbytes}, wanted
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("n", "dtype"), [(64, "fp8e4m3"), (128, "fp8e5m2"), (192, "fp8e4m3"), (256, "fp8e5m2")])
+def test_the_twin_multiplies_bytes(n: int, dtype: str) -> None:
+    code, arrays, how, wanted = product_of_bytes(n, dtype)
+    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
+
+
+def every_tile() -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """The tiles and clusters of candidates."""
+    return sorted({(p.tile[:2], p.cluster.shape if p.cluster else (1, 1)) for p in proposed(of_bytes((512, 512, 512), **SCALES))})
+
+
+@pytest.mark.parametrize("out", ["bf16", "fp8e4m3"])
+@pytest.mark.parametrize(("tile", "cluster"), [pytest.param(*t, marks=() if t == ((128, 128), (2, 1)) else pytest.mark.slow) for t in every_tile()])
+def test_every_shipped_plan_compiles_without_spills_or_serialised_products(tile: tuple[int, int], cluster: tuple[int, int], out: str) -> None:
+    compiler = find_nvcc() or find_nvrtc()
+    if compiler is None:
+        pytest.skip("no CUDA compiler is installed")
+    _, code = lowered(with_tile(of_bytes((512, 512, 512), out=out, **SCALES), *tile, cluster))
+    cubin = cubin_of(manifest.show(code), "sm_90a", compiler)
+    (usage,) = usage_of(cubin).values()
+    assert (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0)
+    assert not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))
