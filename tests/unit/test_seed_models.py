@@ -1,4 +1,4 @@
-"""Every model of the golden cases, the seeds' among them: region text gives what tiny text gives, and tiny-check has nothing to say of it."""
+"""Every model of the golden cases, the seeds' among them: region text gives what tiny text gives, tiny-check has nothing to say of it, and it has a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinyir.ir import region, tiny
+from tinyir.ir import plan, region, tiny
 from tinyir.lower import lower_to
 from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
@@ -31,6 +31,7 @@ def test_regions_give_what_the_model_gives(path: Path) -> None:
     for stage in ("index", "poly", "region"):
         found = lower_to(stage, found, "sm90")
     assert [d for d in region.check(found) if d.is_error] == [] and region.parse(region.show(found)) == found
+    assert [d for d in plan.check(lower_to("plan", found, "sm90")) if d.is_error] == []
     sizes = {s: min(max(SMALL, module.model.range_of(s).low), module.model.range_of(s).high) for s in module.model.symbols()}
     arrays = random_arrays(module.model, sizes, 0)
     wanted, given = play_tiny(module, arrays, sizes), play_region(found, arrays, sizes)
