@@ -123,6 +123,11 @@ RULES: Mapping[str, Rule] = {
 }
 
 
+def _head_of(lines: list[str], number: int) -> int:
+    """Where the body of the kernel begins in which a line stands; 1 before all of them."""
+    return max((n for n in range(number) if lines[n] == "{"), default=1)
+
+
 def _is_loop_of_shuffles(lines: list[str], number: int, rule: str) -> bool:
     """`lanes <= 32`: a shuffle by 32 lanes reaches none, and no lane is asked to take it."""
     return rule == "bound off by one" and "lanes < 32" in lines[number]
@@ -138,7 +143,7 @@ def _is_before_any_use(lines: list[str], number: int, rule: str) -> bool:
     if rule not in ("barrier dropped", "moved after its use") or not lines[number].startswith("  __syncthreads"):
         return False
     found = re.match(rf"\s*if \(.*\) ({NAME})\[.*\] = ", lines[number + 1])
-    head = max(n for n in range(number) if lines[n] == "{")
+    head = _head_of(lines, number)
     return found is not None and not any(f"{found[1]}[" in line and "__shared__" not in line for line in lines[head:number])
 
 
@@ -150,7 +155,7 @@ def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
 def _is_drain(lines: list[str], number: int, rule: str) -> bool:
     """The end of a producer whose CTA is alone: no other CTA writes to its barriers, and its consumers wait for what it has loaded."""
     start = max((n for n in range(number) if re.match(r"\s*for \(", lines[n])), default=0)
-    head = max((n for n in range(number) if lines[n] == "{"), default=0)
+    head = _head_of(lines, number)
     return "int i = 0" in lines[start] and "mbarrier_wait(&empty" in lines[start + 1] and number - start <= 2 and "cluster" not in "".join(lines[head - 2 : number])
 
 
@@ -166,7 +171,7 @@ def _is_thrown_away(lines: list[str], number: int, rule: str) -> bool:
 
 def _is_for_rows_that_see_nothing(lines: list[str], number: int, rule: str) -> bool:
     """Attention without a mask: every row sees a column, so its maximum is never -inf."""
-    head = max(n for n in range(number) if lines[n] == "{")
+    head = _head_of(lines, number)
     return rule in ("neutral element", "else taken") and "== __uint_as_float(0xff800000u)) ?" in lines[number] and " mask" not in lines[head - 1]
 
 
