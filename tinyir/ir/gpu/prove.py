@@ -44,7 +44,8 @@ class Facts:
         plain = self.plain(value)
         known = self.without(name)
         ranges = {**known.ranges, name: _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))}
-        return Facts(ranges, {**known.lets, name: plain}, known.guards, {**known.near, name: value})
+        whole = tuple(Bound(Expr.of(name), Expr.of(0), r.divisor) for r in remainders(plain) if r.factor == Expr.of(1) and r.rest == Expr.of(0))
+        return Facts(ranges, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
@@ -95,6 +96,8 @@ class Facts:
 
     def _is_natural(self, expr: Expr) -> bool:
         low = interval_of(expr, self.ranges).low
+        if low is None or low < 0:
+            low = _range_of(expr, self.ranges).low
         return low is not None and low >= 0
 
     def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
