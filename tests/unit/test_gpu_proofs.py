@@ -80,6 +80,14 @@ def test_what_is_taken_away_is_proven_too() -> None:
     assert on_stride.is_at_least(number // 3, Expr.of(1)) and not on_stride.is_at_least(number // 3, Expr.of(2))
 
 
+def test_a_place_that_data_give_is_proven_where_it_is_guarded() -> None:
+    at, n = Expr.of("k.at"), Expr.of("N")
+    facts = Facts({"N": Interval(1, 1 << 20)}).with_range("k.at", Expr.of(-1), n)
+    assert facts.is_below(at, n) and not facts.is_at_least(at, Expr.of(0))
+    guarded = facts.with_guard((Bound(at, Expr.of(0)),))
+    assert guarded.is_at_least(at, Expr.of(0)) and guarded.is_at_least(at // 4, Expr.of(0))
+
+
 def test_a_remainder_under_a_name_keeps_its_range() -> None:
     k, co, ci, term = (Expr.of(n) for n in ("k", "co", "ci", "term"))
     facts = Facts({"k": Interval(0, 26), "co": Interval(0, 3), "ci": Interval(0, 7)}).with_let("term", ci + 8 * co + k)

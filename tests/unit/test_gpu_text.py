@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tinyir.front.json import read
 from tinyir.ir import gpu
 from tinyir.kit.diag import Refused
+from tinyir.lower import lower_to
 
 DESIGN = Path(__file__).resolve().parents[1] / "golden" / "design"
 HEAD = """\
@@ -168,7 +171,7 @@ def test_refilling_before_readers_are_done_is_found() -> None:
     looped = GOOD.replace("  copy x", "  for k in 0..4\n    copy x").replace("  barrier cta\n  if", "    barrier cta\n    if").replace("\n    %y", "\n      %y")
     looped = looped.replace("\n    store", "\n      store")
     assert codes(looped) == ["E1613"]
-    assert codes(looped + "    barrier cta\n") == []
+    assert codes(looped + "    barrier cta\n") == ["E1619"]  # and the loop stores four times
 
 
 ASYNC = GOOD.replace("  copy x", "  %t = cp_async x").replace("  barrier cta\n", "  commit %t\n  wait_group cp_async pending 0 for %t\n  barrier cta\n")
@@ -214,6 +217,18 @@ def test_planted_fault_in_a_design_example_is_found(example: str, old: str, new:
     assert old in text[kernel:]
     found = {d.code for d in gpu.check(gpu.parse(text[:kernel] + text[kernel:].replace(old, new)))}
     assert (code in found) if code else not found
+
+
+def test_tensors_of_any_name_are_read_back() -> None:
+    """Registers are named after the tensors that they hold, and these may be called what no name can be."""
+    names = ["0", "a-b", "a_b", "x.1", "if"]
+    tensors = {n: {"dtype": "fp32", "shape": [9, 7 + k]} for k, n in enumerate(names)} | {f"{n} out": {"dtype": "fp32", "shape": [9, 7 + k]} for k, n in enumerate(names)}
+    ops = [{"op": "Softmax", "inputs": [n], "outputs": [f"{n} out"], "attrs": {"axis": -1}} for n in names]
+    signature = {"inputs": [{"tensor": n} for n in names], "outputs": [{"tensor": f"{n} out"} for n in names]}
+    module = read(json.dumps({"signature": signature, "tensors": tensors, "graph": ops}))
+    for stage in ("index", "poly", "region", "plan", "gpu"):
+        module = lower_to(stage, module, "sm90")
+    assert gpu.parse(gpu.show(module)) == module and gpu.check(module) == []
 
 
 def test_spans_stand_on_the_statement() -> None:

@@ -76,7 +76,8 @@ def test_strided_padded_convolution() -> None:
         "%c = reduce sum (k0: Ci, k1: 3, k2: 3) : fp32 { mul(Wt[i1, k0, k1, k2], X[i0, k0, 2*i2 + k1 - 1, 2*i3 + k2 - 1] "
         "where 0 <= 2*i2 + k1 - 1 < H and 0 <= 2*i3 + k2 - 1 < W else 0.0) : fp32 }\nyield Y[i0, i1, i2, i3] = cast(%c) : fp16",
     )
-    assert agrees(text, {"N": 2, "Ci": 3, "H": 9, "W": 12, "Co": 20}) == "synchronous"
+    sizes = {"N": 2, "Ci": 3, "H": 9, "W": 12, "Co": 20}
+    assert (agrees(text, sizes), agrees(text, sizes, micro=(4, 4), threads=(16, 16), tile=(64, 64, 16))) == ("multistage", "synchronous")
 
 
 def test_epilogue_with_row_scale_residual_and_three_outputs() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tinyir.ir import poly, tiny
 from tinyir.ir.sets import identifiers
+from tinyir.kit.diag import Refused
 from tinyir.lower import index as to_index
 from tinyir.lower import poly as to_poly
 
@@ -45,6 +46,18 @@ def test_names_that_isl_does_not_read() -> None:
     made = lowered('  in floor : fp32[max, dim.0]\n  out "%y z" : fp32[max, dim.0]\n\n  %and = NEG(floor) : fp32[max, dim.0]\n\noutputs: "%y z"=%and\n')
     assert [(p.name, str(p.means)) for p in made.params] == [("max_", "max"), ("dim_0", "dim.0")]
     assert not made.set_of(made.blocks[0].domain).is_empty()
+
+
+def test_a_size_that_divides_by_a_symbol() -> None:
+    """A window whose stride and dilation are symbols stays inside: d*floor(n/d) is at most n. It is a parameter, and not by a word of isl's own."""
+    window = "%v = VIEW(x) {{index_map=[D*i1 + S*i0{}]}} : fp32[floor((H - D*K + D - 1)/S) + 1, K]\n\noutputs: %v\n"
+    head = "  in x : fp32[H]\n  out v : fp32[floor((H - D*K + D - 1)/S) + 1, K]\n\n  "
+    made = lowered(head + window.format(""))
+    assert ("floor_", "floor((D + H - D*K - 1)/S)") in [(p.name, str(p.means)) for p in made.params]
+    for beyond in (" + 1", " - 1"):
+        with pytest.raises(Refused) as refused:
+            lowered(head + window.format(beyond))
+        assert [d.code for d in refused.value.diags] == ["E1207"]
 
 
 def test_dead_values_and_leaves_take_no_block() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Mapping
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ SAMPLES = sorted((Path(__file__).resolve().parents[2] / "samples").glob("*/*.cu"
 SMALL = {"N": 1, "H": 13, "W": 11, "M": 37, "S": 9, "V": 20, "R": 5, "C": 77, "B": 1, "K": 40}
 
 
-def arrays_of(text: str) -> dict[str, np.ndarray]:
-    """Inputs of small sizes, small enough that no sum of products outgrows the tolerance of its fp16."""
+def arrays_of(text: str, sizes: Mapping[str, int] = {}) -> dict[str, np.ndarray]:
+    """Inputs of small sizes, or of these, small enough that no sum of products outgrows the tolerance of its fp16."""
     model = manifest.parse(text).region.model
-    arrays = random_arrays(model, {name: SMALL[name] for name in model.symbols()}, 1)
+    arrays = random_arrays(model, {name: sizes.get(name, SMALL[name]) for name in model.symbols()}, 1)
     return {name: np.abs(a * np.asarray(0.1, a.dtype)) if a.dtype.kind == "f" else a for name, a in arrays.items()}
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .families import FAMILIES
+
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIMES = ("libasan.so", "libubsan.so")
 SETTINGS = "detect_leaks=0:handle_segv=0:allow_user_segv_handler=1:detect_stack_use_after_return=0"
@@ -18,6 +20,9 @@ SCRIPT = """
 import numpy as np
 from tests.unit import simulated, test_sim_gemm
 from tinyir.ir import manifest
+from tinyir.play.arrays import bind_symbols
+from tinyir.play.region import play
+from tinyir.runtime.check import compare
 from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
@@ -40,6 +45,18 @@ def emitted():
     exact = arrays["A"].astype(np.float64) @ arrays["B"] + arrays["bias"]
     np.testing.assert_allclose(program.outputs()["C2"], np.maximum(exact, 0), rtol=1e-3, atol=1e-3)
     device.release()
+
+def of_family(name):
+    from tests.unit.families import family
+    one = family(name)
+    module = manifest.parse(one.text)
+    for arrays in one.inputs:
+        device = SimDevice(2, mode="asan")
+        program = Program(device, one.text, module, bind_symbols(module.region.model, arrays))
+        program.upload({n: np.ascontiguousarray(a) for n, a in arrays.items()})
+        program.run()
+        assert all(d.wrong == 0 for d in compare(program.outputs(), play(module.region, arrays), max(one.tolerance, 1e-6), max(one.tolerance, 1e-6)))
+        device.release()
 
 def planted(body):
     code = 'extern "C" __global__ void k(const float *A, float *B) { ' + body + ' }'
@@ -69,6 +86,13 @@ def run(call: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize("call", ["hand_written()", "emitted()"])
 def test_kernels_are_clean(call: str) -> None:
     done = run(call)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_are_clean(name: str) -> None:
+    done = run(f"of_family({name!r})")
     assert (done.returncode, done.stderr) == (0, "")
 
 

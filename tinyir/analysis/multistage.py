@@ -42,6 +42,9 @@ def multistage_parts(plan: Plan, region: Region, kernel: Contraction, sizes: Map
     resident = min(occupancy, mine)
     rounds, rest = divmod(mine, resident)
     steps = -(-depth // bk)
-    turns = [resident] * rounds + ([rest] if rest else [])
-    clocks = sum(steps * (n * busy + chain) + n * bm * bn * c["element_clocks"] for n in turns)
+
+    def turn(ctas: int) -> float:
+        return steps * (ctas * busy + chain) + ctas * bm * bn * c["element_clocks"]
+
+    clocks = rounds * turn(resident) + (turn(rest) if rest else 0.0)
     return {"compute": clocks / device.clock_ghz / 1e3, "memory": moved / device.dram_bytes_per_us}

@@ -123,7 +123,12 @@ def _is_bounded_below(scope: Scope, expr: Expr) -> bool:
             continue
         axis_term = _first_axis(expr, sizes)
         if axis_term is None:
-            break
+            whole = _first_multiple(expr)
+            if whole is None:
+                break
+            term, floor = whole
+            expr = expr - term + term.terms[0][0] * (floor.num if term.terms[0][0] < 0 else floor.num - floor.den + 1)
+            continue
         coefficient, monomial, axis = axis_term
         others = list(monomial)
         others.remove(axis)
@@ -141,6 +146,16 @@ def _first_floor(expr: Expr) -> tuple[int, Floor] | None:
     for coefficient, monomial in expr.terms:
         if len(monomial) == 1 and isinstance(monomial[0], Floor) and monomial[0].den.constant is not None:
             return coefficient, monomial[0]
+    return None
+
+
+def _first_multiple(expr: Expr) -> tuple[Expr, Floor] | None:
+    """The first term c*d*floor(n/d) whose d is of symbols; d*floor(n/d) is at most n, and at least n - d + 1."""
+    for coefficient, monomial in expr.terms:
+        for at, atom in enumerate(monomial):
+            rest = (*monomial[:at], *monomial[at + 1 :])
+            if isinstance(atom, Floor) and rest and atom.den == Expr(((1, rest),)):
+                return Expr(((coefficient, monomial),)), atom
     return None
 
 

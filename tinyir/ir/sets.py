@@ -85,8 +85,8 @@ def _affine_monomial(monomial: Monomial, params: dict[Expr, str]) -> Expr:
         if atom.den.constant is not None:
             return as_affine(atom.num, params) // atom.den
     if term not in params:
-        words = [a if isinstance(a, str) else "floor" for a in monomial]
-        params[term] = identifier("_".join(words), [*params.values(), *term.names()])
+        word = "_".join(a if isinstance(a, str) else "floor" for a in monomial)
+        params[term] = identifier(f"{word}_" if word in WORDS else word, [*params.values(), *term.names()])
     return Expr.of(params[term])
 
 

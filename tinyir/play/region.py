@@ -24,10 +24,11 @@ from .tiny import Watch
 Spans = dict[str, tuple[int, int]]
 
 
-def play(module: Module, arrays: Mapping[str, Any], watch: Watch | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name, for input arrays by name. Raises Refused (E17xx arrays that do not fit, E1403 a read out of bounds)."""
-    check_arrays(module.model, arrays)
-    symbols = bind_symbols(module.model, arrays)
+def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None) -> dict[str, np.ndarray]:
+    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles. Raises Refused (E17xx arrays that do not
+    fit, E1403 a read out of bounds)."""
+    check_arrays(module.model, arrays, symbols)
+    symbols = bind_symbols(module.model, arrays, symbols)
     memory = _Memory(module, symbols, arrays)
     for at, region in enumerate(module.program.regions):
         outputs = memory.of(region.outputs)

@@ -63,7 +63,7 @@ def show(module: Module) -> str:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify` and `ir.gpu.order`, in this order:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `ir.gpu.order` and `ir.gpu.writes`, in this order:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -71,7 +71,7 @@ def check(module: Module) -> list[Diag]:
     4. an integer, array, value or cursor is defined once, and before its use                           (E1605, E1606)
     5. words are known, and what a statement works on is of the kind that it needs                      (E1602)
     6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
-    7. arrays are indexed inside; a tensor is written, and read into a tile, inside, as guards prove    (E1614, E1615)
+    7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
        what moves at once is as wide as the hardware can, and lies on multiples of that                 (E1670, E1671)
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
     9. every thread comes to every barrier                                                              (E1609)
@@ -79,10 +79,13 @@ def check(module: Module) -> list[Diag]:
     11. shared memory is read after it is whole, and refilled after its readers are done; that of a
         cluster is written by its own CTA, and read between barriers of the cluster                     (E1613)
     12. a matrix is touched only when its wgmma is done; a barrier expects what lands on it             (E1617, E1618)
+    13. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
+        where nothing else is wrong)                                                                    (E1619)
     """
     from .verify import check_kernels
+    from .writes import check_writes
 
-    return [*plan_text.check(module.plans), *check_kernels(module)]
+    return [*plan_text.check(module.plans), *check_kernels(module)] or [*check_writes(module)]
 
 
 __all__ = ["Kernel", "Module", "check", "parse", "show", "show_kernel", "show_statement"]

@@ -62,7 +62,7 @@ def _trans(is_transposed: bool) -> str:
 
 def _show_reg(s: nodes.Reg) -> str:
     init = "" if s.init is None else f" = {show_body(s.init, s.type.dtype)}"
-    return f"reg {s.name} : {s.type}{_opt('ring', s.ring, 1)}{s.kind and ' ' + s.kind}{init}"
+    return f"reg {show_name(s.name)} : {s.type}{_opt('ring', s.ring, 1)}{s.kind and ' ' + s.kind}{init}"
 
 
 def _show_for(s: nodes.For) -> str:
@@ -92,7 +92,7 @@ def _show_wgmma(s: nodes.Wgmma) -> str:
 
 _SHOW: dict[type, Any] = {
     nodes.Assume: lambda s: f"assume {show_guard(s.guard)}",
-    nodes.Shared: lambda s: f"shared {s.name} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}",
+    nodes.Shared: lambda s: f"shared {show_name(s.name)} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}",
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
     nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}",
@@ -126,7 +126,7 @@ _SHOW: dict[type, Any] = {
     nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}" + (f" math {s.math}" if s.math else ""),
     nodes.Wgmma: _show_wgmma,
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
-    nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {s.name} width {s.width}",
-    nodes.BlockReduce: lambda s: f"block_reduce {s.op} {s.name} via {s.via}",
-    nodes.BlockScan: lambda s: f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{s.name} after {s.carry}{s.via and ' via ' + s.via}",
+    nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {show_name(s.name)} width {s.width}",
+    nodes.BlockReduce: lambda s: f"block_reduce {s.op} {show_name(s.name)} via {s.via}",
+    nodes.BlockScan: lambda s: f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{show_name(s.name)} after {show_name(s.carry)}{s.via and ' via ' + s.via}",
 }

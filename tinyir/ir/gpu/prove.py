@@ -44,7 +44,8 @@ class Facts:
         plain = self.plain(value)
         known = self.without(name)
         ranges = {**known.ranges, name: _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))}
-        return Facts(ranges, {**known.lets, name: plain}, known.guards, {**known.near, name: value})
+        whole = tuple(Bound(Expr.of(name), Expr.of(0), r.divisor) for r in remainders(plain) if r.factor == Expr.of(1) and r.rest == Expr.of(0))
+        return Facts(ranges, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
@@ -95,6 +96,8 @@ class Facts:
 
     def _is_natural(self, expr: Expr) -> bool:
         low = interval_of(expr, self.ranges).low
+        if low is None or low < 0:
+            low = _range_of(expr, self.ranges).low
         return low is not None and low >= 0
 
     def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
@@ -155,16 +158,17 @@ def _within_both(left: Interval, right: Interval) -> Interval:
 
 
 def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[str, Interval]:
-    """The ranges, less what bounds of a name by a number shut out; a name that would have no value left keeps its range."""
+    """The ranges, less what bounds of a name by numbers shut out; a name that would have no value left keeps its range."""
     found = dict(ranges)
     for b in bounds:
         name = b.expr.terms[0][1][0] if len(b.expr.terms) == 1 and len(b.expr.terms[0][1]) == 1 else None
-        if not isinstance(name, str) or b.expr != Expr.of(name) or b.upper is None or b.upper.constant is None:
+        if not isinstance(name, str) or b.expr != Expr.of(name):
             continue
-        known = found.get(name, Interval(None, None))
-        most = b.upper.constant - 1 if known.high is None else min(known.high, b.upper.constant - 1)
-        if known.low is None or known.low <= most:
-            found[name] = Interval(known.low, most)
+        low = b.lower.constant if b.lower is not None else None
+        upper = b.upper.constant if b.upper is not None else None
+        narrowed = _within_both(found.get(name, Interval(None, None)), Interval(low, None if upper is None else upper - 1))
+        if narrowed.low is None or narrowed.high is None or narrowed.low <= narrowed.high:
+            found[name] = narrowed
     return found
 
 

@@ -128,19 +128,21 @@ class _Reader:
     def _shared(self, p: list[Any], span: Span) -> Statement:
         name, type_, ring, swizzle, across = p
         read = read_at(read_type, type_, self.whole)
+        name = _name(name)
         self._declare(name, read.dtype, ring if across is None else across)
-        return nodes.Shared(str(name), read, _int(ring, 1), _int(swizzle, 0), _int(across, 0), span=span)
+        return nodes.Shared(name, read, _int(ring, 1), _int(swizzle, 0), _int(across, 0), span=span)
 
     def _reg(self, p: list[Any], span: Span) -> Statement:
         name, type_, ring, kind, init = p
         read = read_at(read_type, type_, self.whole)
         start = self._body(init, read.dtype) if init is not None else None
+        name = _name(name)
         self._declare(name, read.dtype, ring)
-        return nodes.Reg(str(name), read, _int(ring, 1), str(kind or ""), start, span=span)
+        return nodes.Reg(name, read, _int(ring, 1), str(kind or ""), start, span=span)
 
-    def _declare(self, name: Any, dtype: DType, ring: Any) -> None:
-        self.names.tensors[str(name)] = dtype
-        (self.rings.add if ring is not None else self.rings.discard)(str(name))
+    def _declare(self, name: str, dtype: DType, ring: Any) -> None:
+        self.names.tensors[name] = dtype
+        (self.rings.add if ring is not None else self.rings.discard)(name)
 
     def _mbarrier(self, p: list[Any], span: Span) -> Statement:
         name, ring, count = p
@@ -288,14 +290,14 @@ class _Reader:
         return nodes.RowReduce(*map(str, p), span=span)
 
     def _warp_reduce(self, p: list[Any], span: Span) -> Statement:
-        return nodes.WarpReduce(str(p[0]), str(p[1]), int(p[2]), span=span)
+        return nodes.WarpReduce(str(p[0]), _name(p[1]), int(p[2]), span=span)
 
     def _block_reduce(self, p: list[Any], span: Span) -> Statement:
-        return nodes.BlockReduce(*map(str, p), span=span)
+        return nodes.BlockReduce(str(p[0]), _name(p[1]), str(p[2]), span=span)
 
     def _block_scan(self, p: list[Any], span: Span) -> Statement:
         op, exclusive, name, carry, via = p
-        return nodes.BlockScan(str(op), exclusive is not None, str(name), str(carry), str(via or ""), span=span)
+        return nodes.BlockScan(str(op), exclusive is not None, _name(name), _name(carry), str(via or ""), span=span)
 
 
 def _name(tree: Any) -> str:

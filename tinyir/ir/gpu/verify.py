@@ -82,7 +82,7 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
 
 
 def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    tensors = _tensors(kernel, module)
+    tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
         known = {**v.names, **dict.fromkeys((n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))), s)}
@@ -160,7 +160,8 @@ def bound_exprs(bound: Bound) -> Iterator[Expr]:
     yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
 
 
-def _tensors(kernel: Kernel, module: Any) -> dict[str, Any]:
+def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
+    """The tensors that a kernel may touch, by name."""
     program = module.plans.program.program
     return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
 
@@ -182,6 +183,9 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "has a size that is not a positive number"}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"}, s.span)
+        via = v.arrays.get(s.via) if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via else None
+        if isinstance(via, nodes.Shared) and via.bytes // via.ring < -(-kernel.threads // 32) * via.type.dtype.bytes:
+            yield Diag("E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span)
         needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
@@ -259,7 +263,7 @@ def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
 
 
 def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    tensors = _tensors(kernel, module)
+    tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
         used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic))) for _, p in places_in(s)]
@@ -279,8 +283,8 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
 
 
 def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """Arrays everywhere; tensors where they are written, and where a tile is filled."""
-    tensors = _tensors(kernel, module)
+    """Whatever is read or written is inside, at every point that its guards let through."""
+    tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
         if isinstance(s, (nodes.Store, nodes.Atomic)) and tensor_of(s.to.name, v) in tensors:
@@ -290,24 +294,24 @@ def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
             if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
                 yield from _outside(kernel, v, place, array.type.shape, v.inside, "E1614")
         for body in bodies_in(s):
-            yield from _reads_outside(kernel, v, body, v.inside, tensors, isinstance(s, (nodes.Copy, nodes.CpAsync)))
+            yield from _reads_outside(kernel, v, body, v.inside, tensors)
 
 
-def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dict, is_fill: bool) -> Iterator[Diag]:
+def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dict) -> Iterator[Diag]:
     if isinstance(body, Select):
-        yield from _reads_outside(kernel, v, body.then, facts.with_guard(body.guard), tensors, is_fill)
-        yield from _reads_outside(kernel, v, body.other, facts, tensors, is_fill)
+        yield from _reads_outside(kernel, v, body.then, facts.with_guard(body.guard), tensors)
+        yield from _reads_outside(kernel, v, body.other, facts, tensors)
         return
     if isinstance(body, Read):
         array = v.arrays.get(body.tensor)
         if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
             yield from _outside(kernel, v, Place(body.tensor, body.index, body.slot), array.type.shape, facts, "E1614")
-        elif (array is None or isinstance(array, nodes.Pick)) and is_fill:
+        elif array is None or isinstance(array, nodes.Pick):
             yield from _outside(kernel, v, Place(body.tensor, body.index), tensors[tensor_of(body.tensor, v)].type.shape, facts, "E1615")
     from ..body import operands_of
 
     for inner in operands_of(body):
-        yield from _reads_outside(kernel, v, inner, facts, tensors, is_fill)
+        yield from _reads_outside(kernel, v, inner, facts, tensors)
 
 
 def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], facts: Any, code: str) -> Iterator[Diag]:
@@ -324,7 +328,7 @@ ACCESS = 16  # bytes at most of one access
 
 def _check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     """A copy is one that the hardware has, and rows of a tensor that is accessed several elements at once begin on whole accesses."""
-    tensors = _tensors(kernel, module)
+    tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
         if isinstance(s, nodes.CpAsync) and s.vector * s.value.dtype.bytes not in COPIES:

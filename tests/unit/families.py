@@ -1,0 +1,193 @@
+"""Every family of kernels at small sizes with tails, as emitted text and inputs: for what must be tried on all of them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Callable, Mapping
+
+import numpy as np
+
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.types import DTYPES
+from tinyir.lower import cu as to_cu
+from tinyir.lower import gpu as to_gpu
+from tinyir.play.arrays import bind_symbols, convert
+from tinyir.runtime.program import chosen_of
+from tinyir.sim.launch import SimDevice
+
+from . import test_any_shape, test_multistage, test_scan_kernels, test_streaming, test_warp_specialized
+from .emitted import planned, region_text
+from .test_kernels_run import NORM, SOFTMAX
+from .test_samples_run import SAMPLES
+from .test_samples_run import arrays_of as sample_arrays
+from .test_warp_specialized import BIAS, RESIDUAL, SCALED, product
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A gpu text and the CUDA that it becomes, sets of inputs, and how far outputs may be from playback's (relative and absolute)."""
+
+    kernels: str
+    text: str
+    inputs: tuple[Arrays, ...]
+    tolerance: float
+
+    def launched(self) -> set[str]:
+        """The entries of the kernels that some of the inputs run: of alternatives not all are."""
+        module = manifest.parse(self.text)
+        sizes = [bind_symbols(module.region.model, given) for given in self.inputs]
+        return {launch.entry for s in sizes for launch in chosen_of(module, s, SimDevice())}
+
+
+def _emitted(module: plan.Module, *inputs: Arrays, tolerance: float = 1e-3) -> Family:
+    kernels = to_gpu.lower(module)
+    return Family(gpu.show(kernels), manifest.show(to_cu.lower(kernels)), inputs, tolerance)
+
+
+def _whole(module: region.Module, sizes: Mapping[str, int], seed: int = 3) -> Arrays:
+    """Whole numbers, so that products and sums are exact."""
+    return test_multistage.whole_numbers(module, dict(sizes), seed)
+
+
+def _wild(module: region.Module, sizes: Mapping[str, int], seed: int = 3, spread: float = 1.0) -> Arrays:
+    """Normal numbers of this spread; those of the first row are all far below 0."""
+    draw = np.random.default_rng(seed)
+    shapes = {t.name: ([d.evaluate(sizes) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in module.model.inputs}
+    made = {name: draw.standard_normal(shape) * spread for name, (shape, _) in shapes.items()}
+    for array in made.values():
+        array[:1] -= 8 * spread
+    return {name: convert(array.astype(np.float32), shapes[name][1]) for name, array in made.items()}
+
+
+# --- tensor cores
+
+MNK = (dict(zip("MNK", (200, 264, 328))), dict(zip("MNK", (72, 16, 24))))
+ODD = (dict(zip("MNK", (131, 67, 99))), dict(zip("MNK", (5, 133, 11))))
+Sizes = tuple[Mapping[str, int], ...]
+
+
+def _hopper(layout: str, tile: tuple[int, int], sizes: Sizes, kind: Mapping[str, str], cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), stages: int = 4) -> Family:
+    module = product(layout, **kind)
+    return _emitted(_staged(test_warp_specialized.with_tile(module, *tile, cluster, padded), stages), *(_whole(module, s) for s in sizes), tolerance=0)
+
+
+def _staged(module: plan.Module, stages: int) -> plan.Module:
+    """The plan with few stages, so that small sums come round the ring."""
+    (one,) = module.plans
+    return replace(module, plans=(replace(one, stages=stages, asynchrony=replace(one.asynchrony, prefetch=stages)),))
+
+
+def _cut() -> Family:
+    module = test_any_shape.cut("NN", (64, 128), 2, (64, 136, 512), **BIAS)
+    return _emitted(_staged(module, 2), *(_whole(module.program, dict(zip("MNK", s))) for s in ((72, 136, 456), (8, 264, 128))), tolerance=0)
+
+
+def _ampere(layout: str, tile: tuple[int, int, int], sizes: Sizes, kind: Mapping[str, str], is_free: bool = False) -> Family:
+    module = product(layout, **kind)
+    return _emitted(test_multistage.with_tile(module, tile, is_free), *(_whole(module, s) for s in sizes), tolerance=0)
+
+
+# --- attention, scans, rows, maps
+
+
+def _attention(number: int = 0, **how: Any) -> Family:
+    module = test_streaming.planned(test_streaming.attention(**how), number)
+    """Scores that are far apart, and near one another; the first row of a mask sees nothing."""
+    arrays = test_streaming.arrays_of(module.program, {}, 5)
+    if "mask" in arrays:
+        arrays["mask"][..., 0, :] = False
+    scaled = [{n: a * np.asarray(scale, a.dtype) if a.dtype.kind == "f" else a for n, a in arrays.items()} for scale in (3, 0.3)]
+    return _emitted(module, *scaled, tolerance=4e-3)
+
+
+def _scan(name: str, way: int, sizes: tuple[tuple[int, int], ...] = ((2, 1100), (70, 5))) -> Family:
+    head, scan = test_scan_kernels.CASES[name]
+    text = region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", f"{head}\n%y = {scan}\nyield Y[i0, i1] = %y")
+    module = test_scan_kernels.every_way(text)[way]
+    return _emitted(module, *(_whole(module.program, {"R": r, "C": c}, r) for r, c in sizes), tolerance=0)
+
+
+def _region(tensors: str, body: str, *sizes: Mapping[str, int], number: int = 0, spread: float = 0.0, tolerance: float = 1e-3, **fields: Any) -> Family:
+    """A region's kernel on whole numbers, or on normal ones of this spread."""
+    module = planned(region_text(tensors, body), number, **fields)
+    made = [_wild(module.program, s, n, spread) if spread else _whole(module.program, s, n) for n, s in enumerate(sizes)]
+    return _emitted(module, *made, tolerance=tolerance)
+
+
+def _scatter() -> Family:
+    text = region_text("in base : fp32[N, 5]\nin add : fp32[K, 5]\nin at : i64[K]\nout Y : fp32[N, 5]",
+                       "for i0: N, i1: 5\n%y = scatter sum i0 (k0: K) { add[k0, i1] at at[k0] } onto base[i0, i1]\nyield Y[i0, i1] = %y")  # fmt: skip
+    draw = np.random.default_rng(3)
+    arrays = {"base": draw.integers(-9, 9, (60, 5)).astype(np.float32), "add": draw.integers(-9, 9, (33, 5)).astype(np.float32)}
+    return _emitted(planned(text), {**arrays, "at": draw.integers(-62, 62, 33)}, tolerance=0)
+
+
+def _gather() -> Family:
+    text = region_text("in T : fp32[V, D]\nin I : i64[N]\nout Y : fp32[N, D]", "for i0: N, i1: D\n%y = gather (k0: V = I[i0]) { T[k0, i1] }\nyield Y[i0, i1] = %y")
+    table = np.arange(1, 5 * 77 + 1, dtype=np.float32).reshape(5, 77)
+    return _emitted(planned(text), {"T": table, "I": np.array([0, 4, -1, -5, 5, -6, 1 << 40, 2, 3], np.int64)}, tolerance=0)
+
+
+FOLD = "for i0: R\n%y = reduce {op} (k0: C) : {dtype} {{ X[i0, k0] }}\nyield Y[i0] = %y"
+FAMILIES: dict[str, Callable[[], Family]] = {
+    "hopper": lambda: _hopper("NN", (64, 128), MNK, BIAS),
+    "hopper cooperative": lambda: _hopper("NT", (128, 128), MNK, RESIDUAL),
+    "hopper transposed": lambda: _hopper("TT", (128, 128), MNK, SCALED),
+    "hopper cluster": lambda: _hopper("NN", (128, 128), MNK, BIAS, (2, 1)),
+    "hopper padded": lambda: _hopper("NN", (64, 128), ODD, BIAS, padded=("A", "B"), stages=2),
+    "hopper cut": _cut,
+    "ampere": lambda: _ampere("NN", (128, 128, 32), MNK, BIAS),
+    "ampere transposed": lambda: _ampere("TT", (64, 64, 32), MNK, RESIDUAL),
+    "ampere odd": lambda: _ampere("NT", (64, 64, 32), ODD, SCALED, is_free=True),
+    "synchronous": lambda: _region(*_of_matmul("i0, k0", "k0, i1"), {"M": 70, "N": 67, "K": 75}, {"M": 3, "N": 130, "K": 5}, tolerance=0, micro=(4, 4)),
+    "attention": lambda: _attention(causal=True, s=70, t=70, d=64, dtype="fp16"),
+    "attention masked": lambda: _attention(s=33, t=90, d=32, mask="bool", dtype="fp16"),
+    "attention fp32": lambda: _attention(),
+    "scan": lambda: _scan("sum", 0),
+    "scan of a warp": lambda: _scan("reverse exclusive", 1),
+    "scan of columns": lambda: _scan("columns", 0, ((1100, 2), (3, 40))),
+    "scan in one pass": lambda: _scan("exclusive", 2),
+    "scatter": _scatter,
+    "gather": _gather,
+    "softmax": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX, {"R": 3, "C": 333}, spread=300),
+    "softmax resident": lambda: _region("in X : fp32[R, 300]\nout Y : fp32[R, 300]", SOFTMAX.replace("C", "300"), {"R": 3}, spread=300),
+    "norm": lambda: _region("in X : fp16[R, C]\nin g : fp16[C]\nout Y : fp16[R, C]\nout S : fp32[R]", NORM, {"R": 3, "C": 333}, spread=1, tolerance=4e-3),
+    "norm resident": lambda: _region("in X : fp16[R, 300]\nin g : fp16[300]\nout Y : fp16[R, 300]\nout S : fp32[R]", NORM.replace("C", "300"), {"R": 3}, spread=1, tolerance=4e-3),
+    "argmax": lambda: _region("in X : fp32[R, C]\nout Y : i64[R]", FOLD.format(op="argmax", dtype="i64"), {"R": 5, "C": 257}, {"R": 200, "C": 3}, tolerance=0),
+    "columns": lambda: _region("in X : fp32[R, C]\nout Y : fp32[C]", "for i0: C\n%y = reduce sum (k0: R) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", {"R": 257, "C": 70}, tolerance=0),
+    "full": lambda: _region("in X : fp32[R, C]\nout Y : fp32[]", "for\n%y = reduce sum (k0: R, k1: C) : fp32 { X[k0, k1] }\nyield Y[] = %y", {"R": 33, "C": 70}, tolerance=0),
+    "product": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R]", FOLD.format(op="prod", dtype="fp32").replace("X[i0, k0] }", "add(mul(X[i0, k0], 0.01), 1.0) }"), {"R": 5, "C": 257}),
+    "map": lambda: _region("in X : fp32[N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = add(X[i0], 1.0)", {"N": 1000}, {"N": 7}, tolerance=0),
+    "map in vectors": lambda: _region("in X : fp32[N, 8]\nin b : fp32[8]\nout Y : fp32[N, 8]", "for i0: N, i1: 8\nyield Y[i0, i1] = mul(X[i0, i1], broadcast_in_dim(b[i1], dims=[1]))", {"N": 77}, tolerance=0),
+    "map turned": lambda: _region("in X : fp16[M, N]\nout Y : fp16[N, M]", "for i0: N, i1: M\nyield Y[i0, i1] = X[i1, i0]", {"M": 70, "N": 45}, tolerance=0),
+    "map with windows": lambda: _region("in X : fp32[C, H, W]\nout Y : fp32[C, H, W]", "for i0: C, i1: H, i2: W\n%y = reduce sum (k0: 3, k1: 3) : fp32 { X[i0, i1 + k0 - 1, i2 + k1 - 1] where 1 <= i1 + k0 < H + 1 and 1 <= i2 + k1 < W + 1 else 0.0 }\nyield Y[i0, i1, i2] = %y", {"C": 3, "H": 11, "W": 15}, tolerance=0),
+    **{f"sample {path.stem}": functools.partial(lambda path: _sample(path), path) for path in SAMPLES},
+}
+
+
+def _of_matmul(a: str, b: str) -> tuple[str, str]:
+    """The tensors and the body of `matmul`'s region."""
+    return "in A : fp32[M, K]\nin B : fp32[K, N]\nout C : fp32[M, N]", f"for i0: M, i1: N\n%g = reduce sum (k0: K) : fp32 {{ mul(A[{a}], B[{b}]) }}\nyield C[i0, i1] = relu(%g)"
+
+
+SAMPLE_SIZES = {"cumsum": {"C": 300}, "softmax": {"C": 300}, "layernorm": {"C": 300}, "gemm_bias_relu": {"M": 72, "N": 136, "K": 600}, "embedding": {}}
+
+
+def _sample(path: Path) -> Family:
+    """Of the second inputs whole numbers lie outside their tables, and a softmax overflows without any of its maxima."""
+    text = path.read_text(encoding="utf-8")
+    second = sample_arrays(text, SAMPLE_SIZES.get(path.stem, {}))
+    wild = {n: a if a.dtype.kind == "f" else a * 3 - 7 for n, a in second.items()}
+    if path.stem == "softmax":
+        wild["X"][0], wild["X"][1:, 37] = -1000, 60000
+    return Family(path.with_suffix(".gpu").read_text(encoding="utf-8"), text, (sample_arrays(text), wild) if path.stem in SAMPLE_SIZES else (sample_arrays(text),), 2e-3)
+
+
+@functools.cache
+def family(name: str) -> Family:
+    """One of FAMILIES."""
+    return FAMILIES[name]()

@@ -1,0 +1,268 @@
+"""Every element of a result is written by one thread, once: counted by isl over all threads of a launch, at sizes that the kernel assumes.
+
+The points at which a store runs (CTA, thread, turns of loops) and what it writes there are an isl map. It must take no two points to one
+element, no two stores may meet, and together they must reach all that the regions yield. Sizes are numbers here: those of a shape set, or
+others that are no multiples of any tile, as far as the kernel allows.
+
+A store is passed over with its tensor where isl cannot follow it: at a place or under a guard that the data decide, or that depends on
+which thread holds an element of a matrix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Iterable, Iterator, Mapping
+
+from ...kit.diag import Diag, Label
+from ..expr import Bound, Expr
+from ..sets import read_set
+from . import nodes
+from .nodes import Kernel, Statement
+from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads, without, without_threads
+from .verify import tensors_of
+
+SIZES = (1037, 845, 629, 1153, 511, 761, 423, 319)  # several tiles, and no multiples of one
+MANNERS = ((1, 1), (2, 4), (4, 4), (8, 8), (64, 64), (1, 16))  # (multiplied by, divided by): for kernels that assume multiples, or few
+HELD_BY = {"wgmma": 128, "mma": 32}  # threads that hold a matrix together
+MOST_STEPS = 300_000  # of isl, for one tensor: about a second
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    statement: Statement
+    tensor: str
+    map: Any
+
+
+def check_writes(module: Any) -> Iterator[Diag]:
+    """E1619 of every launch, a kernel with those that serve it: an element that two points write, or none."""
+    program = module.plans.program.program
+    for kernel in module.kernels:
+        if kernel.serves:
+            continue
+        kernels = (kernel, *(k for k in module.kernels if k.serves == kernel.name))
+        yielded: dict[str, list[Any]] = {}
+        for region in map(program.region, kernel.regions):
+            for item in region.yields:
+                yielded.setdefault(item.output, []).append(([(a.name, a.size) for a in region.iters], item.index, item.guard))
+        yield from _check_launch(kernels, module.plans.program.model, tensors_of(kernel, module), yielded)
+
+
+def _check_launch(kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str, Any], yielded: Mapping[str, list[Any]]) -> Iterator[Diag]:
+    """`yielded`: (axes, index, guard) of each tensor's yields; a tensor without any must be written whole."""
+    sizes = _sizes_for(kernels, model)
+    if sizes is None:
+        return
+    writes: dict[str, list[_Write]] = {}
+    lost: set[str] = set()
+    for kernel in kernels:
+        walk = _Walk(kernel, tensors, sizes)
+        walk.block(kernel.body, start_of(kernel, sizes))
+        lost |= walk.lost
+        for order in walk.left_out[:1]:
+            yield _fault(kernel, f"[{', '.join(order.names)}]", "is for some tile of no CTA", sizes, order)
+        for write in walk.writes:
+            writes.setdefault(write.tensor, []).append(write)
+    for name, found in writes.items():
+        if name not in lost:
+            with _bounded():
+                yield from _faults_of(kernels[0], name, found, tensors[name], sizes, yielded.get(name, []))
+
+
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """Questions to isl that may take so many steps together; what it has not answered then stays open."""
+    import islpy
+
+    context = islpy.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(MOST_STEPS)
+    try:
+        yield
+    except islpy.Error:
+        pass
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
+
+
+def _faults_of(kernel: Kernel, name: str, writes: list[_Write], tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Iterator[Diag]:
+    def fault(s: Statement, words: str, *other: Statement) -> Diag:
+        return _fault(kernel, name, words, sizes, s, *other)
+
+    for write in writes:
+        if not write.map.is_injective():
+            yield fault(write.statement, "has an element that this writes twice")
+            return
+    for one, other in itertools.combinations(writes, 2):
+        if not one.map.range().is_disjoint(other.map.range()):
+            yield fault(other.statement, "has an element that two stores write", one.statement)
+            return
+    reached = writes[0].map.range()
+    for write in writes[1:]:
+        reached = reached.union(write.map.range())
+    left = _wanted(tensor, sizes, yields).subtract(reached)
+    if not left.is_empty():
+        at = left.sample_point().to_str() if hasattr(left.sample_point(), "to_str") else str(left.sample_point())
+        yield fault(writes[-1].statement, f"has an element that nothing writes: {at.strip('{ }')}")
+
+
+def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: Statement, *other: Statement) -> Diag:
+    labels = tuple(Label(o.span, "and by this") for o in other if o.span)
+    shown = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "its sizes"
+    return Diag("E1619", kernel.name, {"tensor": name, "fault": words, "sizes": shown}, s.span, labels)
+
+
+def _wanted(tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Any:
+    shape = [e.evaluate(sizes) for e in tensor.type.shape]
+    box = " and ".join(f"0 <= e{n} < {size}" for n, size in enumerate(shape))
+    whole = read_set(f"{{ [{', '.join(f'e{n}' for n in range(len(shape)))}] : {box or 'true'} }}", ())
+    found = None
+    for axes, index, guard in yields:
+        point = Point((), (), {n: Expr.of(v) for n, v in sizes.items()})
+        for axis, size in axes:
+            point = point.with_dim(axis, Expr.of(0), size)
+        try:
+            image = map_of(point.under(guard), index).range()
+        except Lost:
+            continue
+        found = image if found is None else found.union(image)
+    return whole if found is None else found.intersect(whole)
+
+
+def _sizes_for(kernels: tuple[Kernel, ...], model: Any) -> dict[str, int] | None:
+    """Sizes of all symbols that the kernels assume, none of them large; None where none is found."""
+    symbols = list(model.symbols())
+    sets = [dict(s.sizes) for s in model.shape_sets]
+    odd = [dict(zip(symbols, (step * (size // part) for size in itertools.cycle(SIZES)))) for step, part in MANNERS]
+    for sizes in (*odd, *sets):
+        inside = all(model.range_of(n).low <= v <= model.range_of(n).high for n, v in sizes.items())
+        guards = [b for k in kernels for s in k.body if isinstance(s, nodes.Assume) for b in s.guard]
+        if inside and len(sizes) == len(symbols) and all(b.holds(sizes) for b in guards):
+            return sizes
+    return None
+
+
+class _Walk:
+    """Gathers the stores to tensors with the points at which they run."""
+
+    def __init__(self, kernel: Kernel, tensors: Mapping[str, Any], sizes: Mapping[str, int]):
+        self.kernel, self.tensors, self.sizes = kernel, tensors, sizes
+        self.writes: list[_Write] = []
+        self.lost: set[str] = set()
+        self.arrays: dict[str, Any] = {}
+        self.left_out: list[nodes.Order] = []  # orders of which no CTA takes some tile
+
+    def block(self, body: Iterable[Statement], point: Point) -> None:
+        for s in body:
+            try:
+                point = self._one(s, point)
+            except Lost:
+                self.lost |= set(_tensors_written((s,), self.arrays))
+
+    def _one(self, s: Statement, point: Point) -> Point:
+        if isinstance(s, (nodes.Shared, nodes.Reg, nodes.TensorMap, nodes.Pick)):
+            self.arrays[s.name] = s
+        elif isinstance(s, nodes.Let):
+            return point.with_name(s.name, s.value)
+        elif isinstance(s, nodes.Choose):
+            return replace(point, lost=point.lost | {s.name})
+        elif isinstance(s, nodes.Cursor):
+            return replace(point, lost=point.lost | {f"{s.name}.{part}" for part in ("slot", "phase", "previous")})
+        elif isinstance(s, nodes.Order):
+            return self._order(s, point)
+        elif isinstance(s, nodes.For):
+            self._loop(s, point)
+        elif isinstance(s, nodes.If):
+            self.block(s.body, point.under(s.guard))
+            self.block(s.otherwise, point.under(s.guard, is_broken=True))
+        elif isinstance(s, nodes.Role):
+            unit = 128 if s.unit == "warpgroups" else 32
+            self.block(s.body, with_threads(without_threads(point), self.kernel, unit * s.first, unit * s.last))
+        elif isinstance(s, nodes.Each):
+            self._each(s, point)
+        elif isinstance(s, (nodes.Store, nodes.Atomic, nodes.TmaStore)):
+            self._store(s, point)
+        return point
+
+    def _loop(self, s: nodes.For, point: Point) -> None:
+        step = point.expr(s.step).constant
+        if step is None or step < 1:
+            raise Lost
+        self.block(s.body, point.with_dim(s.name, s.low, s.high, step))
+
+    def _order(self, s: nodes.Order, point: Point) -> Point:
+        """The tile's coordinates take the place of what its number is made of, which must give each number once."""
+        tile = point.expr(s.tile)
+        extents = [point.expr(e).constant for e in s.extents]
+        if None in extents:
+            raise Lost
+        gone = {d for d in tile.names() if depends(tile, d, point)}
+        while (more := {d for h in point.holds if h.dims & gone for d in h.dims}) - gone:
+            gone |= more
+        holds = tuple(h for h in point.holds if h.dims & gone)
+        fixed = tile.substitute({d: 0 for d in set(tile.names()) - gone})
+        numbers = map_of(Point(tuple(d for d in point.dims if d in gone), holds, {}), (fixed,))
+        if not read_set(f"{{ [e0] : 0 <= e0 < {math.prod(extents)} }}", ()).is_subset(numbers.range()):
+            self.left_out.append(s)
+        if not numbers.is_injective():
+            raise Lost  # the parts of one tile, which are summed
+        found = without(point, gone)
+        for name, extent in zip(s.names, extents):
+            found = found.with_dim(name, Expr.of(0), Expr.of(extent))
+        return found
+
+    def _each(self, s: nodes.Each, point: Point) -> None:
+        """Each element of the matrix once, by one of the threads that hold it; which one is not known."""
+        array = self.arrays.get(s.of)
+        unit = HELD_BY.get(getattr(array, "kind", ""))
+        if unit is None:
+            raise Lost
+        lost = {"lane", "thread.index", "thread.x", "thread.y", "thread.z", "warpgroup.thread"} | ({"warp.index"} if unit == 128 else set())
+        if not any(f"{part} number" in point.dims for part in (("warpgroup",) if unit == 128 else ("warp",))) and self.kernel.threads > unit:
+            raise Lost
+        one = tuple(Bound(Expr.of(d), equals=Expr.of(0)) for d in point.dims if d == THREAD or unit == 128 and d == "warp number")
+        inside = replace(replace(point, names={**point.names, **{d: Expr.of(d) for d in point.dims}}).under(one), lost=point.lost | lost)
+        for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape):
+            inside = inside.with_dim(name, Expr.of(0), size)
+        self.block(s.body, inside)
+
+    def _store(self, s: Any, point: Point) -> None:
+        picked = self.arrays.get(s.to.name)
+        if isinstance(picked, nodes.Pick):
+            for number, name in enumerate(picked.of):
+                self._store_to(s, name, point.under((Bound(picked.at, equals=Expr.of(number)),)))
+        else:
+            self._store_to(s, s.to.name, point)
+
+    def _store_to(self, s: Any, target: str, point: Point) -> None:
+        box = self.arrays.get(target)
+        name = box.tensor if isinstance(box, nodes.TensorMap) else target
+        if name not in self.tensors or name in self.arrays:
+            return
+        if isinstance(s, nodes.Atomic) or isinstance(box, nodes.TensorMap) and box.dims:
+            raise Lost
+        index, clip = list(s.to.index), ()
+        if isinstance(box, nodes.TensorMap):
+            for n, side in enumerate(box.box):
+                point = point.with_dim(f"box{n}", Expr.of(0), side)
+                index[n] = index[n] + Expr.of(f"box{n}")
+            clip = tuple(e.evaluate(self.sizes) for e in self.tensors[name].type.shape)
+        for axis, size in getattr(s, "over", ()):
+            point = point.with_dim(axis, Expr.of(0), size)
+        self.writes.append(_Write(s, name, map_of(point, index, clip)))
+
+
+def _tensors_written(body: Iterable[Statement], arrays: Mapping[str, Any]) -> Iterator[str]:
+    for s in body:
+        if isinstance(s, (nodes.Store, nodes.Atomic, nodes.TmaStore)):
+            for name in getattr(arrays.get(s.to.name), "of", (s.to.name,)):
+                yield getattr(arrays.get(name), "tensor", name)
+        yield from _tensors_written(getattr(s, "body", ()), arrays)
+        yield from _tensors_written(getattr(s, "otherwise", ()), arrays)
+
+
+__all__ = ["check_writes"]
