@@ -229,7 +229,7 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
       const float norm = total[i];
       #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int col = e + 4 * thread_x + 60 * (e / 4);
+        const int col = e + 4 * thread_x;
         const float attention_sum3 = acc[i][e] / norm;  // attention : Attention at 14:5
         const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
         O[(((long long)i0 * 4 + i1) * S + i2) * 64 + col] = fp16_of_float(attention);

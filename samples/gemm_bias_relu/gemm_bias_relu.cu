@@ -567,10 +567,10 @@ gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__res
   // region gemm: %bias_add, %relu, C2
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int i0 = i + m0 + 4 * thread_y + 60 * (i / 4);
+    const int i0 = i + m0 + 4 * thread_y;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int i1 = j + n0 + 4 * thread_x + 60 * (j / 4);
+      const int i1 = j + n0 + 4 * thread_x;
       if (i0 < M && i1 < N) {
         const float bias_add = acc[i][j] + float_of_fp16(bias[i1]);  // bias_add : Elementwise at 18:5
         const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5

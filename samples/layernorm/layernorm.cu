@@ -45,9 +45,10 @@ __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16
 
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region layernorm: layernorm : LayerNorm at 18:5
-// plan row row_resident: tile [1, 768], threads [64]
+// plan row row_resident: tile [1, 1024], threads [64]
 extern "C" __global__ void __launch_bounds__(64)
 layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16 *__restrict__ beta, fp16 *__restrict__ Y)
 {
@@ -56,12 +57,25 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
   __shared__ __align__(16) float part[2];
   const int i0 = cta_x;
   float layernorm_sum_acc[1] = {};
-  float layernorm_c_row[12];
+  float layernorm_c_row[16];
   #pragma unroll
-  for (int v = 0; v < 12; ++v) {
-    const int i1 = thread_x + 64 * v;
-    layernorm_c_row[v] = float_of_fp16(X[(long long)i0 * 768 + i1]);
-    layernorm_sum_acc[0] += layernorm_c_row[v];
+  for (int u = 0; u < 2; ++u) {
+    const int c = thread_x + 64 * u;
+    if (c < 96) {
+      const int i1 = 8 * c;
+      float X_v[8];
+      {
+        const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(long long)i0 * 768 + i1];
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+          X_v[v] = float_of_fp16(piece.x[v]);
+      }
+      #pragma unroll
+      for (int v = 0; v < 8; ++v) {
+        layernorm_c_row[8 * u + v] = X_v[v];
+        layernorm_sum_acc[0] += layernorm_c_row[8 * u + v];
+      }
+    }
   }
   // sum over the CTA
   #pragma unroll
@@ -74,11 +88,17 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
   for (int w = 1; w < 2; ++w) layernorm_sum_acc[0] = layernorm_sum_acc[0] + part[w];
   const float layernorm_sum = layernorm_sum_acc[0];  // layernorm : LayerNorm at 18:5
   float layernorm_sum2_acc[1] = {};
-  float layernorm_centred_row[12];
+  float layernorm_centred_row[16];
   #pragma unroll
-  for (int v = 0; v < 12; ++v) {
-    layernorm_centred_row[v] = layernorm_c_row[v] - (layernorm_sum / 768.0f);
-    layernorm_sum2_acc[0] += layernorm_centred_row[v] * layernorm_centred_row[v];
+  for (int u = 0; u < 2; ++u) {
+    const int c = thread_x + 64 * u;
+    if (c < 96) {
+      #pragma unroll
+      for (int v = 0; v < 8; ++v) {
+        layernorm_centred_row[8 * u + v] = layernorm_c_row[8 * u + v] - (layernorm_sum / 768.0f);
+        layernorm_sum2_acc[0] += layernorm_centred_row[8 * u + v] * layernorm_centred_row[8 * u + v];
+      }
+    }
   }
   // sum over the CTA
   #pragma unroll
@@ -90,13 +110,40 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
   #pragma unroll
   for (int w = 1; w < 2; ++w) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + part[w];
   const float layernorm_sum2 = layernorm_sum2_acc[0];  // layernorm : LayerNorm at 18:5
-  // region layernorm: %layernorm.normed, %layernorm.add2, %layernorm, Y
+  // region layernorm: %layernorm.normed, %layernorm.add2, Y
   #pragma unroll
-  for (int v = 0; v < 12; ++v) {
-    const int i1 = thread_x + 64 * v;
-    const float layernorm_normed = layernorm_centred_row[v] * ((float)1 / square_root((layernorm_sum2 / 768.0f) + 1e-05f));  // layernorm : LayerNorm at 18:5
-    const float layernorm_add2 = (layernorm_normed * float_of_fp16(gamma[i1])) + float_of_fp16(beta[i1]);  // layernorm : LayerNorm at 18:5
-    const float layernorm = float_of_fp16(fp16_of_float(layernorm_add2));  // layernorm : LayerNorm at 18:5
-    Y[(long long)i0 * 768 + i1] = fp16_of_float(layernorm);
+  for (int u = 0; u < 2; ++u) {
+    const int c = thread_x + 64 * u;
+    if (c < 96) {
+      const int i1 = 8 * c;
+      float gamma_v[8];
+      {
+        const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&gamma[i1];
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+          gamma_v[v] = float_of_fp16(piece.x[v]);
+      }
+      float beta_v[8];
+      {
+        const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&beta[i1];
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+          beta_v[v] = float_of_fp16(piece.x[v]);
+      }
+      float Y_v[8];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v) {
+        const float layernorm_normed = layernorm_centred_row[8 * u + v] * ((float)1 / square_root((layernorm_sum2 / 768.0f) + 1e-05f));  // layernorm : LayerNorm at 18:5
+        const float layernorm_add2 = (layernorm_normed * gamma_v[v]) + beta_v[v];  // layernorm : LayerNorm at 18:5
+        Y_v[v] = layernorm_add2;
+      }
+      {
+        vector_of<fp16, 8> piece;
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+          piece.x[v] = fp16_of_float(Y_v[v]);
+        *(vector_of<fp16, 8> *)&Y[(long long)i0 * 768 + i1] = piece;
+      }
+    }
   }
 }

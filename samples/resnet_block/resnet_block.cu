@@ -163,10 +163,10 @@ conv1(const fp16 *__restrict__ X, const fp16 *__restrict__ W1, const fp16 *__res
   // region conv1: %bn1.factor, %bn1.scaled, %bn1, %relu1, h
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int i1 = i + m0 + 4 * thread_y + 60 * (i / 4);
+    const int i1 = i + m0 + 4 * thread_y;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const long long col = n0 + j + 4 * thread_x + 60 * (j / 4);
+      const long long col = n0 + j + 4 * thread_x;
       const int i0 = (int)(col / 3136);
       const int i2 = (int)(col / 56 % 56);
       const int i3 = (int)(col % 56);
@@ -252,10 +252,10 @@ conv2(const fp16 *__restrict__ h, const fp16 *__restrict__ W2, const fp16 *__res
   // region conv2: %bn2.factor, %bn2.scaled, %bn2, %add, %relu2, Y
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int i1 = i + m0 + 4 * thread_y + 60 * (i / 4);
+    const int i1 = i + m0 + 4 * thread_y;
     #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const long long col = n0 + j + 4 * thread_x + 60 * (j / 4);
+      const long long col = n0 + j + 4 * thread_x;
       const int i0 = (int)(col / 3136);
       const int i2 = (int)(col / 56 % 56);
       const int i3 = (int)(col % 56);

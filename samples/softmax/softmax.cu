@@ -51,7 +51,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   const int thread_x = (int)threadIdx.x;
   const int i0 = cta_x;
   float softmax_max_acc[1] = {__uint_as_float(0xff800000u)};
-  #pragma unroll 1
+  #pragma unroll 8
   for (int i1 = thread_x; i1 < C; i1 += 32) {
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
@@ -60,7 +60,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
   const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
   float softmax_sum_acc[1] = {};
-  #pragma unroll 1
+  #pragma unroll 8
   for (int i1 = thread_x; i1 < C; i1 += 32) {
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
@@ -69,12 +69,11 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);
   const float softmax_sum = softmax_sum_acc[0];  // softmax : Softmax at 12:5
-  // region softmax: %softmax.c, %softmax.exp2, %softmax, Y
-  #pragma unroll 1
+  // region softmax: %softmax.c, %softmax.exp2, Y
+  #pragma unroll 8
   for (int i1 = thread_x; i1 < C; i1 += 32) {
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-    const float softmax = float_of_fp16(fp16_of_float(softmax_exp2 / softmax_sum));  // softmax : Softmax at 12:5
-    Y[(long long)i0 * C + i1] = fp16_of_float(softmax);
+    Y[(long long)i0 * C + i1] = fp16_of_float(softmax_exp2 / softmax_sum);
   }
 }

@@ -107,3 +107,10 @@ def test_the_whole_suite() -> None:
 @pytest.mark.slow
 def test_the_whole_suite_as_regions() -> None:
     assert _otherwise_as_regions(suite.all_cases()) == []
+
+
+@pytest.mark.slow
+def test_the_whole_suite_as_kernels_on_the_cpu() -> None:
+    """Every test in scope runs as emitted CUDA in the simulation; none is refused."""
+    ends = {c.name: suite.run(c, "cu", "sim") for c in suite.all_cases() if c.scope == "in"}
+    assert {name: end for name, end in ends.items() if end[0] not in (PASSED, NEAR)} == {}

@@ -123,3 +123,12 @@ def test_sums_that_may_overflow_are_made_in_64_bits() -> None:
     assert integers.c(k * 100 + 7) == "100 * k + 7"
     assert integers.offset((j, j), (i, k)) == "(long long)i * j + k"
     assert integers.offset((Expr.of(64), Expr.of(32)), (k, k)) == "k * 32 + k"
+
+
+def test_floors_that_the_ranges_decide_are_folded() -> None:
+    integers = Integers({"i": Interval(0, 3), "j": Interval(0, 7), "t": Interval(0, 15)})
+    i, j, t = (Expr.of(n) for n in "ijt")
+    assert integers.c(i + 4 * t + 60 * (i // 4)) == "i + 4 * t"
+    assert integers.c(j + 4 * t + 60 * (j // 4)) == "j + 4 * t + 60 * (j / 4)"
+    assert integers.c(i - 4 * (i // 4) + t) == "i + t"
+    assert integers.offset((Expr.of(16), Expr.of(16)), (t, i // 4)) == "t * 16"

@@ -40,6 +40,10 @@ TEXTS = {
         "in X : fp16[N]\nin at : i64[N]\nin Z : fp16[M]\nout Y : fp16[M]",
         "for i0: M\n%y = scatter sum i0 (k0: N) { X[k0] at at[k0] } onto Z[i0]\nyield Y[i0] = %y",
     ),
+    "vectors": region_text("in X : fp16[M, 24]\nin b : fp16[24]\nout Y : fp16[M, 24]\nout Z : fp16[M, 24]", "for i0: M, i1: 24\nyield Y[i0, i1] = add(X[i0, i1], broadcast_in_dim(b[i1], dims=[1]))\nyield Z[i0, i1] = X[i0, i1]"),
+    "rows that the data choose": region_text("in X : i8[V, 32]\nin at : i64[M]\nout Y : i8[M, 32]", "for i0: M, i1: 32\n%y = gather (k0: V = at[i0]) { X[k0, i1] }\nyield Y[i0, i1] = %y"),
+    "transpose": region_text("in X : bf16[N, M]\nout Y : bf16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0]"),
+    "columns": region_text("in X : fp16[R, C]\nout Y : fp32[C]", "for i0: C\n%y = reduce sum (k0: R) : fp32 { X[k0, i0] }\nyield Y[i0] = %y"),
     "map": region_text("in X : u8[N]\nin Z : u8[N]\nout Y : u8[N]", "for i0: N\nyield Y[i0] = mod(abs(X[i0]), shr(Z[i0], X[i0]))"),
 }
 

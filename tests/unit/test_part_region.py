@@ -10,6 +10,8 @@ import pytest
 from tinyir.ir import plan, region
 from tinyir.ir.kernels import why_none
 from tinyir.lower import plan as to_plan
+from tinyir.lower.plan.part_region import part_region
+from tinyir.lower.plan.parts import Names, Surroundings, with_parts
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
@@ -46,8 +48,9 @@ def test_parts_are_covered_and_mean_what_the_whole_meant(name: str) -> None:
     count, tensors, body = CASES[name]
     whole = region.parse(region_text(tensors, body))
     assert why_none(whole.program.regions[0])
-    planned = to_plan.lower(whole)
-    parts = planned.program
+    (one,) = whole.program.regions
+    parts = with_parts(whole, {one.name: part_region(one, Surroundings(Names.of(whole), lambda _: 0.0, {}))})
+    planned = to_plan.lower(parts)
     assert [d for d in plan.check(planned) if d.is_error] == [] and region.parse(region.show(parts)) == parts
     assert len(parts.program.regions) == count and not any(map(why_none, parts.program.regions))
     arrays = random_arrays(whole.model, SIZES, 3)

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from tinyir.ir import plan, region
+from tinyir.ir.kernels import kernel_of
+from tinyir.ir.neighbours import widest_scan_access
 from tinyir.lower.plan import candidates
+from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
 from .emitted import lowered, played, region_text, simulated
@@ -24,6 +27,33 @@ CASES = {
     "columns": (ROWS, "scan min (i0) : fp32 { X[i0, i1] }"),
     "columns reverse": (ROWS, "scan sum reverse exclusive (i0) : fp32 { X[i0, i1] }"),
 }
+
+
+VECTORS = {  # the width that is proven, tensors, body
+    "sum": (4, "in X : fp32[R, 300]\nout Y : fp32[R, 300]", "for i0: R, i1: 300\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+    "exclusive, in fp16": (8, "in X : fp16[R, 1400]\nout Y : fp16[R, 1400]", "for i0: R, i1: 1400\n%x = cast(X[i0, i1]) : fp32\n%y = scan max exclusive (i1) : fp32 { %x }\nyield Y[i0, i1] = cast(%y) : fp16"),
+    "a scan of a scan": (
+        4, "in X : fp32[R, 140]\nin g : fp32[140]\nout Y : fp32[R, 140]\nout Z : fp32[R, 140]",
+        "for i0: R, i1: 140\n%s = scan sum (i1) : fp32 { mul(X[i0, i1], g[i1]) }\n%t = scan max (i1) : fp32 { neg(%s) }\nyield Y[i0, i1] = add(%s, X[i0, i1])\nyield Z[i0, i1] = %t"),
+    "from the end": (1, "in X : fp32[R, 300]\nout Y : fp32[R, 300]", "for i0: R, i1: 300\n%y = scan sum reverse (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+    "down": (1, "in X : fp32[300, R]\nout Y : fp32[300, R]", "for i0: 300, i1: R\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_scan_in_vectors_gives_what_playback_gives(name: str) -> None:
+    width, tensors, body = VECTORS[name]
+    module = region.parse(region_text(tensors, body))
+    (one,) = module.program.regions
+    assert widest_scan_access(one, kernel_of(one, "scan")) == width
+    found = {c.plan.threads: c.plan for c in candidates(module, one) if c.plan.algo == "scan_block" and bool(c.plan.vectorize) == (width > 1)}
+    for threads in ((32,), (128,)):
+        _, code = lowered(plan.Module(module, (found[threads],)))
+        for rows in (1, 3):
+            arrays = random_arrays(module.model, {"R": rows}, rows)
+            given, wanted = simulated(code, arrays, rows), played(code, arrays)
+            for output, array in wanted.items():
+                np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=2e-3)
 
 
 def every_way(text: str) -> list[plan.Module]:

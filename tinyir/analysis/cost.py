@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ..ir import resources
-from ..ir.body import Body, Select, Unary, walk
-from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of
+from ..ir.body import Body, Reduce, Select, Unary, walk
+from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of, reads_apart
+from ..ir.neighbours import crossed_reads
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
+from ..ir.rules import product
 from ..ir.streaming import Streaming
 from .device import Device, longer_of
 from .gemv import gemv_parts
@@ -29,7 +31,8 @@ from .work import Work, ops_each
 
 BARRIER_CLOCKS = 40
 SCAN_CLOCKS = 5 * 30  # five shuffles of a warp, each needing the one before
-LINE_LOSS = 4  # sectors moved for the bytes used where each thread walks along its own row
+LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads read different rows
+WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
 
 
@@ -82,11 +85,11 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     elif isinstance(kernel, Streaming):
         parts = streaming_parts(plan, region, kernel, sizes, device, occupancy, moved)
     elif isinstance(kernel, Row):
-        parts = _row(plan, kernel, sizes, device, occupancy, flops, moved)
+        parts = _row(plan, region, kernel, sizes, device, occupancy, flops, moved)
     elif isinstance(kernel, Prefix):
         parts = _scan(plan, region, kernel, sizes, device, occupancy, moved)
     else:
-        parts = _map(plan, region, kernel, sizes, device, flops, moved)
+        parts = _map(plan, region, kernel, sizes, device, occupancy, flops, moved)
     bound = max(parts, key=lambda part: parts[part])
     time = start + parts[bound]
     return Cost(time, bound if parts[bound] > start else "latency", smem, regs, occupancy, parts, flops, moved)
@@ -176,22 +179,31 @@ def _dram(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Dev
     return max(moved, one_wave * -(-tiles // wave))
 
 
-def _row(plan: Plan, kernel: Row, sizes: Mapping[str, int], device: Device, occupancy: int, flops: int, moved: int) -> dict[str, float]:
-    """One CTA a row (or `tile[0]` rows): each pass reads the row, folds it over the CTA and waits."""
+def _row(plan: Plan, region: Region, kernel: Row, sizes: Mapping[str, int], device: Device, occupancy: int, flops: int, moved: int) -> dict[str, float]:
+    """One CTA a row (or `tile[0]` rows): each pass reads the row, folds it over the CTA and waits. A row in registers is on its way at once; one
+    that is read again comes from L2 then, and a few elements at a time."""
     rows, length = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     threads = resources.threads_of(plan)
     turns = -(-rows // plan.tile[0])
     passes = 1 if plan.algo == "row_resident" else kernel.passes
     elements = -(-length // threads)
-    wait = device.dram_latency_ns * device.clock_ghz * min(elements, 2) + 6 * BARRIER_CLOCKS
-    one = passes * (wait + elements * MAP_ISSUE)
+    issued = MAP_ISSUE / width_of(plan) + 2
+    moved *= LINE_LOSS if reads_apart(region) else 1
+    waits = min(elements, 2) if plan.algo == "row_resident" else -(-elements // max(resources.WALK, 2 * width_of(plan)))
+    wait = (device.dram_latency_ns + (passes - 1) * device.l2_latency_ns) * device.clock_ghz * waits
+    one = wait + passes * (6 * BARRIER_CLOCKS + elements * issued)
     resident = max(1, min(occupancy, -(-turns // device.sms)))
-    issue = (rows * length * passes * MAP_ISSUE + flops) / device.arch.warp / device.arch.schedulers / device.sms
+    issue = (rows * length * passes * issued + flops) / device.arch.warp / device.arch.schedulers / device.sms
     return {
         "memory": max(moved / device.dram_bytes_per_us, moved * passes / device.l2_bytes_per_us),
         "compute": issue / device.clock_ghz / 1e3,
         "latency": -(-turns // (device.sms * resident)) * one / device.clock_ghz / 1e3,
     }
+
+
+def width_of(plan: Plan) -> int:
+    """Elements that a thread moves at once."""
+    return max((v.width for v in plan.vectorize), default=1)
 
 
 def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
@@ -201,8 +213,8 @@ def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], 
     threads = resources.threads_of(plan)
     ctas = rows if plan.algo == "scan_block" else -(-rows // threads)
     is_apart = plan.algo == "scan_thread" and kernel.row[0] == region.iters[-1]
-    turns = -(-length // threads) if plan.algo == "scan_block" else length
-    one = device.dram_latency_ns * device.clock_ghz + (2 * BARRIER_CLOCKS + MAP_ISSUE + SCAN_CLOCKS if plan.algo == "scan_block" else MAP_ISSUE)
+    turns = -(-length // plan.tile[1]) if plan.algo == "scan_block" else length
+    one = device.dram_latency_ns * device.clock_ghz + (2 * BARRIER_CLOCKS + MAP_ISSUE * width_of(plan) + SCAN_CLOCKS if plan.algo == "scan_block" else MAP_ISSUE)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
     return {
         "memory": moved / device.dram_bytes_per_us * (LINE_LOSS if is_apart else 1),
@@ -210,11 +222,20 @@ def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], 
     }
 
 
-def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], device: Device, flops: int, moved: int) -> dict[str, float]:
-    """A thread an element: its arithmetic, its index and guards, and the bytes."""
+def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], device: Device, occupancy: int, flops: int, moved: int) -> dict[str, float]:
+    """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few elements at a time."""
     elements = extent_of(kernel.groups[0]).evaluate(sizes)
     guards = sum(len(n.guard) for body in bodies_of(region) for n in walk(body) if isinstance(n, Select))
+    walked = sum(extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce))
     tiles = -(-elements // plan.tile[0])
-    per_sm = -(-tiles // device.sms) * plan.tile[0]
-    issue = per_sm * (MAP_ISSUE + 2 * guards + 2 * flops / max(elements, 1)) / device.arch.warp / device.arch.schedulers
-    return {"memory": moved / device.dram_bytes_per_us, "compute": issue / device.clock_ghz / 1e3, "latency": device.dram_latency_ns * 2 / 1e3}
+    mine = -(-tiles // device.sms)
+    width = width_of(plan)
+    issue = mine * plan.tile[0] * (MAP_ISSUE * (1 / width + walked / resources.WALK) + 2 + 2 * guards + 2 * flops / max(elements, 1)) / device.arch.warp / device.arch.schedulers
+    turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
+    read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
+    under_way = device.sms * min(occupancy, mine) * plan.tile[0] * read / max(elements, 1)  # bytes that the resident threads wait for
+    waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
+    crossed = {r.tensor for r in crossed_reads(region)} if plan.algo == "flat" else set()
+    moved += (LINE_LOSS - 1) * sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed)
+    memory = longer_of(moved / device.dram_bytes_per_us, waited, WAITING_SHARPNESS)
+    return {"memory": memory, "compute": issue / device.clock_ghz / 1e3, "latency": device.dram_latency_ns * turns / 1e3}

@@ -110,8 +110,19 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
     if row is not None and (_folds_own_iters(region) or extent_of(row.row).evaluate(_Known(sizes or {})) >= LONG_FOLD):
         found.append(row)
     if not _folds_own_iters(region):
-        found.append(Map(region.iters))
+        found.insert(len(found) - (row in found and reads_apart(region)), Map(region.iters))
     return tuple(found)
+
+
+def reads_apart(region: Region) -> bool:
+    """Whether neighbours along what the region folds lie apart in memory, and those along its own last axis side by side: the columns of a
+    matrix, of which neighbouring threads take neighbouring ones."""
+    folds = _folds(region)
+    if not folds or not region.iters:
+        return False
+    last = [set(n.index[-1].names()) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read) and n.index]
+    folded = {a.name for fold in folds for a in fold.axes}
+    return not any(folded & names for names in last) and any(region.iters[-1].name in names for names in last)
 
 
 def kernel_of(region: Region, family: str) -> Kernel | None:

@@ -9,7 +9,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "gemv", "streaming", "streaming_softmax"),
     "row": ("row_resident", "row_streamed"),
     "scan": ("scan_block", "scan_thread"),
-    "map": ("flat",),
+    "map": ("flat", "transposed"),
 }
 NEEDS: dict[str, tuple[str, ...]] = {
     "synchronous": ("micro", "threads"),
@@ -24,6 +24,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "scan_block": ("threads",),
     "scan_thread": ("threads",),
     "flat": ("micro", "threads"),
+    "transposed": ("micro", "threads"),
 }
 WORDS: dict[str, tuple[str, ...]] = {
     "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),

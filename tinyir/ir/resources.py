@@ -25,6 +25,7 @@ WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
 SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 STREAMED_ADDRESSING = 52  # of the streaming template, whose rows keep a maximum, a sum and a scale each
+WALK = 8  # elements of a long walk that a thread has on their way at once
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
 
 
@@ -43,6 +44,9 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         return threads_of(plan) // WARP * WIDEST if plan.algo == "scan_block" and threads_of(plan) > WARP else 0
     if isinstance(kernel, Streaming):
         return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
+    if plan.algo == "transposed":
+        side = math.isqrt(plan.tile[0])
+        return sum(aligned(side * pitch_of(side, t.type.dtype.bytes) * t.type.dtype.bytes) for c in plan.cache for t in region.inputs if t.name == c.tensor)
     if not isinstance(kernel, Contraction):
         return 0
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
@@ -81,6 +85,11 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         warps = threads_of(plan) // ARCHS[plan.arch].warp
         return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
+
+
+def pitch_of(side: int, size: int) -> int:
+    """Elements of `size` bytes from a row of a transposed tile to the next: an odd number of words, so that a column lies in different banks."""
+    return side + max(1, 4 // size)
 
 
 def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]:

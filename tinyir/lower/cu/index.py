@@ -41,8 +41,30 @@ class Integers:
 
     def c(self, expr: Expr, tight: int = SUM) -> str:
         """The expression as C: an int when it fits, else a long long. Parenthesised when it binds less than `tight`."""
+        expr = self.folded(expr)
         text, binds = self._sum(expr, not self.fits(expr))
         return f"({text})" if binds < tight else text
+
+    def folded(self, expr: Expr) -> Expr:
+        """The expression without the floors that the ranges decide: floor(i/4) is 0 where 0 <= i < 4."""
+        if not any(isinstance(a, Floor) for _, m in expr.terms for a in m):
+            return expr
+        total = ZERO
+        for coefficient, monomial in expr.terms:
+            term = Expr.of(coefficient)
+            for atom in monomial:
+                term = term * self._folded_atom(atom)
+            total = total + term
+        return total
+
+    def _folded_atom(self, atom: str | Floor) -> Expr:
+        whole = Expr(((1, (atom,)),))
+        if isinstance(atom, str):
+            return whole
+        found = self.interval(whole)
+        if found.low is not None and found.low == found.high:
+            return Expr.of(found.low)
+        return self.folded(atom.num) // self.folded(atom.den)
 
     def is_long(self, expr: Expr) -> bool:
         """Whether what `c` gives is a long long in C."""
@@ -59,7 +81,7 @@ class Integers:
             elements = elements * size
         is_wide = not self.fits(elements)
         text, is_sum = "", False
-        axes = [(size, e) for size, e in zip(shape, index) if (size, e) != (ONE, ZERO)]
+        axes = [(size, e) for size, e in zip(shape, map(self.folded, index)) if (size, e) != (ONE, ZERO)]
         for position, (size, e) in enumerate(axes):
             if text in ("", "0"):
                 is_last = position + 1 == len(axes) or e == ZERO

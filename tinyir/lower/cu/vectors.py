@@ -8,7 +8,11 @@ from typing import Any
 from ...ir.body import Read, Select
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.neighbours import is_multiple
+from ...ir.present import guard_names
 from ...kit.diag import refuse
+from .head import in_memory_order
+from .value import memory_type
 
 WIDEST_BYTES = 16
 
@@ -23,20 +27,30 @@ class Vectors:
             raise self._no_vector(s)
         name = s.over[0][0]
         first = {name: ZERO}
-        target = self._element(s.to.name, tuple(e.substitute(first) for e in s.to.index), None)
-        source = self._element(read.tensor, tuple(e.substitute(first) for e in read.index), read.slot)
+        target, source = (tuple(e.substitute(first) for e in place.index) for place in (s.to, read))
+        to, of = self._element(s.to.name, target, None), self._element(read.tensor, source, read.slot)
         if read.tensor in self.arrays and not guard and (s.vector, read.dtype.bytes) == (2, 2):
-            self.say(f"copy_pair(&{target}, &{source});")
+            self.say(f"copy_pair(&{to}, &{of});")
             return
-        if not self.is_memory(read.tensor) or s.vector * read.dtype.bytes != WIDEST_BYTES or any(b.upper is None or b.lower is not None for b in guard):
+        is_aligned = all(n in self.tensors and self._is_aligned(n, index, s.vector) for n, index in ((s.to.name, target), (read.tensor, source)))
+        along = tuple(b for b in guard if name in guard_names((b,)))
+        is_one_access = is_aligned or s.vector * read.dtype.bytes == WIDEST_BYTES
+        if not self.is_memory(read.tensor) or not is_one_access or any(b.upper is None or b.lower is not None for b in along):
             raise self._no_vector(s)
         inside = self.integers.guard(tuple(b.substitute({name: Expr.of(s.vector - 1)}) for b in guard))
-        self.say(f"copy_16(&{target}, &{source});" if inside == "true" else f"if ({inside}) copy_16(&{target}, &{source});")
+        kind = f"vector_of<{memory_type(read.dtype)}, {s.vector}>"
+        move = f"*({kind} *)&{to} = *(const {kind} *)&{of};" if is_aligned else f"copy_16(&{to}, &{of});"
+        self.say(move if inside == "true" else f"if ({inside}) {move}")
         if inside != "true":
             self.say("else")
             self.depth += 1
             self._moved(replace(s, vector=1))
             self.depth -= 1
+
+    def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
+        """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""
+        shape, index = in_memory_order(self.tensors[name], index)
+        return bool(index) and all(is_multiple(e, count) for e in (shape[-1], self.facts.plain(index[-1])))
 
     def _no_vector(self: Any, s: nodes.Assign | nodes.Store) -> Exception:
         what = "store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's"

@@ -26,10 +26,11 @@ from .row import row_kernel
 from .scan import scan_kernel
 from .siblings import region_of, with_picks
 from .streaming import streaming_kernel
+from .transposed import transposed_kernel
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
-TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
+TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "transposed": transposed_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
 OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel, "gemv": gemv_kernel}
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ...ir import resources
 from ...ir.arch import ARCHS
+from ...ir.accumulate import cast, literal, wide
 from ...ir.body import Axis, Binary, Body, Read, Reduce
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -25,8 +26,8 @@ from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...kit.diag import refuse
-from .fold import literal, type_of
-from .point import Fresh, Values, below, cast, divides, element_store, guarded, named, names_in, split, wide
+from .fold import type_of
+from .point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
 from .siblings import sibling_let
 
 VECTOR_BYTES = 16  # the widest access of a thread to shared memory

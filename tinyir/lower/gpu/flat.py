@@ -7,115 +7,56 @@
         let i1 = e - N*floor(e/N)
         the values at this point, and the stores
 
-A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers.
+A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers. Neighbours that are known to lie
+side by side are taken in vectors (`flat_vector`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Callable
-
-from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter
+from ...ir.body import Axis
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Statement
 from ...ir.kernels import Map, extent_of
+from ...ir.neighbours import in_vectors, widest_access
 from ...ir.plan import Plan
-from ...ir.region import Region, Yield
+from ...ir.region import Region
 from ...kit.diag import refuse
-from .fold import Accumulator, number_in
-from .point import Fresh, Values, below, choice, divides, element_store, names_in, needed, split
-from .scatter import thread_scatter
-
-FEW = 8  # turns of a loop that are written out
+from .flat_vector import vector_statements
+from .point import Fresh, below, divides, names_in, split
+from .statements import Statements
 
 
 def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     """The kernel of a plan of algo `flat`. Raises Refused (E1611) for what the template has no place for."""
     (threads,), each, (tile,) = plan.threads, plan.micro[0], plan.tile
-    if threads * each != tile:
+    width = plan.width_of(region.iters[-1].name) if region.iters else 1
+    if threads * each != tile or each % width:
         raise refuse("E1611", plan.name, plan.span_of("micro"), what=f"{each} elements for each of {threads} threads in a tile of {tile}", region=region.name)
-    total = extent_of(kernel.axes)
-    one = len(kernel.axes) == 1
+    if width > 1 and widest_access(region) % width:
+        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
     fresh = Fresh(names_in(region))
-    name, turn = kernel.axes[0].name if one else fresh.of("e"), fresh.of("u")
-    start = tile * Expr.of("cta.x") + "thread.x"
-    inner = () if one else tuple(nodes.Let(a, e) for a, e in split(Expr.of(name), kernel.axes).items())[::-1]
-    inner += tuple(Statements(region, fresh).at_point(region.yields))
-    guard = () if divides(tile, total) else below(Expr.of(name), total)
+    numbers, name = _numbered(kernel.axes, fresh, width)
+    total = in_vectors(extent_of(kernel.axes), width)
+    turn, turns = fresh.of("u"), each // width
+    start = tile // width * Expr.of("cta.x") + "thread.x"
+    inner = (*numbers, *(vector_statements(region, fresh, width) if width > 1 else Statements(region, fresh).at_point(region.yields)))
+    guard = () if divides(tile // width, total) else below(Expr.of(name), total)
     guarded: tuple[Statement, ...] = (nodes.If(guard, inner),) if guard else inner
-    if each == 1:
+    if turns == 1:
         body: tuple[Statement, ...] = (nodes.Let(name, start), *guarded)
     else:
-        body = (nodes.For(turn, ZERO, Expr.of(each), (nodes.Let(name, start + threads * Expr.of(turn)), *guarded), unroll=0),)
-    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(tile),), plan.threads, body)
+        body = (nodes.For(turn, ZERO, Expr.of(turns), (nodes.Let(name, start + threads * Expr.of(turn)), *guarded), unroll=0),)
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(tile // width),), plan.threads, body)
 
 
-@dataclass
-class Statements:
-    """Writes a region's values and stores as statements, at the point that its axes name."""
-
-    region: Region
-    fresh: Fresh
-    known: dict[str, Body] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
-
-    def at_point(self, yields: tuple[Yield, ...]) -> list[Statement]:
-        """Every value that the yields need, then the stores."""
-        lines = self.values(needed(self.region, (y.expr for y in yields)))
-        for item in yields:
-            expr, before = self.body(item.expr)
-            lines += [*before, element_store(item, expr, self.point, self.region.iters)]
-        return lines
-
-    def values(self, names: tuple[str, ...]) -> list[Statement]:
-        """The values by name, those that are known already left out."""
-        lines: list[Statement] = []
-        for name in names:
-            if name in self.known:
-                continue
-            let = self.region.let(name)
-            expr, before = self.body(let.expr, name)
-            lines += [*before, nodes.Value(name, expr)]
-            self.known[name] = Ref(name, let.expr.dtype)
-        return lines
-
-    def body(self, body: Body, name: str = "") -> tuple[Body, list[Statement]]:
-        """An expression at the point, and the statements of the folds inside it."""
-        before: list[Statement] = []
-
-        return Values(self.region, self.point, self.known, self._emit_to(before, name or "fold")).at(body), before
-
-    def _emit_to(self, lines: list[Statement], name: str) -> Callable[[Reduce | Gather | Scan | Scatter, Values], Body]:
-        """Where a fold, a gather or a scatter inside an expression writes its statements."""
-        def emit(inner: Reduce | Gather | Scan | Scatter, values: Values) -> Body:
-            if isinstance(inner, Scan):
-                return self._scanned(inner, values)
-            if isinstance(inner, Scatter):
-                return thread_scatter(inner, values, self.fresh.name(f"{name}.acc"), self.fresh.name(f"{inner.axes[0].name}.at"), lines, self._emit_to)
-            if isinstance(inner, Gather):
-                return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
-            return self._thread_fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), values, lines)
-
-        return emit
-
-    def _scanned(self, scan: Scan, values: Values) -> Body:
-        raise refuse("E1611", self.region.name, scan.span, what="a scan in a map", region=self.region.name)
-
-    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
-        """A fold over axes of its own, in one thread."""
-        fold = accumulator.fold
-        if any(a.size is None for a in fold.axes):
-            raise refuse("E1611", self.region.name, fold.span, what="a fold over the region's own axes in a map", region=self.region.name)
-        inside: list[Statement] = []
-        names = {a.name: Expr.of(a.name) for a in fold.axes}
-        deeper = replace(values, point={**values.point, **names}, emit=self._emit_to(inside, accumulator.name))
-        element = values.shielded(deeper.at(fold.body))
-        inside += accumulator.step(element, number_in(fold.axes, names))
-        for axis in reversed(fold.axes):
-            few = axis.size.constant is not None and axis.size.constant <= FEW
-            inside = [nodes.For(axis.name, ZERO, axis.size, tuple(inside), unroll=0 if few else 1)]
-        before += [*accumulator.start(), *inside]
-        return accumulator.value()
+def _numbered(axes: tuple[Axis, ...], fresh: Fresh, width: int) -> tuple[tuple[Statement, ...], str]:
+    """The axes at a vector's first element, and the name of the vector's number; one axis alone is its own number where `width` is 1."""
+    if len(axes) == 1 and width == 1:
+        return (), axes[0].name
+    name = fresh.of("e")
+    if not axes:
+        return (), name
+    places = split(Expr.of(name), (*axes[:-1], Axis(axes[-1].name, in_vectors(axes[-1].size, width))))
+    places[axes[-1].name] = width * places[axes[-1].name]
+    return tuple(nodes.Let(a.name, places[a.name]) for a in axes), name

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ...ir.body import Binary, Body, Index, Literal, Read, Reduce, Ref, Ternary
+from ...ir.accumulate import cast, fold_word, is_plain, literal, neutral_of
+from ...ir.body import Binary, Body, Index, Read, Reduce, Ref, Ternary
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.ops import REDUCERS
 from ...ir.types import DTYPES, DType, TensorType
-from .point import cast
 
 
 def type_of(dtype: DType, *shape: int) -> TensorType:
     """A type of numbers only."""
     return TensorType(dtype, tuple(map(Expr.of, shape)))
-
-
-def literal(value: float | int | bool, dtype: DType) -> Literal:
-    """A number as the dtype has it."""
-    return Literal(float(value) if dtype.is_float else bool(value) if dtype.kind == "b" else int(value), dtype)
-
-
-def neutral_of(op: str, dtype: DType) -> Literal:
-    """What leaves every value of the dtype as it is under the reducer."""
-    neutral = REDUCERS[op.upper()].neutral
-    return literal(getattr(dtype, neutral) if isinstance(neutral, str) else neutral, dtype)
-
-
-def is_plain(fold: Reduce) -> bool:
-    """Whether one binary op folds it; argmax and argmin need a value and a place."""
-    return REDUCERS[fold.op.upper()].fold is not None
-
-
-def fold_word(fold: Reduce) -> str:
-    """The binary op of a plain fold, as bodies spell it."""
-    return REDUCERS[fold.op.upper()].fold.lower()
 
 
 class Accumulator:
@@ -51,7 +29,7 @@ class Accumulator:
     def start(self) -> Iterator[Statement]:
         """The registers, holding the fold over no element."""
         fold = self.fold
-        if is_plain(fold):
+        if is_plain(fold.op):
             yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=neutral_of(fold.op, fold.dtype))
         else:
             yield nodes.Reg(self.best, type_of(fold.body.dtype, 1), init=neutral_of(fold.op, fold.body.dtype))
@@ -60,8 +38,8 @@ class Accumulator:
     def step(self, element: Body, number: Expr) -> Iterator[Statement]:
         """Takes one element in. The first of equal ones is the one found, and the first NaN wins, as NumPy has it."""
         fold = self.fold
-        if is_plain(fold):
-            yield nodes.Assign(Place(self.name, (ZERO,)), Binary(fold_word(fold), self.value(), cast(element, fold.dtype), fold.dtype))
+        if is_plain(fold.op):
+            yield nodes.Assign(Place(self.name, (ZERO,)), Binary(fold_word(fold.op), self.value(), cast(element, fold.dtype), fold.dtype))
             return
         yield nodes.Value(f"{self.name}.element", element)
         new, best, yes = Ref(f"{self.name}.element", element.dtype), Read(self.best, (ZERO,), element.dtype), DTYPES["bool"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable, Iterable, Mapping, Sequence
 
+from ...ir.accumulate import literal, wide
 from ...ir.body import (Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, Unary, rebuild,
                         substitute, walk)
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import axes_of, bodies_of
+from ...ir.neighbours import is_movement
 from ...ir.region import Region, Yield
-from ...ir.types import DTYPES, DType
+from ...ir.types import DTYPES
 from ...kit.diag import refuse
 
 Point = Mapping[str, Expr]
@@ -66,28 +68,7 @@ def guarded(guard: tuple[Bound, ...], body: Body) -> Body:
     """`body where guard else 0`, one Select where the body is one already."""
     if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == 0:
         guard, body = tuple(dict.fromkeys((*guard, *body.guard))), body.then
-    return Select(guard, body, Literal(_as(body.dtype, 0), body.dtype), body.dtype) if guard else body
-
-
-def _as(dtype: DType, number: float | int) -> float | int:
-    return float(number) if dtype.is_float else int(number)
-
-
-def cast(body: Body, dtype: DType) -> Body:
-    """The expression in another dtype; inside a guard the read alone is cast."""
-    if body.dtype == dtype:
-        return body
-    if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == 0:
-        return Select(body.guard, cast(body.then, dtype), Literal(_as(dtype, 0), dtype), dtype)
-    return Unary("cast", body, dtype)
-
-
-WIDE = {"fp16": "fp32", "bf16": "fp32", "fp8e4m3": "fp32", "fp8e5m2": "fp32", "i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
-
-
-def wide(dtype: DType) -> DType:
-    """The dtype that arithmetic on `dtype` is done in: every value of `dtype` is one of it."""
-    return DTYPES[WIDE.get(dtype.name, dtype.name)]
+    return Select(guard, body, literal(0, body.dtype), body.dtype) if guard else body
 
 
 class Fresh:
@@ -167,7 +148,7 @@ class Values:
     def shielded(self, body: Body) -> Body:
         """An expression of a statement in front of the guards, which reads nothing that they keep from being read."""
         for guard, is_then in reversed(self.sides):
-            body = guarded(guard, body) if is_then else Select(guard, Literal(_as(body.dtype, 0), body.dtype), body, body.dtype)
+            body = guarded(guard, body) if is_then else Select(guard, literal(0, body.dtype), body, body.dtype)
         return body
 
     def _value(self, ref: Ref) -> Body:
@@ -244,6 +225,14 @@ def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
                 wanted.add(node.name)
                 stack.append(region.let(node.name).expr)
     return tuple(let.name for let in region.lets if let.name in wanted)
+
+
+def carried(region: Region) -> frozenset[str]:
+    """The values that are only written, and moved or rounded for it: they have no name of their own, so that 16 bits stay 16 bits."""
+    used = [n.name for body in bodies_of(region) for n in walk(body) if isinstance(n, Ref)]
+    whole = [y.expr.name for y in region.yields if isinstance(y.expr, Ref) and y.expr.index is None]
+    return frozenset(let.name for let in region.lets if used.count(let.name) == whole.count(let.name) == 1 and (
+        is_movement(let.expr) or isinstance(let.expr, Unary) and let.expr.op == "cast" and let.expr.dtype != wide(let.expr.dtype)))
 
 
 def choice(gather: Gather, values: Values, name: str, lines: list[Statement]) -> Body:

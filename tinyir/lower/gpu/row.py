@@ -10,23 +10,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from ...ir.accumulate import is_plain, neutral_of, wide
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Read, Reduce, Ref, Ternary, Transpose, rebuild, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Row, extent_of
+from ...ir.neighbours import in_vectors, widest_row_access
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
+from ...ir.resources import WALK
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
-from .fold import Accumulator, is_plain, neutral_of, number_in, type_of
-from .point import Fresh, Values, below, choice, divides, element_store, free_axes, names_in, needed, split, wide
+from .fold import Accumulator, number_in, type_of
+from .point import Fresh, Point, Values, below, carried, choice, divides, element_store, free_axes, names_in, needed, split
+
+from .side_by_side import SideBySide
 
 
 def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
     """The kernel of a plan of algo `row_streamed` or `row_resident`. Raises Refused (E1611) for what the template has no place for."""
     if plan.tile[0] != 1 or len(plan.threads) != 1 or plan.tile[1] % plan.threads[0]:
         raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+    width = plan.width_of(kernel.row[-1].name)
+    if width > 1 and (widest_row_access(region, kernel) % width or plan.tile[1] % (width * plan.threads[0]) and plan.algo == "row_resident"):
+        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
     rows = split(Expr.of("cta.x"), kernel.rows) if kernel.rows else {}
     lets = tuple(nodes.Let(name, e) for name, e in rows.items())
     writer = _Rows(plan, region, kernel)
@@ -50,6 +58,8 @@ class _Rows:
         self.row = {a.name for a in self.kernel.row if a in self.region.iters}
         self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
         self.fresh = Fresh(names_in(self.region))
+        self.carried = carried(self.region)
+        self.width = self.plan.width_of(self.kernel.row[-1].name)
         self.is_resident = self.plan.algo == "row_resident"
         self.kept = self._used_twice() if self.is_resident else set()
 
@@ -99,7 +109,7 @@ class _Rows:
         """A pass over the row, then over the CTA's threads."""
         fold = accumulator.fold
         axes = self._axes_of(fold)
-        if not is_plain(fold):
+        if not is_plain(fold.op):
             return self._find(accumulator, axes, lines)
         lines += accumulator.start()
         lines += self._over_row(axes, element=accumulator.step, of=fold.body)
@@ -144,27 +154,37 @@ class _Rows:
     @property
     def turn(self) -> Expr:
         """The number of a thread's element, where registers keep the row."""
-        return Expr.of(self.fresh.of("v"))
+        return Expr.of(self.fresh.of("v")) + (self.width * Expr.of(self.fresh.of("u")) if self.width > 1 else 0)
 
     def _over_row(self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()) -> list[Statement]:
         """A loop over this thread's elements of the row, with what is done at each."""
-        extent = extent_of(axes)
+        extent, width = extent_of(axes), self.width
         column = Expr.of(axes[0].name if len(axes) == 1 else self.fresh.of("c"))
+        neighbours = SideBySide(self.region, self.fresh, width, str(column)) if width > 1 else None
+        at = {axes[0].name: neighbours.place} if neighbours else {a.name: Expr.of(a.name) for a in axes}
         inner: list[Statement] = [nodes.Let(n, e) for n, e in split(column, axes).items()][::-1] if len(axes) > 1 else []
         declared: list[Statement] = []
-        values = _Point(self, axes, inner, declared)
+        values = _Point(self, at, inner, declared)
         if of is not None:
-            inner += element(values.at(of), number_in(axes, {a.name: Expr.of(a.name) for a in axes}))
+            inner += element(values.at(of), number_in(axes, at))
         for item in across_writes:
-            inner.append(element_store(item, values.at(item.expr), self.point, self.region.iters))
-        threads, name = self.plan.threads[0], str(column)
+            body, point = values.at(item.expr), {**self.point, **at}
+            inner += neighbours.store(item, body, point, self.region.iters) if neighbours else [element_store(item, body, point, self.region.iters)]
+        lines = neighbours.loop(inner) if neighbours else inner
+        return [*declared, self._walk(column, in_vectors(extent, width), lines)]
+
+    def _walk(self, column: Expr, extent: Expr, lines: list[Statement]) -> Statement:
+        """The loop over this thread's elements, or vectors, of the row."""
+        threads, name, first = self.plan.threads[0], str(column), ()
+        if self.width > 1:
+            first, name = (nodes.Let(name, self.width * Expr.of(self.fresh.of("c"))),), self.fresh.of("c")
         if not self.is_resident:
-            return [nodes.For(name, Expr.of("thread.x"), extent, tuple(inner), step=Expr.of(threads))]
-        each = self.plan.tile[1] // threads
-        guard = () if divides(self.plan.tile[1], extent) else below(column, extent)
-        guarded: tuple[Statement, ...] = (nodes.If(guard, tuple(inner)),) if guard else tuple(inner)
-        loop = nodes.For(self.fresh.of("v"), ZERO, Expr.of(each), (nodes.Let(name, threads * Expr.of(self.fresh.of("v")) + "thread.x"), *guarded), unroll=0)
-        return [*declared, loop]
+            return nodes.For(name, Expr.of("thread.x"), extent, (*first, *lines), step=Expr.of(threads), unroll=max(2, WALK // self.width))
+        turn, length = self.fresh.of("u" if self.width > 1 else "v"), self.plan.tile[1] // self.width
+        guard = () if divides(length, extent) else below(Expr.of(name), extent)
+        inner = (*first, *lines)
+        guarded: tuple[Statement, ...] = (nodes.If(guard, inner),) if guard else inner
+        return nodes.For(turn, ZERO, Expr.of(length // threads), (nodes.Let(name, threads * Expr.of(turn) + "thread.x"), *guarded), unroll=0)
 
     # --- what registers keep
 
@@ -208,12 +228,12 @@ class _Rows:
 class _Point:
     """The values at one element of the row: computed here, or taken from the registers that an earlier pass filled."""
 
-    def __init__(self, rows: _Rows, axes: tuple[Axis, ...], inner: list[Statement], declared: list[Statement]):
+    def __init__(self, rows: _Rows, at: Point, inner: list[Statement], declared: list[Statement]):
         self.rows = rows
         self.inner = inner
         self.declared = declared
         self.known = dict(rows.known)
-        self.point = {**rows.point, **{a.name: Expr.of(a.name) for a in axes}}
+        self.point = {**rows.point, **at}
 
     def at(self, body: Body) -> Body:
         """The expression, after the values that it needs."""
@@ -230,7 +250,9 @@ class _Point:
             self.known[name] = Read(register, (self.rows.turn,), let.expr.dtype)
             return
         body = self._here(let.expr)
-        if ref in self.rows.kept:
+        if name in self.rows.carried and ref not in self.rows.kept:
+            self.known[name] = body
+        elif ref in self.rows.kept:
             self.known[name] = self._keep(ref, self.rows.fresh.name(f"{name}.row"), body)
         else:
             self.inner.append(nodes.Value(name, body))

@@ -11,26 +11,27 @@
             the values at this point, and the stores
     scan_thread    a thread a row, element after element
 
-A reversed scan counts the axis from its end; of scans that need one another each is done before the next is begun.
+Neighbours that are known to lie side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from its end; of scans that
+need one another each is done before the next is begun.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from ...ir.body import Binary, Body, Read, Ref, Scan
+from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.body import Binary, Read, Ref, Scan
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Prefix, extent_of, scans_of
-from ...ir.ops import REDUCERS
+from ...ir.neighbours import widest_scan_access
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .flat import Statements
-from .fold import neutral_of, type_of
-from .point import Fresh, Values, below, cast, divides, free_axes, names_in, needed, split, wide
+from .fold import type_of
+from .point import Fresh, below, divides, names_in, split
+from .prefixes import Prefixes, name_of
+from .scan_vector import scan_vector_kernel
 
 WARP = 32
 
@@ -38,36 +39,18 @@ WARP = 32
 def scan_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     """The kernel of a plan of algo `scan_block` or `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
     is_block = plan.algo == "scan_block"
-    if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0]) if is_block else (plan.threads[0], 1)):
+    width = plan.width_of(kernel.row[0].name)
+    if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0] * width) if is_block else (plan.threads[0], 1)):
         raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+    if width > 1:
+        if not is_block or widest_scan_access(region, kernel) % width:
+            raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
+        return scan_vector_kernel(plan, region, kernel, width)
     return (_block_kernel if is_block else _thread_kernel)(plan, region, kernel)
-
-
-@dataclass
-class _Prefixes(Statements):
-    """Statements at one point, where the scans that are `done` stand in registers."""
-
-    done: dict[Scan, Body] = field(default_factory=dict)
-
-    def _scanned(self, scan: Scan, values: Values) -> Body:
-        if scan not in self.done or any(values.point[name] != self.point[name] for name in free_axes(self.region, scan)):
-            raise refuse("E1611", self.region.name, scan.span, what="a scan at another point than its own", region=self.region.name)
-        return self.done[scan]
-
-    def element(self, scan: Scan) -> tuple[list[Statement], Body]:
-        """What the scan folds at this point, after the values that it needs."""
-        lines = self.values(needed(self.region, (scan.body,)))
-        value, before = self.body(scan.body)
-        return [*lines, *before], cast(value, wide(scan.dtype))
 
 
 def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:
     return nodes.Reg(name, type_of(dtype, 1), init=neutral_of(scan.op, dtype) if is_full else None)
-
-
-def _name_of(region: Region, scan: Scan) -> str:
-    """The value or output that the scan makes."""
-    return next((let.name for let in region.lets if let.expr == scan), region.outputs[0].name)
 
 
 def _axis(kernel: Prefix, number: Expr) -> nodes.Let:
@@ -87,18 +70,18 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         return [nodes.If(guard, tuple(lines))] if guard else lines
 
     for scan in dict.fromkeys(scans_of(region)):
-        dtype, base = wide(scan.dtype), _name_of(region, scan)
+        dtype, base = wide(scan.dtype), name_of(region, scan)
         mine, carry = fresh.name(f"{base}.acc"), fresh.name(f"{base}.carry")
         if threads > WARP:
             shared[dtype] = shared.get(dtype) or fresh.name("part")
         head += [_register(mine, dtype, scan, False), _register(carry, dtype, scan, True)]
-        before, element = _Prefixes(region, fresh, done=done).element(scan)
+        before, element = Prefixes(region, fresh, done=done).element(scan)
         if guard:
             inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
         inner += where_inside([*before, nodes.Assign(Place(mine, (ZERO,)), element)])
         inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, shared.get(dtype, "")))
         done[scan] = cast(Read(mine, (ZERO,), dtype), scan.dtype)
-    inner += where_inside(_Prefixes(region, fresh, done=done).at_point(region.yields))
+    inner += where_inside(Prefixes(region, fresh, done=done).at_point(region.yields))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     arrays = tuple(nodes.Shared(name, type_of(dtype, threads // 32)) for dtype, name in shared.items())
     loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
@@ -107,11 +90,11 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
 
 def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
-    total, head, writer = extent_of(kernel.rows), [], _Prefixes(region, fresh)
+    total, head, writer = extent_of(kernel.rows), [], Prefixes(region, fresh)
     turn = fresh.name("c") if kernel.reverse else axis.name
     inner: list[Statement] = [_axis(kernel, Expr.of(turn))] if kernel.reverse else []
     for scan in dict.fromkeys(scans_of(region)):
-        dtype, base = wide(scan.dtype), _name_of(region, scan)
+        dtype, base = wide(scan.dtype), name_of(region, scan)
         register = fresh.name(f"{base}.acc")
         so_far = Read(register, (ZERO,), dtype)
         head.append(_register(register, dtype, scan, True))
@@ -122,7 +105,7 @@ def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
             held = fresh.name(f"{base}.before")
             inner.append(nodes.Value(held, so_far))
             writer.done[scan] = cast(Ref(held, dtype), scan.dtype)
-        inner.append(nodes.Assign(Place(register, (ZERO,)), Binary(REDUCERS[scan.op.upper()].fold.lower(), so_far, element, dtype)))
+        inner.append(nodes.Assign(Place(register, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)))
     inner += writer.at_point(region.yields)
     one = len(kernel.rows) == 1
     line = kernel.rows[0].name if one else fresh.name("e")

@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable
 
+from ...ir.accumulate import cast, fold_word, wide
 from ...ir.body import Binary, Body, Read, Scatter
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.ops import REDUCERS
 from .fold import type_of
-from .point import Values, cast, wide
+from .point import Values
 
 Emit = Callable[[list[Statement], str], Callable[..., Body]]
 
@@ -39,7 +39,7 @@ def thread_scatter(scatter: Scatter, values: Values, register: str, place: str, 
     looking.append(nodes.Choose(place, at, extent))
     found: list[Statement] = []
     update = cast(values.shielded(replace(deeper, emit=emit_to(found, register)).at(scatter.update)), dtype)
-    folded = update if scatter.op == "update" else Binary(REDUCERS[scatter.op.upper()].fold.lower(), so_far, update, dtype)
+    folded = update if scatter.op == "update" else Binary(fold_word(scatter.op), so_far, update, dtype)
     found.append(nodes.Assign(to, folded))
     looking.append(nodes.If((Bound(Expr.of(place), equals=values.point[scatter.axis]),), tuple(found)))
     for axis in reversed(scatter.axes):

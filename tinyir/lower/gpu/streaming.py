@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
+from ...ir.accumulate import cast, literal, neutral_of
 from ...ir.body import Axis, Binary, Body, Read, Ref, Select, Ternary
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -27,8 +28,8 @@ from ...ir.region import Region
 from ...ir.resources import register_limit, streamed_tiles, width_each
 from ...ir.streaming import Streaming, masks_of, tile_is_touched
 from ...ir.types import DTYPES
-from .fold import literal, neutral_of, type_of
-from .point import Fresh, Values, below, cast, divides, element_store, guarded, named, names_in, needed, split
+from .fold import type_of
+from .point import Fresh, Values, below, divides, element_store, guarded, named, names_in, needed, split
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
 

@@ -26,13 +26,15 @@ from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
 from .contraction import propose_contraction
 from .flat import propose_flat
+from .fold_in_steps import fold_in_steps
 from .gemv import propose_gemv
 from .materialize_prologues import Materialized, materialize_prologues
 from .multistage import propose_multistage
 from .part_region import part_region
-from .parts import Names, with_parts
+from .parts import Names, Surroundings, with_parts
 from .row import propose_row
 from .scan import propose_scan
+from .scan_in_steps import scan_in_steps
 from .split_siblings import split_siblings
 from .streaming import propose_streaming
 from .table import table_of
@@ -43,8 +45,13 @@ MOST_SIBLINGS = 8  # of one launch: each has parameters of its own
 KEPT = 20  # candidates that a tuner may measure
 CROWDED = f"not among the {KEPT} cheapest"
 SMEM_SHARE = 0.8
-Rewrite = Callable[[region.Region, Names], tuple[region.Region, ...]]
-REWRITES: tuple[Rewrite, ...] = (split_siblings, part_region)  # of one region into several, each a kernel; in this order
+Rewrite = Callable[[region.Region, Surroundings], tuple[region.Region, ...]]
+REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, in this order; by the remark that says so
+    "R3467": split_siblings,
+    "R3468": part_region,
+    "R3471": fold_in_steps,
+    "R3472": scan_in_steps,
+}
 Regions = tuple[region.Region, ...]
 
 
@@ -69,13 +76,13 @@ def kernels_for(module: region.Module, arch: str = "sm90", device: str | None = 
         cost = candidates(within, one, arch, device, fp32=fp32)[0].cost
         return math.inf if cost is None else cost.microseconds
 
-    return materialize_prologues(in_parts(module), time_of)
+    return materialize_prologues(in_parts(module, arch, device), time_of)
 
 
-def in_parts(module: region.Module) -> region.Module:
-    """The module with each region that is several kernels, whatever the card, as a region for each."""
-    for rewrite in REWRITES:
-        module = with_parts(module, _parts_by(rewrite, module))
+def in_parts(module: region.Module, arch: str = "sm90", device: str | None = None) -> region.Module:
+    """The module with each region that is several kernels as a region for each."""
+    for rewrite in REWRITES.values():
+        module = with_parts(module, _parts_by(rewrite, module, arch, device))
     return module
 
 
@@ -129,8 +136,8 @@ def verdicts(module: region.Module, arch: str = "sm90", device: str | None = Non
     whole, apart = kernels_for(module, arch, device, fp32)
     groups = [group for group in launches(whole, arch, device, fp32) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
     said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
-    for code, rewrite in zip(("R3467", "R3468"), REWRITES):
-        several = _parts_by(rewrite, module)
+    for code, rewrite in REWRITES.items():
+        several = _parts_by(rewrite, module, arch, device)
         for name, parts in several.items():
             if len(parts) > 1 and not (rewrite is split_siblings and any({p.name for p in parts} <= {r.name for r in group} for group in groups)):
                 said.append(Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in parts), **_reason(rewrite, parts)}, parts[0].span))
@@ -149,12 +156,18 @@ def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
     return {"reason": found if isinstance(found, str) else "a launch for each takes less"}
 
 
-def _parts_by(rewrite: Rewrite, module: region.Module) -> dict[str, Regions]:
+def _parts_by(rewrite: Rewrite, module: region.Module, arch: str, device: str | None) -> dict[str, Regions]:
     """The regions that each region becomes, by its name; what shares a kernel with another stays as it is."""
     names, joined, found = Names.of(module), _joined(module), {}
+
+    def time_of(one: region.Region) -> float:
+        best = candidates(module, one, arch, device)[0]
+        return math.inf if best.cost is None else best.cost.microseconds
+
+    surroundings = Surroundings(names, time_of, sizes_of(module.model))
     for one in module.program.regions:
         is_joined = one.name in joined or one.name in joined.values()
-        found[one.name] = (one,) if is_joined else rewrite(one, names)
+        found[one.name] = (one,) if is_joined else rewrite(one, surroundings)
         names.taken_by(found[one.name])
     return found
 
@@ -282,8 +295,10 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
 
 
 def _rank(candidate: Candidate) -> tuple:
+    """The order of candidates: by time, then the better occupied, then the wider accesses, then the smaller."""
     p = candidate.plan
-    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, p.tile, p.threads, p.micro, p.cluster.shape if p.cluster else (), p.order.width if p.order else 0, p.parts, len(p.layout))
+    made_of = (p.cluster.shape if p.cluster else (), p.order.width if p.order else 0, p.parts, len(p.layout))
+    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, -max((v.width for v in p.vectorize), default=1), p.tile, p.threads, p.micro, *made_of)
 
 
 __all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "kernels_for", "launches", "lower", "verdicts"]

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Iterator
+
 from ...analysis.device import Device
 from ...ir.kernels import Map
-from ...ir.plan import Bind, Plan
+from ...ir.neighbours import crossed_reads, widest_access
+from ...ir.plan import Bind, Cache, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.verify_plan import guarded_axes
 from .candidate import Proposal, parts_of_axes
 
 THREADS = (128, 256)
 EACH = (1, 2, 4)
+SIDES = (32, 64)  # of a transposed tile
 
 
 def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Each block size with one, two or four elements a thread, a block's width apart so that a warp's accesses stay together. A scalar
-    takes one thread."""
+    """Each block size with one, two or four accesses a thread, a block's width apart so that a warp's accesses stay together; an access moves as
+    many neighbours as are known to lie side by side. A scalar takes one thread."""
     found = []
-    for threads in THREADS if kernel.axes else (1,):
-        for each in EACH if kernel.axes else (1,):
-            tile = threads * each
-            bind = (Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x")) if kernel.axes else ()
-            guarded = guarded_axes(kernel.axes, tile)
-            found.append(Proposal(Plan((region.name,), card.arch.name, "map", "flat", (tile,), micro=(each,), threads=(threads,), bind=bind, predicate=guarded)))
-    return tuple(found)
+    width = widest_access(region)
+    bind = (Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x")) if kernel.axes else ()
+    for wide in dict.fromkeys((width, 1)):
+        vectorize = (Vectorize(kernel.axes[-1].name, wide),) if wide > 1 else ()
+        for threads in THREADS if kernel.axes else (1,):
+            for each in EACH if kernel.axes else (1,):
+                tile = threads * each * wide
+                guarded = guarded_axes(kernel.axes, tile)
+                plan = Plan((region.name,), card.arch.name, "map", "flat", (tile,), micro=(each * wide,), threads=(threads,), bind=bind, vectorize=vectorize, predicate=guarded)
+                found.append(Proposal(plan))
+    return (*found, *_transposed(region, card, bind))
+
+
+def _transposed(region: Region, card: Device, bind: tuple[Bind, ...]) -> Iterator[Proposal]:
+    """Square tiles through shared memory, where a read lies along another axis than what is written."""
+    read = tuple(dict.fromkeys(r.tensor for r in crossed_reads(region)))
+    cache = tuple(Cache(tensor, "smem", f"{region.iters[-1].name}.o") for tensor in read)
+    for side in SIDES if read else ():
+        tile, threads = side * side, THREADS[-1]
+        guarded = guarded_axes(region.iters, tile)
+        yield Proposal(Plan((region.name,), card.arch.name, "map", "transposed", (tile,), micro=(tile // threads,), threads=(threads,), bind=bind, cache=cache, predicate=guarded))

@@ -19,17 +19,17 @@ from ...ir.expr import Expr
 from ...ir.kernels import axes_of, bodies_of, kernels_of, why_none
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Region, Yield
-from .parts import Names, Parts, refs_of
+from .parts import Names, Parts, Surroundings
 
 FOLDS = (Reduce, Scan, Scatter)
 
 
-def part_region(region: Region, names: Names) -> tuple[Region, ...]:
+def part_region(region: Region, around: Surroundings) -> tuple[Region, ...]:
     """The regions that a region becomes: itself alone where a family covers it."""
     if not why_none(region):
         return (region,)
     region = name_folds(region)
-    parting = _Parting(region, names)
+    parting = _Parting(region, around.names)
     for let in region.lets:
         if parting.is_placed(let):
             parting.place(let)

@@ -7,7 +7,7 @@ has the axes that something in it varies along or folds, and no more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Iterator, Mapping, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ...analysis.regions import analyse
 from ...ir.body import Body, BroadcastInDim, Read, Reduce, Ref, Scan, Scatter, rebuild, walk
@@ -35,6 +35,16 @@ class Names:
         """What parts have taken is taken."""
         self.memory |= {t.name for p in parts for t in p.outputs}
         self.regions |= {p.name for p in parts}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a rewrite of one region may ask: the names that are taken, the microseconds of a region's best plan (infinite without one), and the
+    symbols' values of the first shape set."""
+
+    names: Names
+    time_of: Callable[[Region], float]
+    sizes: Mapping[str, int]
 
 
 @dataclass
@@ -138,4 +148,4 @@ def _axes_in(body: Body) -> Iterator[str]:
             yield from node.axes
 
 
-__all__ = ["Names", "Parts", "refs_of", "region_of", "with_parts"]
+__all__ = ["Names", "Parts", "Surroundings", "refs_of", "region_of", "with_parts"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...analysis.device import Device
 from ...ir.kernels import Row, extent_of
 from ...ir.model import Model
-from ...ir.plan import Bind, Plan
+from ...ir.neighbours import widest_row_access
+from ...ir.plan import Bind, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.verify_plan import guarded_axes, most_of
 from .candidate import Proposal
@@ -15,18 +16,20 @@ HELD = 16  # elements of a row that a thread keeps in registers
 
 
 def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Each block size, the row resident where its longest length fits `HELD` elements a thread."""
+    """Each block size, the row resident where its longest length fits `HELD` elements a thread; in vectors where neighbours are known to lie side
+    by side."""
     longest = most_of(extent_of(kernel.row), model)
     found = []
-    for threads in THREADS:
-        if longest is not None and longest <= HELD * threads:
-            per_thread = max(1, -(-longest // threads))
-            found.append(Proposal(_row(kernel, region, card.arch.name, "row_resident", threads, per_thread * threads)))
-        found.append(Proposal(_row(kernel, region, card.arch.name, "row_streamed", threads, threads)))
+    for width in dict.fromkeys((widest_row_access(region, kernel), 1)):
+        for threads in THREADS:
+            if longest is not None and longest <= HELD * threads and width <= HELD:
+                per_thread = max(1, -(-longest // (threads * width))) * width
+                found.append(Proposal(_row(kernel, region, card.arch.name, "row_resident", threads, per_thread * threads, width)))
+            found.append(Proposal(_row(kernel, region, card.arch.name, "row_streamed", threads, threads * width, width)))
     return tuple(found)
 
 
-def _row(kernel: Row, region: Region, arch: str, algo: str, threads: int, length: int) -> Plan:
+def _row(kernel: Row, region: Region, arch: str, algo: str, threads: int, length: int, width: int) -> Plan:
     guarded = guarded_axes(kernel.row, length)
     binds = [Bind(tuple(f"{a.name}.o" for a in kernel.rows), "cta.x")] if kernel.rows else []
     return Plan(
@@ -37,5 +40,6 @@ def _row(kernel: Row, region: Region, arch: str, algo: str, threads: int, length
         tile=(1, length),
         threads=(threads,),
         bind=(*binds, Bind(tuple(f"{a.name}.i" for a in kernel.row), "thread.x")),
+        vectorize=(Vectorize(kernel.row[-1].name, width),) if width > 1 else (),
         predicate=guarded,
     )

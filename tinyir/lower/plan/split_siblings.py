@@ -14,10 +14,10 @@ from __future__ import annotations
 from ...ir.body import Reduce, Ref, walk
 from ...ir.kernels import Contraction, kernels_of
 from ...ir.region import Region
-from .parts import Names, Parts, refs_of
+from .parts import Parts, Surroundings, refs_of
 
 
-def split_siblings(region: Region, names: Names) -> tuple[Region, ...]:
+def split_siblings(region: Region, around: Surroundings) -> tuple[Region, ...]:
     """The regions that a region becomes: one for each contraction, or itself."""
     folds = {let.name: number for number, let in enumerate(v for v in region.lets if isinstance(v.expr, Reduce))}
     needs: dict[str, frozenset[str]] = {}
@@ -29,7 +29,7 @@ def split_siblings(region: Region, names: Names) -> tuple[Region, ...]:
     written = [max((home.get(r, 0) for r in refs_of(y.expr)), default=0) for y in region.yields]
     origins = [region.let(f).origin for f in folds]
     wanted = [(region.name,), *((origin.name if origin is not None else f, f) for f, origin in list(zip(folds, origins))[1:])]
-    parts = Parts(region, home, written, names).regions(wanted)
+    parts = Parts(region, home, written, around.names).regions(wanted)
     return parts if all(isinstance(next(iter(kernels_of(p)), None), Contraction) for p in parts) else (region,)
 
 

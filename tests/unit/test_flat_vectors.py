@@ -1,0 +1,97 @@
+"""Maps in vectors: which accesses are known to move neighbours, the text of it, and what it computes in the simulation."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tinyir.ir import manifest, plan, region
+from tinyir.ir.neighbours import widest_access
+from tinyir.kit.diag import Refused
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower.plan import candidates
+from tinyir.runtime.arrays import random_arrays
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, played, region_text, simulated
+
+CASES = {  # the width that is proven, tensors, body
+    "copy": (8, "in X : fp16[M, 24]\nout Y : fp16[M, 24]", "for i0: M, i1: 24\n%x = X[i0, i1]\nyield Y[i0, i1] = %x"),
+    "bytes": (16, "in X : u8[M, 48]\nout Y : u8[M, 48]", "for i0: M, i1: 48\nyield Y[i0, i1] = X[M - i0 - 1, i1]"),
+    "one axis": (4, "in X : fp32[120]\nin Z : fp32[120]\nout Y : fp32[120]", "for i0: 120\nyield Y[i0] = add(X[i0], Z[i0])"),
+    "a row beside a matrix": (
+        8, "in X : fp16[M, 40]\nin b : fp16[40]\nin s : fp32[M]\nout Y : fp16[M, 40]\nout Z : fp32[M, 40]",
+        "for i0: M, i1: 40\n%x = add(cast(X[i0, i1]) : fp32, broadcast_in_dim(cast(b[i1]) : fp32, dims=[1]))\n%y = mul(%x, broadcast_in_dim(s[i0], dims=[0]))\n"
+        "yield Y[i0, i1] = cast(%y) : fp16\nyield Z[i0, i1] = %x"),
+    "symbols times eight": (8, "in X : bf16[3, 8*N]\nout Y : bf16[3, 8*N]", "for i0: 3, i1: 8*N\nyield Y[i0, i1] = neg(X[i0, i1])"),
+    "half of that is proven": (2, "in X : fp16[M, 6]\nout Y : fp16[M, 6]", "for i0: M, i1: 6\nyield Y[i0, i1] = relu(X[i0, i1])"),
+    "a slice from 4 on": (4, "in X : fp16[M, 32]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, i1 + 4]"),
+    "rows that the data choose": (
+        8, "in X : fp16[7, 16]\nin at : i64[M]\nout Y : fp16[M, 16]\nout Z : fp32[M, 16]",
+        "for i0: M, i1: 16\n%c = add(at[i0], 1)\n%y = gather (k0: 7 = %c) { X[k0, i1] }\nyield Y[i0, i1] = %y\nyield Z[i0, i1] = mul(cast(gather (k1: 7 = at[i0]) { X[k1, i1] }) : fp32, 2.0)"),
+    "padded rows": (4, "in X : fp32[M, 8]\nout Y : fp32[M + 2, 8]", "for i0: M + 2, i1: 8\nyield Y[i0, i1] = X[i0 - 1, i1] where 0 <= i0 - 1 < M else 1.5"),
+    "a mask of numbers": (4, "in X : fp32[M, 8]\nout Y : fp32[M, 8]", "for i0: M, i1: 8\nyield Y[i0, i1] = X[i0, i1] where 0 <= i0 - i1 else -inf"),
+    "rows of any length": (1, "in X : fp16[M, N]\nout Y : fp16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i0, i1]"),
+    "off by one": (1, "in X : fp16[M, 17]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, i1 + 1]"),
+    "backwards": (1, "in X : fp16[M, 16]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, 15 - i1]"),
+    "transposed": (1, "in X : fp16[16, M]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i1, i0]"),
+}
+SIZES = ({"M": 1, "N": 1}, {"M": 5, "N": 4}, {"M": 37, "N": 19})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_proven_width(name: str) -> None:
+    width, tensors, body = CASES[name]
+    assert widest_access(region.parse(region_text(tensors, body)).program.regions[0]) == width
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("name", CASES)
+def test_vectors_compute_what_playback_computes(name: str) -> None:
+    width, tensors, body = CASES[name]
+    module = region.parse(region_text(tensors, body))
+    found = [c.plan for c in candidates(module, module.program.regions[0]) if (c.plan.vectorize or width == 1) and c.plan.algo == "flat"]
+    for chosen in (found[0], found[-1]):
+        _, code = lowered(plan.Module(module, (chosen,)))
+        assert ("vector_of" in manifest.show(code)) == (width > 1)
+        for seed, sizes in enumerate(SIZES):
+            arrays = random_arrays(module.model, sizes, 3)
+            if "at" in arrays:
+                arrays["at"] = np.random.default_rng(seed).integers(-9, 9, arrays["at"].shape)
+            given, wanted = simulated(code, arrays, seed), played(code, arrays)
+            for output, array in wanted.items():
+                np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=1e-3, err_msg=f"{output} at {sizes}")
+
+
+@pytest.mark.parametrize("name", ["copy", "rows that the data choose", "bytes"])
+def test_what_is_only_moved_is_not_converted(name: str) -> None:
+    _, tensors, body = CASES[name]
+    module = region.parse(region_text(tensors, body.split("\nyield Z")[0]) if "Z" not in tensors else region_text(tensors.split("\nout Z")[0], body.split("\nyield Z")[0]))
+    for chosen in candidates(module, module.program.regions[0]):
+        text = manifest.show(lowered(plan.Module(module, (chosen.plan,)))[1])
+        assert "_of_float" not in text and "float_of" not in text
+
+
+def test_more_than_is_proven_is_refused() -> None:
+    _, tensors, body = CASES["off by one"]
+    module = region.parse(region_text(tensors, body))
+    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.micro == (4,))
+    from dataclasses import replace
+
+    from tinyir.ir.plan import Vectorize
+
+    with pytest.raises(Refused, match="E1611"):
+        to_gpu.lower(plan.Module(module, (replace(chosen, vectorize=(Vectorize("i1", 4),)),)))
+
+
+@pytest.mark.parametrize("rows, is_wide", [((1 << 27) - 1, False), (1 << 27, True)])
+def test_offsets_have_64_bits_where_a_tensor_has_2_to_the_31_elements(rows: int, is_wide: bool) -> None:
+    """By the text alone: an element's offset is an int only where the whole tensor is known to be smaller."""
+    text = region_text(f"in X : fp16[{rows}, 16]\nin Z : fp16[16, {rows}]\nout Y : fp16[{rows}, 16]", f"for i0: {rows}, i1: 16\nyield Y[i0, i1] = add(X[i0, i1], Z[i1, i0])")
+    module = region.parse(text)
+    for chosen in candidates(module, module.program.regions[0]):
+        code = manifest.show(lowered(plan.Module(module, (chosen.plan,)))[1]).split("{", 1)[1]
+        assert ("(long long)i0 * 16 + i1" in code) == is_wide and ("[i0 * 16 + i1" in code) != is_wide, code
+        assert (f"(long long)i1 * {rows} + i0" in code) == is_wide, code

@@ -1,0 +1,116 @@
+"""Long folds and scans as several kernels mean what the whole meant, whatever the sizes that they then meet, and use the card."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tinyir.analysis.regions import fold_sizes
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.lower import plan as to_plan
+from tinyir.lower.plan.fold_in_steps import fold_in_steps
+from tinyir.lower.plan.parts import Names, Surroundings, with_parts
+from tinyir.lower.plan.scan_in_steps import scan_in_steps
+from tinyir.play.region import play
+from tinyir.runtime.arrays import random_arrays
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, region_text, simulated
+
+ROWS = "for i0: R, i1: N\n"
+SUM = "%y = reduce sum (k0: N) : fp32 {{ {0} }}\n"
+SOFTMAX = (
+    "%c = mul(X[i0, i1], 0.5)\n%m = reduce max (i1) : fp32 { %c }\n%e = exp2(sub(%c, broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
+    "yield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))\nyield Z[i0] = %m"
+)
+SOFTMAX_DOWN = (
+    "for i0: N, i1: R\n%m = reduce max (i0) : fp32 { X[i0, i1] }\n%e = exp2(sub(X[i0, i1], broadcast_in_dim(%m, dims=[1])))\n"
+    "%z = reduce sum (i0) : fp32 { %e }\nyield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[1]))"
+)
+FOLDS = {  # regions, tensors, body
+    "full": (2, "in X : fp32[N]\nout Y : fp32[]", "for\n" + SUM.format("X[k0]") + "yield Y[] = mul(%y, 2.0)"),
+    "rows": (2, "in X : fp32[R, N]\nout Y : fp32[R]", "for i0: R\n" + SUM.format("X[i0, k0]") + "yield Y[i0] = %y"),
+    "columns": (2, "in X : fp32[N, R]\nout Y : fp32[R]", "for i0: R\n" + SUM.format("X[k0, i0]") + "yield Y[i0] = %y"),
+    "two axes": (2, "in X : fp32[R, N]\nout Y : fp32[]", "for\n%y = reduce max (k0: R, k1: N) : fp32 { X[k0, k1] }\nyield Y[] = %y"),
+    "several at once": (
+        2, "in X : fp16[R, N]\nout Y : fp16[R]\nout Z : fp32[R]",
+        "for i0: R\n%y = reduce sum (k0: N) : fp32 { X[i0, k0] }\n%z = reduce min (k1: N) : fp16 { X[i0, k1] }\nyield Y[i0] = cast(add(%y, cast(%z) : fp32)) : fp16\nyield Z[i0] = %y"),
+    "its own axis": (2, "in X : fp32[R, N]\nout Y : fp32[R]", ROWS + "%c = mul(X[i0, i1], 3.0)\n%y = reduce sum (i1) : fp32 { %c }\nyield Y[i0] = %y"),
+    "softmax of columns": (5, "in X : fp32[N, R]\nout Y : fp32[N, R]", SOFTMAX_DOWN),
+    "softmax": (5, "in X : fp32[R, N]\nout Y : fp32[R, N]\nout Z : fp32[R]", ROWS + SOFTMAX),
+}
+SCANS = {
+    "sum": (3, "in X : fp32[R, N]\nout Y : fp32[R, N]", ROWS + "%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+    "reverse, exclusive": (3, "in X : fp32[R, N]\nout Y : fp32[R, N]", ROWS + "%y = scan sum reverse exclusive (i1) : fp32 { neg(X[i0, i1]) }\nyield Y[i0, i1] = %y"),
+    "columns": (3, "in X : fp32[N, R]\nout Y : fp32[R, N]", "for i0: N, i1: R\n%y = scan max (i0) : fp32 { X[i0, i1] }\nyield Y[i1, i0] = %y"),
+    "in fp16": (3, "in X : fp16[N]\nout Y : fp16[N]", "for i0: N\n%x = cast(X[i0]) : fp32\n%y = scan sum (i0) : fp32 { %x }\nyield Y[i0] = cast(%y) : fp16"),
+    "and what is computed of it": (4, "in X : fp32[N]\nout Y : fp32[N]\nout Z : fp32[N]",
+                                   "for i0: N\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y\nyield Z[i0] = sub(%y, X[i0])"),
+}
+
+
+def in_steps(text: str, rewrite: object) -> region.Module:
+    """The module with its region in steps, as if one kernel over N took forever."""
+    module = region.parse(text)
+
+    def time_of(one: region.Region) -> float:
+        axes = [*one.iters] if rewrite is scan_in_steps else []
+        folded = [size for name, size in fold_sizes(one).items() if one.analysis is None or name in one.analysis.reduce]
+        return 1000.0 if any(str(size) == "N" for size in folded) and (one.analysis is None or one.analysis.reduce) and (not axes or folded) else 1.0
+
+    (one,) = module.program.regions
+    return with_parts(module, {one.name: rewrite(one, Surroundings(Names.of(module), time_of, {"N": 1 << 20, "R": 4}))})
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("rewrite, name", [*((fold_in_steps, n) for n in FOLDS), *((scan_in_steps, n) for n in SCANS)])
+def test_steps_mean_what_the_whole_meant(rewrite: object, name: str) -> None:
+    count, tensors, body = (FOLDS if rewrite is fold_in_steps else SCANS)[name]
+    text = region_text(tensors, body)
+    whole, steps = region.parse(text), in_steps(text, rewrite)
+    assert region.check(steps) == [] and region.parse(region.show(steps)) == steps
+    assert len(steps.program.regions) == count
+    planned = to_plan.lower(steps)
+    code = lowered(planned)[1]
+    for rows, columns in ((1, 1), (3, 16), (2, 1500), (5, 3001)):
+        arrays = random_arrays(whole.model, {"R": rows, "N": columns}, columns)
+        wanted, again, run = play(whole, arrays), play(steps, arrays), simulated(code, arrays, seed=rows)
+        for output, array in wanted.items():
+            tolerance = 4e-3 if array.dtype == np.float16 else 1e-4
+            for found in (again, run):
+                np.testing.assert_allclose(found[output].astype(np.float64), array.astype(np.float64), rtol=tolerance, atol=2e-3)
+
+
+def planned(tensors: str, body: str) -> plan.Module:
+    """The plans that the cost model chooses."""
+    return to_plan.lower(region.parse(region_text(tensors, body)))
+
+
+@pytest.mark.parametrize("tensors, body, codes", [
+    ("in X : fp32[16777216]\nout Y : fp32[]", "for\n%y = reduce sum (k0: 16777216) : fp32 { X[k0] }\nyield Y[] = %y", ["R3471"]),
+    ("in X : fp32[4096, 4096]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 4096) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", ["R3471"]),
+    ("in X : fp32[16777216]\nout Y : fp32[16777216]", "for i0: 16777216\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y", ["R3472"]),
+    ("in X : fp32[4096, 1024]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 1024) : fp32 { X[i0, k0] }\nyield Y[i0] = %y", []),
+])  # fmt: skip
+def test_long_ones_use_the_whole_card(tensors: str, body: str, codes: list[str]) -> None:
+    module = region.parse(region_text(tensors, body))
+    assert [d.code for d in to_plan.verdicts(module)] == codes
+    kernels, _ = lowered(to_plan.lower(module))
+    first = kernels.kernels[0]
+    assert first.grid[0].evaluate({}) * first.threads >= 132 * 256
+
+
+def test_columns_of_a_softmax_are_read_by_neighbouring_threads() -> None:
+    """Over the slow axis of a large matrix: a thread a column for the folds, and a map; no CTA walks down one column."""
+    text = region_text("in X : fp32[N, 4096]\nout Y : fp32[N, 4096]", SOFTMAX_DOWN.replace("R", "4096")).replace("\nprogram r\n", "shapes default {N=4096}\n\nprogram r\n", 1)
+    chosen = to_plan.lower(region.parse(text))
+    assert {p.algo for p in chosen.plans} == {"flat"} and len(chosen.plans) > 2
+
+
+def test_columns_are_summed_by_neighbouring_threads() -> None:
+    kernels, code = lowered(planned("in X : fp32[256, 65536]\nout Y : fp32[65536]", "for i0: 65536\n%y = reduce sum (k0: 256) : fp32 { X[k0, i0] }\nyield Y[i0] = %y"))
+    assert [k.block for k in kernels.kernels][0][0] >= 128
+    assert "X[k0 * 65536 + i0]" in manifest.show(code)
+    assert gpu.check(kernels) == []

@@ -1,0 +1,57 @@
+"""Row kernels in vectors: which widths are proven, and what each algo computes with them in the simulation."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tinyir.ir import manifest, plan, region
+from tinyir.ir.kernels import kernel_of
+from tinyir.ir.neighbours import widest_row_access
+from tinyir.lower.plan import CROWDED, candidates
+from tinyir.runtime.arrays import random_arrays
+from tinyir.sim.host import COMPILERS
+
+from .emitted import lowered, played, region_text, simulated
+
+ROWS = "for i0: R, i1: 200\n"
+CASES = {  # width, tensors, body
+    "softmax": (
+        8, "in X : fp16[R, 200]\nout Y : fp16[R, 200]",
+        ROWS + "%x = cast(X[i0, i1]) : fp32\n%m = reduce max (i1) : fp32 { %x }\n%e = exp2(sub(%x, broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
+        "%y = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16\nyield Y[i0, i1] = %y"),
+    "a norm with scale and mean": (
+        4, "in X : fp32[R, 200]\nin g : fp32[200]\nout Y : fp32[R, 200]\nout S : fp32[R]",
+        ROWS + "%s = reduce sum (i1) : fp32 { X[i0, i1] }\n%d = sub(X[i0, i1], broadcast_in_dim(mul(%s, 0.005), dims=[0]))\n%v = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
+        "%y = mul(mul(%d, broadcast_in_dim(rsqrt(%v), dims=[0])), broadcast_in_dim(g[i1], dims=[1]))\nyield Y[i0, i1] = %y\nyield S[i0] = %s"),
+    "sums of chunks": (8, "in X : fp16[2000*R]\nout Y : fp32[10*R]", "for i0: 10*R\n%y = reduce sum (k0: 200) : fp32 { X[200*i0 + k0] }\nyield Y[i0] = %y"),
+    "two of them, of a product": (
+        2, "in X : fp16[R, 200]\nin Z : fp16[R, 202]\nout Y : fp32[R]\nout W : fp16[R]",
+        "for i0: R\n%y = reduce sum (k0: 200) : fp32 { mul(X[i0, k0], Z[i0, k0 + 2]) : fp32 }\n%w = reduce max (k1: 200) : fp16 { X[i0, k1] }\nyield Y[i0] = %y\nyield W[i0] = %w"),
+    "argmax": (4, "in X : fp32[R, 200]\nout Y : i64[R]", "for i0: R\n%y = reduce argmax (k0: 200) : i64 { X[i0, k0] }\nyield Y[i0] = %y"),
+    "the largest is moved on": (8, "in X : fp16[R, 200]\nout Y : fp16[R, 200]\nout S : fp16[R]", ROWS + "%m = reduce max (i1) : fp16 { X[i0, i1] }\nyield Y[i0, i1] = X[i0, i1]\nyield S[i0] = %m"),
+    "any length": (1, "in X : fp16[R, N]\nout Y : fp16[R]", "for i0: R\n%y = reduce max (k0: N) : fp16 { X[i0, k0] }\nyield Y[i0] = %y"),
+    "columns": (1, "in X : fp16[200, R]\nout Y : fp16[R, 200]", "for i0: R, i1: 200\n%m = reduce max (i1) : fp16 { X[i1, i0] }\nyield Y[i0, i1] = sub(X[i1, i0], broadcast_in_dim(%m, dims=[0]))"),
+}
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("name", CASES)
+def test_rows_compute_what_playback_computes(name: str) -> None:
+    width, tensors, body = CASES[name]
+    module = region.parse(region_text(tensors, body))
+    (one,) = module.program.regions
+    assert widest_row_access(one, kernel_of(one, "row")) == width
+    ways = {(c.plan.algo, c.plan.threads): c.plan for c in candidates(module, one) if c.rejected in ("", CROWDED) and c.plan.family == "row" and (c.plan.vectorize or width == 1)}
+    chosen = [p for (algo, threads), p in ways.items() if threads in ((32,), (128,))]
+    assert {p.algo for p in chosen} == ({"row_resident", "row_streamed"} if name != "any length" else {"row_streamed"})
+    for one_plan in chosen:
+        _, code = lowered(plan.Module(module, (one_plan,)))
+        assert ("vector_of" in manifest.show(code)) == (width > 1)
+        for rows in (1, 3):
+            arrays = random_arrays(module.model, {"R": rows, "N": 77}, rows)
+            given, wanted = simulated(code, arrays, rows), played(code, arrays)
+            for output, array in wanted.items():
+                np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=4e-3, atol=4e-3, err_msg=f"{output} by {one_plan.algo}")

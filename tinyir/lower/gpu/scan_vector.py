@@ -1,0 +1,78 @@
+"""The block scan in vectors: each thread folds neighbours of its own before the threads' totals are scanned.
+
+    for c in 0..64 step 32                            the number of a vector
+      let n = c + thread.x
+      let i1 = 4*n                                    its first element
+      y.acc[0] = the neutral element
+      if n < 64
+        for v in 0..4 unroll
+          y.acc[0] = add(y.acc[0], X.v[v])
+          y.own[v] = y.acc[0]
+      block_scan sum exclusive y.acc after y.carry via part
+      if n < 64
+        the values at i1 + v, of which the scan is add(y.acc[0], y.own[v]), and the stores
+"""
+
+from __future__ import annotations
+
+from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.body import Binary, Read
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.kernels import Prefix, extent_of, scans_of
+from ...ir.neighbours import in_vectors
+from ...ir.plan import Plan
+from ...ir.region import Region
+from .fold import type_of
+from .point import Fresh, below, divides, names_in, needed, split
+from .prefixes import Prefixes, name_of
+from .side_by_side import SideBySide
+
+WARP = 32
+
+
+def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, width: int) -> Kernel:
+    """The kernel of a plan of algo `scan_block` that moves `width` elements at once."""
+    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
+    turn, number, shared, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
+    count = in_vectors(axis.size, width)
+    guard = () if divides(threads, count) else below(Expr.of(number), count)
+    inner: list[Statement] = [nodes.Let(number, Expr.of(turn) + "thread.x"), nodes.Let(axis.name, width * Expr.of(number))]
+
+    def writer_of() -> tuple[Prefixes, SideBySide]:
+        neighbours = SideBySide(region, fresh, width, axis.name)
+        writer = Prefixes(region, fresh, done=done)
+        writer.point[axis.name] = neighbours.place
+        return writer, neighbours
+
+    def where_inside(lines: list[Statement]) -> list[Statement]:
+        return [nodes.If(guard, tuple(lines))] if guard else lines
+
+    for scan in dict.fromkeys(scans_of(region)):
+        writer, neighbours = writer_of()
+        dtype, base, at = wide(scan.dtype), name_of(region, scan), (Expr.of(neighbours.turn),)
+        mine, carry, own = (fresh.name(f"{base}.{word}") for word in ("acc", "carry", "own"))
+        if threads > WARP:
+            shared[dtype] = shared.get(dtype) or fresh.name("part")
+        head += [nodes.Reg(mine, type_of(dtype, 1)), nodes.Reg(carry, type_of(dtype, 1), init=neutral_of(scan.op, dtype)), nodes.Reg(own, type_of(dtype, width))]
+        so_far = Read(mine, (ZERO,), dtype)
+        lines, element = writer.element(scan)
+        step = [nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)), nodes.Assign(Place(own, at), so_far)]
+        inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
+        inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)]))
+        inner.append(nodes.BlockScan(scan.op, True, mine, carry, shared.get(dtype, "")))
+        done[scan] = cast(Binary(fold_word(scan.op), so_far, Read(own, at, dtype), dtype), scan.dtype)
+    writer, neighbours = writer_of()
+    lines = writer.values(needed(region, (y.expr for y in region.yields)))
+    for item in region.yields:
+        body, before = writer.body(item.expr)
+        lines += [*before, *neighbours.store(item, body, writer.point, region.iters)]
+    inner += where_inside(neighbours.loop(lines))
+    rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
+    arrays = tuple(nodes.Shared(name, type_of(dtype, threads // WARP)) for dtype, name in shared.items())
+    loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads))
+    return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop))
+
+
+__all__ = ["scan_vector_kernel"]

@@ -1,0 +1,159 @@
+"""A long fold in two steps: many CTAs fold a chunk each, and a second kernel folds what they found, always in the same order.
+
+before: region sum        for             %sum = reduce sum (k0: 16777216) { X[k0] }                yield Y[] = %sum
+after:  region sum.part   for c0: 512     %sum.part = reduce sum (k0: 32768) { X[32768*c0 + k0] }   yield sum.part[c0] = %sum.part
+        region sum        for             %sum = reduce sum (c0: 512) { sum.part[c0] }              yield Y[] = %sum
+
+Folds that need one another, and what is written along the axis that they fold (softmax), become parts first. It is done where the cost model
+finds that it is faster: where there are too few rows, or columns, to fill the card.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator, Mapping
+
+from ...analysis.regions import fold_sizes
+from ...ir.accumulate import cast, is_plain, wide
+from ...ir.body import Axis, Read, Reduce, Ref, substitute
+from ...ir.expr import Expr
+from ...ir.kernels import Map, Row, axes_of, extent_of, kernels_of, reads_apart
+from ...ir.region import Let, Region, Tensor, Yield
+from ...ir.types import TensorType
+from .inline import Tangled, is_fold, padded, written_out
+from .parts import Names, Parts, Surroundings, refs_of, region_of
+
+LEAST = 1 << 15  # elements that are worth a second kernel
+CHUNKS = tuple(1 << n for n in range(4, 18))  # points of the axis that is cut
+
+
+def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
+    """The regions that a region becomes; itself alone where it folds nothing long, or is as fast alone."""
+    names, sizes, time_of = around.names, around.sizes, around.time_of
+    longest = max((_points(region, let.expr.axes).evaluate(sizes) for let in _folds(region)), default=0)
+    rows = extent_of(tuple(a for a in region.iters if a.name not in _own(region))).evaluate(sizes)
+    if longest < 2 * CHUNKS[0] or rows * longest < LEAST or not isinstance(kernels_of(region, sizes)[0], (Row, Map)):
+        return (region,)
+    parts = _by_level(region, names)
+    taken = Names(names.memory | {t.name for p in parts for t in p.outputs}, names.regions | {p.name for p in parts})
+    found: list[Region] = []
+    for part in parts:
+        ways = [(part,), *_ways(part, taken, sizes)]
+        found += min(ways, key=lambda way: sum(map(time_of, way)))
+    return tuple(found) if sum(map(time_of, found)) < time_of(region) else (region,)
+
+
+def _folds(region: Region) -> tuple[Let, ...]:
+    """The values that are folds."""
+    return tuple(let for let in region.lets if isinstance(let.expr, Reduce))
+
+
+def _own(region: Region) -> set[str]:
+    """The region's axes that folds run along."""
+    return {a.name for let in _folds(region) for a in let.expr.axes if a.size is None}
+
+
+def _points(region: Region, axes: tuple[Axis, ...]) -> Expr:
+    sizes, total = fold_sizes(region), Expr.of(1)
+    for axis in axes:
+        total = total * (axis.size if axis.size is not None else sizes[axis.name])
+    return total
+
+
+def _by_level(region: Region, names: Names) -> tuple[Region, ...]:
+    """The region in parts, each with folds that do not need one another; what is written along the folded axes comes last."""
+    level: dict[str, int] = {}
+    home: dict[str, int] = {}
+    for let in region.lets:
+        below = max((level[r] for r in refs_of(let.expr)), default=-1)
+        level[let.name] = below + is_fold(let.expr)
+        if is_fold(let.expr):
+            home[let.name] = level[let.name]
+    own = _own(region)
+    last = max(home.values())
+    written = [last + 1 if own & {n for e in y.index for n in e.names()} else max((level[r] for r in refs_of(y.expr)), default=last) for y in region.yields]
+    firsts = [next(name for name, n in home.items() if n == number) for number in range(last + 1)]
+    wanted = [(name, f"{name}.fold") for name in firsts][: max((last, *written))]
+    return Parts(region, home, [max(n, 0) for n in written], names).regions([*wanted, (region.name,)])
+
+
+def _ways(region: Region, names: Names, sizes: Mapping[str, int]) -> Iterator[tuple[Region, ...]]:
+    """The region in two steps, by each chunk that leaves several."""
+    folds = _folds(region)
+    axes = {tuple(_points(region, (a,)) for a in let.expr.axes) for let in folds}
+    is_only_folds = sum(is_fold(item.expr) for item in (*region.lets, *region.yields)) == len(folds)
+    if not is_only_folds or len(axes) != 1 or not all(is_plain(let.expr.op) for let in folds):
+        return
+    extents = [e.evaluate(sizes) for e in next(iter(axes))]
+    cut = extents.index(max(extents))
+    try:
+        if _own(region):
+            yield (_over_new_axes(region, folds),)
+        for chunk in CHUNKS:
+            if 2 * chunk <= extents[cut]:
+                yield _two_steps(region, folds, cut, chunk, names)
+    except Tangled:
+        return
+
+
+def _over_new_axes(region: Region, folds: tuple[Let, ...]) -> Region:
+    """The region with its folds over axes of their own, so that a thread may take a column."""
+    changed = {}
+    for let in folds:
+        axes = tuple(Axis(a.name, _points(region, (a,))) for a in let.expr.axes)
+        changed[let.name] = replace(let.expr, axes=axes, body=written_out(region, let.expr.body))
+    whole = replace(region, iters=tuple(a for a in region.iters if a.name not in _own(region)))
+    return region_of(region.name, whole, _still_used(region, changed), region.yields, ())
+
+
+def _two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, names: Names) -> tuple[Region, Region]:
+    """The region that folds chunks of the fold's axis number `cut`, and the one that folds what is left."""
+    own = _own(region)
+    number = fresh("c", {*fold_sizes(region), *names.memory})
+    size = _points(region, (folds[0].expr.axes[cut],))
+    across = Axis(number, size.ceildiv(chunk))
+    rows = tuple(a for a in region.iters if a.name not in own)
+    iters = (across, *rows) if reads_apart(region) else (*rows, across)
+    lets, yields, buffers, second = [], [], [], {}
+    for let in folds:
+        fold, axis = let.expr, let.expr.axes[cut].name
+        inner = tuple(Axis(a.name, Expr.of(chunk) if n == cut else _points(region, (a,))) for n, a in enumerate(fold.axes))
+        place = chunk * Expr.of(number) + axis
+        body = padded(substitute(written_out(region, fold.body), {axis: place}), fold.op, place, size, chunk)
+        kept = wide(fold.dtype)
+        part = Reduce(fold.op, inner, body, kept)
+        index = tuple(a for a in iters if a == across or a.name in axes_of(body))
+        name = fresh(f"{let.name}.part", names.memory | {b.name for b in buffers}, is_first_bare=True)
+        buffers.append(Tensor(name, TensorType(kept, tuple(a.size for a in index))))
+        lets.append(Let(name, part, let.origin))
+        yields.append(Yield(name, tuple(Expr.of(a.name) for a in index), Ref(name, kept), (), let.origin))
+        read = Read(name, tuple(Expr.of(a.name) for a in index), kept)
+        second[let.name] = cast(Reduce(fold.op, (across,), read, kept), fold.dtype)
+    whole = replace(region, iters=iters, name=fresh(f"{folds[0].name}.part", names.regions, is_first_bare=True))
+    return (
+        region_of(whole.name, whole, tuple(lets), tuple(yields), tuple(buffers)),
+        region_of(region.name, region, _still_used(region, second), region.yields, tuple(buffers)),
+    )
+
+
+def _still_used(region: Region, changed: Mapping[str, object]) -> tuple[Let, ...]:
+    """The values that the writes need, once some are others."""
+    lets, used = [], {r for y in region.yields for r in refs_of(y.expr)}
+    for let in reversed(region.lets):
+        if let.name in used:
+            lets.insert(0, replace(let, expr=changed.get(let.name, let.expr)))
+            used.update(refs_of(lets[0].expr))
+    return tuple(lets)
+
+
+def fresh(base: str, taken: set[str], is_first_bare: bool = False) -> str:
+    """A free name: base, base.. with a number behind it; the first has none when `is_first_bare`."""
+    number = 0
+    name = base if is_first_bare else f"{base}0"
+    while name in taken:
+        number += 1
+        name = f"{base}{number + is_first_bare}"
+    return name
+
+
+__all__ = ["fold_in_steps", "fresh"]
