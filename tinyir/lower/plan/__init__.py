@@ -159,12 +159,16 @@ def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
 def _parts_by(rewrite: Rewrite, module: region.Module, arch: str, device: str | None) -> dict[str, Regions]:
     """The regions that each region becomes, by its name; what shares a kernel with another stays as it is."""
     names, joined, found = Names.of(module), _joined(module), {}
+    card, sizes = card_of(arch, device), sizes_of(module.model)
 
     def time_of(one: region.Region) -> float:
         best = candidates(module, one, arch, device)[0]
         return math.inf if best.cost is None else best.cost.microseconds
 
-    surroundings = Surroundings(names, time_of, sizes_of(module.model))
+    def least_of(one: region.Region, launches: int) -> float:
+        return launches * card.start_us + work_of(one, sizes).bytes / card.dram_bytes_per_us
+
+    surroundings = Surroundings(names, time_of, sizes, least_of)
     for one in module.program.regions:
         is_joined = one.name in joined or one.name in joined.values()
         found[one.name] = (one,) if is_joined else rewrite(one, surroundings)

@@ -34,6 +34,8 @@ def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     rows = extent_of(tuple(a for a in region.iters if a.name not in _own(region))).evaluate(sizes)
     if longest < 2 * CHUNKS[0] or rows * longest < LEAST or not isinstance(kernels_of(region, sizes)[0], (Row, Map)):
         return (region,)
+    if time_of(region) <= around.least_of(region, 2):
+        return (region,)
     parts = _by_level(region, names)
     taken = Names(names.memory | {t.name for p in parts for t in p.outputs}, names.regions | {p.name for p in parts})
     found: list[Region] = []

@@ -34,6 +34,8 @@ def scan_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     size_of = {a.name: a.size for a in region.iters}
     if max((size_of[s.axis].evaluate(around.sizes) for s in scans_of(region)), default=0) < LEAST:
         return (region,)
+    if around.time_of(region) <= around.least_of(region, 3):
+        return (region,)
     parts = _one_by_one(region, around.names)
     taken = Names(around.names.memory | {t.name for p in parts for t in p.outputs}, around.names.regions | {p.name for p in parts})
     found: list[Region] = []
