@@ -43,9 +43,10 @@ class Facts:
         """Also name = value."""
         plain = self.plain(value)
         known = self.without(name)
-        ranges = {**known.ranges, name: _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))}
         whole = tuple(Bound(Expr.of(name), Expr.of(0), r.divisor) for r in remainders(plain) if r.factor == Expr.of(1) and r.rest == Expr.of(0))
-        return Facts(ranges, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value})
+        found = _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))
+        found = _within_both(found, Interval(0, None)) if whole else found
+        return Facts({**known.ranges, name: found}, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
