@@ -54,7 +54,7 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
     if kernel.serves and not any(k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels):
         yield fault(f"is for {kernel.serves}, which is not a kernel of the same regions")
     constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
-    taken = {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)} & set(_tensors(kernel, module)) - constants if kernel.is_once else set()
+    taken = {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)} & set(tensors_of(kernel, module)) - constants if kernel.is_once else set()
     for name in sorted(taken):
         yield fault(f"is made once, and reads {name}, which is no constant of the model")
     for name in kernel.regions:

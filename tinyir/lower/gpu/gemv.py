@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...ir.accumulate import cast
 from ...ir.body import Binary, Body, Literal, Read
 from ...ir.boxes import View, unread, view_of
 from ...ir.expr import ZERO, Bound, Expr
@@ -31,7 +32,7 @@ from ...ir.types import TensorType
 from ...kit.diag import refuse
 from . import shared_sum
 from .fresh import Fresh
-from .point import below, cast, guarded, split
+from .point import below, guarded, split
 from .siblings import sibling_let
 
 
