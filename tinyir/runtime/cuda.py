@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -107,10 +108,11 @@ class CudaDevice:
             raise self._refusal(", ".join(kernels), fault) from None
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 256) -> Buffer:
-        """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Raises Refused (E1717)."""
+        """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Memory comes in whole 16 bytes, which `copy_16`
+        reads at a time. Raises Refused (E1717)."""
         size = count * item
         try:
-            memory = self._driver.mem_alloc(max(size, 1))
+            memory = self._driver.mem_alloc(max(16 * math.ceil(size / 16), 16))
         except self._driver.MemoryError:
             raise refuse("E1717", name, buffer=name, size=size) from None
         self._memory[int(memory)] = memory

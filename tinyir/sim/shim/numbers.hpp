@@ -48,10 +48,10 @@ inline float byte_to_float(uint8_t bits, Factor kind) {
   return 256.0f * half_to_float(uint16_t((bits & 0x80) << 8 | (bits & 0x7f) << 7));  // the bits of x in fp16 stand for x / 256
 }
 
-// TF32 is fp32 of 10 fraction bits: to nearest, ties away from zero (cvt.rna).
+// TF32 is fp32 of 10 fraction bits: to nearest, ties away from zero (cvt.rna). A NaN keeps its sign and those bits and gets quiet, as on an H100.
 inline uint32_t float_to_tf32(float value) {
   uint32_t bits = bits_as<uint32_t>(value);
-  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffffff;
+  if ((bits & 0x7fffffff) > 0x7f800000) return (bits | 0x400000) & 0xffffe000;
   return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;
 }
 
