@@ -1,6 +1,6 @@
 """The kernel families beside torch's kernels for the same op: how much of the memory's bandwidth each reaches.
 
-    python tests/bench/families.py [--out families.json] [--only copy,softmax,...]     needs a GPU, PyCUDA, cuda-bindings and torch
+    python tests/bench/families.py [--out families.json] [--only copy,softmax,...]     needs a GPU, PyCUDA and torch
     python tests/bench/families.py --emit DIR                                          only write the CUDA texts, which needs none of them
 
 Nine ops at three sizes, in fp32 and fp16. Each model goes through the whole compiler, and the plan is the cost model's own choice. What a kernel

@@ -1,6 +1,6 @@
 """Every tile that the cost model thinks near, at a list of shapes: what the model of contractions is fitted to and judged by.
 
-    python tests/bench/tiles.py [--seconds 120] [--out results.json] [--only 1x4096x4096,...]     needs a GPU, PyCUDA, cuda-bindings and torch
+    python tests/bench/tiles.py [--seconds 120] [--out results.json] [--only 1x4096x4096,...]     needs a GPU, PyCUDA and torch
 
 fp16 GEMM + bias + ReLU, MxNxK, with a suffix NT where B is [N, K]. Every plan is checked against cublasLt before it is timed, as CUDA graphs from a cold
 L2 cache (`odd.Clock`). A plan's text serves all shapes. Prints the fastest of each shape; the JSON holds all, with card and versions.

@@ -56,7 +56,7 @@ def _changed(pattern: str, *replacements: str | Callable[[re.Match[str]], str]) 
 
 def _subscripts(line: str) -> Iterator[tuple[int, int]]:
     """Where what stands in brackets begins and ends, of an element that is read or written."""
-    for start in (m.end() for m in re.finditer(rf"(?<=\w)\[|(?<=\])\[", line)):
+    for start in (m.end() for m in re.finditer(r"(?<=\w)\[|(?<=\])\[", line)):
         depth, end = 1, start
         while end < len(line) and depth:
             depth += {"[": 1, "]": -1}.get(line[end], 0)

@@ -13,7 +13,7 @@ import pytest
 from tinyir.front.json import read
 from tinyir.ir import region
 from tinyir.ir.body import Reduce, walk
-from tinyir.ir.verify_region import neutral_of
+from tinyir.ir.accumulate import neutral_of
 from tinyir.lower import lower_to
 from tinyir.play.region import play, play_region
 
@@ -29,7 +29,7 @@ def test_integers_fold_from_the_end_of_their_range(kind: str, start: int) -> Non
     rows = np.add.outer(np.arange(4), np.arange(33)).astype(np.int32)
     rows[3] = start
     (fold,) = [n for r in stages.region.program.regions for v in r.lets for n in walk(v.expr) if isinstance(n, Reduce)]
-    assert neutral_of(fold.op, fold.dtype) == start and fold.init is None
+    assert neutral_of(fold.op, fold.dtype).value == start and fold.init is None
     wanted = [0, 1, 2, start] if kind == "min" else [32, 33, 34, start]
     stages.assert_gives({"x": rows}, {"y": np.array(wanted, np.int32)})
 

@@ -24,7 +24,7 @@ from .emitted import lowered, played, simulated
 from .simulated import simulate, swizzled
 from .test_any_shape import sized
 from .test_sim_matrix import wgmma_kernel
-from .test_warp_specialized import product, proposed, with_tile
+from .test_warp_specialized import proposed, with_tile
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 BYTES = {"fp8e4m3": ml_dtypes.float8_e4m3fn, "fp8e5m2": ml_dtypes.float8_e5m2}

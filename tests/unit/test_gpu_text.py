@@ -174,6 +174,12 @@ def test_refilling_before_readers_are_done_is_found() -> None:
     assert codes(looped + "    barrier cta\n") == ["E1619"]  # and the loop stores four times
 
 
+@pytest.mark.parametrize("name", ["mod", "floor", "and"])
+def test_elements_are_counted_over_a_loop_that_is_called_like_a_word_of_isl(name: str) -> None:
+    looped = GOOD.replace("    store", f"    for {name} in 0..2\n      store")
+    assert codes(looped) == ["E1619"]
+
+
 ASYNC = GOOD.replace("  copy x", "  %t = cp_async x").replace("  barrier cta\n", "  commit %t\n  wait_group cp_async pending 0 for %t\n  barrier cta\n")
 
 

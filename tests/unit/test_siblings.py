@@ -123,8 +123,14 @@ def test_the_axis_of_siblings_is_outermost() -> None:
 
 def test_many_are_several_launches() -> None:
     """Each has parameters of its own, of which a launch has not any number."""
-    found = planned(projections("fp32", 8, 16, dict.fromkeys((f"n{at}" for at in range(7)), 24)))
-    assert sorted(len(p.regions) for p in found.plans) == [7]
+    found = planned(projections("fp32", 8, 16, dict.fromkeys((f"n{at}" for at in range(11)), 24)))
+    assert sorted(len(p.regions) for p in found.plans) == [3, 8]
+
+
+def test_an_axis_of_that_name_keeps_them_apart() -> None:
+    module = planned(projections("fp32", 8, 16, THREE, (2,))).program
+    named = region.parse(region.show(module).replace("i0", "sibling")).program.regions
+    assert siblings_of(named) == "mq has an axis of the name that counts siblings"
 
 
 FAULTS = {

@@ -97,8 +97,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
 
 def _synchronous(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
     """The synchronous template: per step of the sum every thread copies its share and does the prologues' work on it, waits, and multiplies
-    its micro tile. The resident
-    CTAs of an SM hide one another's waits; a step takes the longer of the SM's issue and one CTA's own chain, smoothly joined."""
+    its micro tile. The resident CTAs of an SM hide one another's waits; a step takes the longer of the SM's issue and one CTA's own chain, smoothly
+    joined."""
     simt = device.simt
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     bm, bn, bk = plan.tile
@@ -187,9 +187,9 @@ def _row(plan: Plan, region: Region, kernel: Row, sizes: Mapping[str, int], devi
     turns = -(-rows // plan.tile[0])
     passes = 1 if plan.algo == "row_resident" else kernel.passes
     elements = -(-length // threads)
-    issued = MAP_ISSUE / width_of(plan) + 2
+    issued = MAP_ISSUE / plan.widest + 2
     moved *= LINE_LOSS if reads_apart(region) else 1
-    waits = min(elements, 2) if plan.algo == "row_resident" else -(-elements // max(resources.WALK, 2 * width_of(plan)))
+    waits = min(elements, 2) if plan.algo == "row_resident" else -(-elements // max(resources.WALK, 2 * plan.widest))
     wait = (device.dram_latency_ns + (passes - 1) * device.l2_latency_ns) * device.clock_ghz * waits
     one = wait + passes * (6 * BARRIER_CLOCKS + elements * issued)
     resident = max(1, min(occupancy, -(-turns // device.sms)))
@@ -201,11 +201,6 @@ def _row(plan: Plan, region: Region, kernel: Row, sizes: Mapping[str, int], devi
     }
 
 
-def width_of(plan: Plan) -> int:
-    """Elements that a thread moves at once."""
-    return max((v.width for v in plan.vectorize), default=1)
-
-
 def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
     """A CTA a row, a barrier twice a turn of it; or a thread a row, whose loads follow one another and are a line each for every thread
     unless neighbouring rows are neighbours in memory."""
@@ -214,7 +209,7 @@ def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], 
     ctas = rows if plan.algo == "scan_block" else -(-rows // threads)
     is_apart = plan.algo == "scan_thread" and kernel.row[0] == region.iters[-1]
     turns = -(-length // plan.tile[1]) if plan.algo == "scan_block" else length
-    one = device.dram_latency_ns * device.clock_ghz + (2 * BARRIER_CLOCKS + MAP_ISSUE * width_of(plan) + SCAN_CLOCKS if plan.algo == "scan_block" else MAP_ISSUE)
+    one = device.dram_latency_ns * device.clock_ghz + (2 * BARRIER_CLOCKS + MAP_ISSUE * plan.widest + SCAN_CLOCKS if plan.algo == "scan_block" else MAP_ISSUE)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
     return {
         "memory": moved / device.dram_bytes_per_us * (LINE_LOSS if is_apart else 1),
@@ -229,7 +224,7 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     walked = sum(extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce))
     tiles = -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
-    width = width_of(plan)
+    width = plan.widest
     issue = mine * plan.tile[0] * (MAP_ISSUE * (1 / width + walked / resources.WALK) + 2 + 2 * guards + 2 * flops / max(elements, 1)) / device.arch.warp / device.arch.schedulers
     turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)

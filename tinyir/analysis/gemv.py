@@ -14,10 +14,9 @@ from typing import Mapping
 
 from ..ir import resources
 from ..ir.kernels import Contraction, extent_of
+from ..ir.neighbours import ACCESS_BYTES
 from ..ir.plan import Plan
 from .device import Device
-
-WIDEST_ACCESS = 16  # bytes
 
 
 def gemv_parts(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
@@ -30,12 +29,11 @@ def gemv_parts(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device
     waves = -(-ctas // (device.sms * occupancy))
     resident = min(ctas, device.sms * occupancy)
     on_their_way = resident * threads * weights * kernel.rhs.dtype.bytes
-    access = max((v.width for v in plan.vectorize), default=1) * kernel.rhs.dtype.bytes
-    rate = g["narrow"] ** math.log2(WIDEST_ACCESS / access) * min(device.dram_bytes_per_us, on_their_way / g["flight_us"], min(ctas, device.sms) * g["sm_bytes_per_us"])
+    access = plan.widest * kernel.rhs.dtype.bytes
+    rate = g["narrow"] ** math.log2(ACCESS_BYTES / access) * min(device.dram_bytes_per_us, on_their_way / g["flight_us"], min(ctas, device.sms) * g["sm_bytes_per_us"])
     an_element = plan.micro[0] + g["widening"] + plan.micro[0] * g["row"] / plan.micro[1]
     issued = threads / device.arch.warp * steps * weights * an_element * -(-resident // device.sms)
     busy = waves * issued / (device.arch.schedulers * device.reached["ffma"]) / device.clock_ghz / 1e3
-    stands_along_sum = plan.micro[2] * plan.threads[0] == plan.tile[2]
-    end = g["end_us"] + (0 if stands_along_sum else g["fold_us"] * plan.threads[1] * plan.tile[0] / 64)
+    end = g["end_us"] + (0 if resources.stands_along_sum(plan, kernel) else g["fold_us"] * plan.threads[1] * plan.tile[0] / 64)
     end += g["cluster_us"] * plan.parts if plan.parts > 1 else 0
     return {"compute": busy + waves * end, "memory": moved / rate + waves * end}

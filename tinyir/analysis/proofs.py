@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator
 
+from ..ir.accumulate import neutral_of
 from ..ir.body import Body, Reduce, Ref, Scan, show_body, walk
 from ..ir.expr import Bound, Expr, show_guard
 from ..ir.model import Model
@@ -33,7 +34,7 @@ from ..ir.region import Module, Region, Tensor
 from ..ir.scope import Scope, halves_of
 from ..ir.sets import as_affine, domain_text, is_representable, read_map, read_set, symbol_params
 from ..ir.types import is_exact, show_number
-from ..ir.verify_region import expressions_of, neutral_of
+from ..ir.verify_region import expressions_of
 
 PROVEN = ("E1403", "E1404", "E1405", "E1406")  # codes of what is proven here
 MARGIN = " " * 11
@@ -84,7 +85,7 @@ def _word(is_shown: bool) -> str:
 def _of_fold(node: Reduce | Scan) -> Iterator[str]:
     along = node.axis if isinstance(node, Scan) else ", ".join(map(str, node.axes))
     yield f"  {'scan' if isinstance(node, Scan) else 'reduce'} {node.op} ({along}) : {node.dtype}"
-    neutral = neutral_of(node.op, node.dtype)
+    neutral = neutral_of(node.op, node.dtype).value
     start = neutral if getattr(node, "init", None) is None else node.init
     other = "" if start == neutral else f"; {show_number(neutral)} is"
     if node.op in ("argmax", "argmin"):

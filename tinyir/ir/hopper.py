@@ -51,36 +51,22 @@ def _tma(rank: int) -> Rows:
 
 
 def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
-    count = columns // 2
-    shape = f"m64n{columns}k16"
+    """Both operands in shared memory. Of 16 bits each may lie along the sum or across it; bytes lie along it, and the unit sums their products with
+    some 14 bits: what is further behind the largest of them is cut off."""
+    count, is_byte = columns // 2, dtype in WGMMA_BYTES
+    shape, kind = f"m64n{columns}k{32 if is_byte else 16}", WGMMA_BYTES[dtype] if is_byte else WGMMA_TYPES[dtype]
     name = f"wgmma_{shape}_{dtype}"
     registers = [f"%{i}" for i in range(count)]
     results = [f'"+f"(d[{i}])' for i in range(count)]
+    majors, given = ("", "") if is_byte else (f", %{count + 3}, %{count + 4}", ', "n"(a_major), "n"(b_major)')
     lines = [
-        "template <int a_major, int b_major>",
-        f"{_INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
-        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{WGMMA_TYPES[dtype]}.{WGMMA_TYPES[dtype]} {{"',
-        *(f'    "{", ".join(registers[i : i + 16])}{"," if i + 16 < count else ""} "' for i in range(0, count, 16)),
-        f'    "}}, %{count}, %{count + 1}, p, 1, 1, %{count + 3}, %{count + 4}; }}"',
-        *(f'    {":" if i == 0 else " "} {", ".join(results[i : i + 8])}{"," if i + 8 < count else ""}' for i in range(0, count, 8)),
-        '    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));',
-        "}",
-    ]
-    return name, "\n".join(lines)
-
-
-def _wgmma_of_bytes(columns: int, dtype: str) -> tuple[str, str]:
-    """The unit sums products of bytes with some 14 bits: what is further behind the largest of them is cut off."""
-    count, kind = columns // 2, WGMMA_BYTES[dtype]
-    shape = f"m64n{columns}k32"
-    name = f"wgmma_{shape}_{dtype}"
-    held = ", ".join(f"%{i}" for i in range(count))
-    results = ", ".join(f'"+f"(d[{i}])' for i in range(count))
-    lines = [
+        *(() if is_byte else ("template <int a_major, int b_major>",)),
         f"{_INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
         f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
-        f'    "{held}}}, %{count}, %{count + 1}, p, 1, 1; }}"',
-        f'    : {results} : "l"(a), "l"(b), "r"((int)is_added));',
+        *(f'    "{", ".join(registers[i : i + 16])}{"," if i + 16 < count else ""} "' for i in range(0, count, 16)),
+        f'    "}}, %{count}, %{count + 1}, p, 1, 1{majors}; }}"',
+        *(f'    {":" if i == 0 else " "} {", ".join(results[i : i + 8])}{"," if i + 8 < count else ""}' for i in range(0, count, 8)),
+        f'    : "l"(a), "l"(b), "r"((int)is_added){given});',
         "}",
     ]
     return name, "\n".join(lines)
@@ -150,8 +136,8 @@ GUARDED: Rows = (
     _one("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),
     _one("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
     ("wgmma_wait", f'template <int pending> {_INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }}'),
-    *(form(columns, dtype) for form in (_wgmma, _wgmma_of_registers) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
-    *(_wgmma_of_bytes(columns, dtype) for dtype in WGMMA_BYTES for columns in WGMMA_COLUMNS),
+    *(_wgmma(columns, dtype) for dtype in (*WGMMA_TYPES, *WGMMA_BYTES) for columns in WGMMA_COLUMNS),
+    *(_wgmma_of_registers(columns, dtype) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
     ("take_registers", f'template <int count> {_INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     ("give_registers", f'template <int count> {_INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     _one(

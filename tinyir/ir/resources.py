@@ -54,7 +54,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
         return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
     if plan.algo == "gemv":
-        part = 0 if _stands_along_sum(plan, kernel) else plan.threads[1] * rows * columns
+        part = 0 if stands_along_sum(plan, kernel) else plan.threads[1] * rows * columns
         return aligned(4 * part) + aligned(4 * rows * (columns + SUM_PAD))
     if plan.algo == "warp_specialized":
         rows, columns = (fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns)))
@@ -131,7 +131,7 @@ def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
     return math.gcd(plan.micro[side], max(1, 16 // kernel.factor_bytes)) if len(plan.micro) > side else 1
 
 
-def _stands_along_sum(plan: Plan, kernel: Contraction) -> bool:
+def stands_along_sum(plan: Plan, kernel: Contraction) -> bool:
     """Whether neighbouring threads of a gemv stand along the sum."""
     return plan.place_of(f"{kernel.sum[-1].name}.i") == "thread.x"
 
@@ -170,7 +170,7 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     if isinstance(kernel, Streaming):
         return min(arch.registers_per_thread, -(-(held + STREAMED_ADDRESSING) // 8) * 8)
     if plan.algo == "gemv" and isinstance(kernel, Contraction):
-        rows = plan.micro[0] if _stands_along_sum(plan, kernel) else 0  # whose elements are held too
+        rows = plan.micro[0] if stands_along_sum(plan, kernel) else 0  # whose elements are held too
         wanted = held + plan.micro[2] * (plan.micro[1] * kernel.rhs.dtype.bytes + rows * kernel.lhs.dtype.bytes) // 4 + ADDRESSING
     elif plan.algo == "multistage":
         sides, words = sum(plan.warp_tile), 2 if kernel.lhs.dtype.bytes == 4 else 1

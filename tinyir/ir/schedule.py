@@ -204,6 +204,11 @@ class Plan:
         return self.split_k.parts if self.split_k else 1
 
     @property
+    def widest(self) -> int:
+        """Elements that a thread moves at once, at most."""
+        return max((v.width for v in self.vectorize), default=1)
+
+    @property
     def ends_in_shared(self) -> bool:
         """Whether all threads of a CTA end its sums in shared memory: those that a cluster has cut, and those of a CTA that has one tile and leaves
         it transposed."""

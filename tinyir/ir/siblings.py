@@ -36,6 +36,8 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
     kernel = kernel_of(first, "contraction")
     if not isinstance(kernel, Contraction) or not kernel.is_alone:
         return f"{first.name} is no contraction"
+    if any(a.name.rstrip("_") == SIBLING for a in first.iters):
+        return f"{first.name} has an axis of the name that counts siblings"
     written = {t.name for one in regions for t in one.outputs}
     if len(written) < sum(len(one.outputs) for one in regions) or any(t.name in written for one in regions for t in one.inputs):
         return "one hands another what it writes"

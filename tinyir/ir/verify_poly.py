@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator
 
 from ..kit.diag import Diag
-from .expr import Expr
 from .blocks import KINDS, ROLES, Module, tuple_names
+from .expr import Expr
 from .sets import identifier, read_map, read_set, tuples, with_names
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from ..kit.diag import Diag, Label
+from .accumulate import neutral_of
 from .body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Transpose,
                    operands_of, walk)
 from .expr import Expr
 from .model import is_exchanged
 from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
-from .types import DType, is_exact, round_to
+from .types import is_exact
 
 SIGNATURE = "the signature"
 FOLDS = {"update", *(r.lower() for r, row in REDUCERS.items() if row.fold)}
@@ -28,12 +29,6 @@ def check_region(module: Any, region: Any) -> list[Diag]:
     if any(d.is_error for d in found):
         return found
     return [*found, *_check_reductions(region), *_check_broadcasts(region)]
-
-
-def neutral_of(op: str, dtype: DType) -> float | int | bool:
-    """The neutral element of a reducer (lower case) in a dtype."""
-    neutral = REDUCERS[op.upper()].neutral
-    return round_to(dtype, getattr(dtype, neutral) if isinstance(neutral, str) else neutral)
 
 
 def expressions_of(region: Any) -> Iterator[tuple[Any, Body]]:
@@ -261,8 +256,8 @@ def _check_accumulator(region: Any, node: Reduce | Scan) -> Iterator[Diag]:
     if chooses and not node.dtype.is_integer or not chooses and not is_exact(node.body.dtype, node.dtype):
         yield Diag("E1406", region.name, {"op": node.op, "acc": node.dtype, "body": node.body.dtype}, node.span)
     init = getattr(node, "init", None)
-    if init is not None and init != neutral_of(node.op, node.dtype):
-        yield Diag("E1405", region.name, {"op": node.op, "given": init, "neutral": neutral_of(node.op, node.dtype), "dtype": node.dtype}, node.span)
+    if init is not None and init != neutral_of(node.op, node.dtype).value:
+        yield Diag("E1405", region.name, {"op": node.op, "given": init, "neutral": neutral_of(node.op, node.dtype).value, "dtype": node.dtype}, node.span)
 
 
 def _check_broadcasts(region: Any) -> Iterator[Diag]:
@@ -321,4 +316,4 @@ def _check_contraction(region: Any, body: Body) -> Iterator[Diag]:
             yield Diag("E1409", region.name, {"word": "broadcast_in_dim" if isinstance(node, BroadcastInDim) else "transpose"}, node.span)
 
 
-__all__ = ["check_program", "check_region", "expressions_of", "neutral_of", "owner_of"]
+__all__ = ["check_program", "check_region", "expressions_of", "owner_of"]

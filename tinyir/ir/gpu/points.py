@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Iterable, Mapping
 
 from ..expr import ONE, Bound, Expr, Floor, show_guard
-from ..sets import identifiers, read_map
+from ..sets import WORDS, identifiers, read_map
 from .nodes import Kernel
 from .verify import exprs_in
 from .walk import statements
@@ -47,7 +47,7 @@ class Point:
     def with_dim(self, name: str, low: Expr, high: Expr, step: int = 1) -> "Point":
         """Also a name that runs over low..high."""
         dim = name
-        while dim in self.dims:
+        while dim in self.dims or dim in WORDS:
             dim += "_"
         first, last = self.expr(low), self.expr(high)
         held = [f"{first} <= {dim} < {last}"] + [f"({dim} - ({first})) mod {step} = 0"] * (step > 1)

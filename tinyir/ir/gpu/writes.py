@@ -106,8 +106,7 @@ def _faults_of(kernel: Kernel, name: str, writes: list[_Write], tensor: Any, siz
         reached = reached.union(write.map.range())
     left = _wanted(tensor, sizes, yields).subtract(reached)
     if not left.is_empty():
-        at = left.sample_point().to_str() if hasattr(left.sample_point(), "to_str") else str(left.sample_point())
-        yield fault(writes[-1].statement, f"has an element that nothing writes: {at.strip('{ }')}")
+        yield fault(writes[-1].statement, f"has an element that nothing writes: {left.sample_point().to_str().strip('{ }')}")
 
 
 def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: Statement, *other: Statement) -> Diag:

@@ -10,7 +10,6 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, start_of, statements
-from ...ir.kernels import SIBLING
 from ...ir.intervals import INT_MAX, Interval
 from ...ir.model import Model
 from ...ir.plan import Module
@@ -59,7 +58,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         self.plan = plan_of(kernel, plans.plans)
         self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
         self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
-        self.picked: dict[str, Tensor] = {}
+        self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names = Names()
         self.used_tensors: set[str] = set()
@@ -167,7 +166,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
             self.say(f"const tensor_map &{self.names.of(kind, s.name)} = {chosen};")
             return
         self.used_tensors.update(s.of)
-        self.picked[s.name] = self.tensors[last]
+        self.picked[s.name] = s
         constant = "" if s.name in self.outputs else "const "
         self.say(f"{constant}{memory_type(self.tensors[last].type.dtype)} *const {self.names.of(kind, s.name)} = {chosen};")
 
@@ -308,7 +307,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         for size in sizes:
             total *= size
         for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and self.is_memory(n.tensor)):
-            cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == name.removesuffix(f".{SIBLING}")), name)
+            of = self.picked[name].of[0] if name in self.picked else name  # a plan of siblings speaks of the first
+            cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == of), name)
             self.say(f"// {cached}, as {s.to.name}")
         turns = -(-total // threads)
         index = self._spell("thread.index")
@@ -380,4 +380,4 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
 
     def of_memory(self, name: str) -> Tensor:
         """The tensor of a name; of those that may be picked, which are alike, one."""
-        return self.picked[name] if name in self.picked else self.tensors[name]
+        return self.tensors[self.picked[name].of[0] if name in self.picked else name]

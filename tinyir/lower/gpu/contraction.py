@@ -6,8 +6,9 @@ a thread, the epilogue on the accumulators.
     for each accumulator: the values after the fold, and the stores, where the tile lies inside
 
 What an operand's tile holds is its factor of the product at the tile's points: a transposed operand, a guard of padding, a batch axis
-are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the tile is filled. Lanes follow the axis along which the operand is contiguous in memory; where that is k, a warp takes 4 x 8
-points and rows of the tile are padded, so that neither side has conflicts.
+are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the tile is filled. Lanes follow the axis along
+which the operand is contiguous in memory; where that is k, a warp takes 4 x 8 points and rows of the tile are padded, so that neither side has
+conflicts.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import math
 from dataclasses import dataclass
 
 from ...ir import resources
-from ...ir.arch import ARCHS
 from ...ir.accumulate import cast, literal, wide
+from ...ir.arch import ARCHS
 from ...ir.body import Axis, Binary, Body, Read, Reduce
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes

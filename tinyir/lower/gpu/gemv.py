@@ -23,18 +23,17 @@ from ...ir.boxes import View, unread, view_of
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import SIBLING, Contraction, extent_of
+from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...ir.resources import stands_along_sum
 from ...ir.types import TensorType
 from ...kit.diag import refuse
 from . import shared_sum
 from .fresh import Fresh
 from .point import below, guarded, split
-from .siblings import sibling_let
-
+from .tiles import countable, counts, tile_at
 
 WARP = 32
 
@@ -51,7 +50,7 @@ class _Thread:
     @property
     def is_along_sum(self) -> bool:
         """Whether neighbouring threads stand along the sum."""
-        return self.plan.place_of(f"{self.kernel.sum[-1].name}.i") == "thread.x"
+        return stands_along_sum(self.plan, self.kernel)
 
     @property
     def acc(self) -> str:
@@ -174,7 +173,7 @@ def gemv_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     fault = unread(region, kernel)
     view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
-    inner = "sum" if plan.place_of(f"{kernel.sum[-1].name}.i") == "thread.x" else "right"
+    inner = "sum" if stands_along_sum(plan, kernel) else "right"
     if not fault and (not isinstance(view, View) or view.inner != inner):
         fault = f"{kernel.rhs.tensor} with neighbouring threads along {inner}"
     width = plan.width_of((kernel.sum if inner == "sum" else kernel.right)[-1].name)
@@ -189,21 +188,12 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
 
 
 def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:
-    """What gives a CTA its rows and columns, and the number of CTAs, which are counted in ints."""
+    """What gives a CTA its rows and columns, and the number of CTAs."""
     rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
-    batch = extent_of(kernel.batch)
-    ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
-    counted = (*map(extent_of, kernel.groups), batch, rows * columns * batch)
-    too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
-    body: list[Statement] = [nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many]
-    body += [nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)]
-    tiles_m, tiles_n, number = fresh.expr("tiles.m"), fresh.expr("tiles.n"), Expr.of("cta.x") // plan.parts
-    if kernel.batch:
-        body += [nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))]
-        number = number - tiles_m * tiles_n * fresh("batch")
-    body.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), 1))
+    count = rows * columns * extent_of(kernel.batch)
+    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x") // plan.parts)]
     body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(("m0", "n0"), ("tm", "tn"), plan.tile)]
-    return body, plan.parts * rows * columns * batch
+    return body, plan.parts * count
 
 
 def _partial(plan: Plan, thread: _Thread) -> tuple[Statement, ...]:

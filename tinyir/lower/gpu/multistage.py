@@ -19,11 +19,10 @@ from typing import Iterator
 
 from ...ir.body import Axis, Body, Literal, Read
 from ...ir.boxes import MMA_FACTORS, View, is_along_sum, misfit, view_of
-from ...ir.expr import ZERO, Bound, Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import SIBLING, Contraction, extent_of
+from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
@@ -32,7 +31,7 @@ from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from .fresh import Fresh
 from .point import Values, below, divides, guarded, named, split
-from .siblings import sibling_let
+from .tiles import countable, counts, tile_at
 from .warp_epilogue import warp_epilogue
 
 STEP = 16  # along the sum, of one set of fragments
@@ -126,26 +125,15 @@ def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
 
 
 def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:
-    """What gives a CTA its tile and a warp its part of it, and the number of CTAs. Tiles are counted in ints: where the signature allows
-    more, the launch must refuse it."""
+    """What gives a CTA its tile and a warp its part of it, and the number of CTAs."""
     rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
-    batch = extent_of(kernel.batch)
-    ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
-    counted = (*map(extent_of, kernel.groups), batch, rows * columns * batch)
-    too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
-    body: list[Statement] = [nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many]
-    body += [nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)]
-    tiles_m, tiles_n, number = fresh.expr("tiles.m"), fresh.expr("tiles.n"), Expr.of("cta.x")
-    if kernel.batch:
-        body += [nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))]
-        number = number - tiles_m * tiles_n * fresh("batch")
-    width = plan.order.width if plan.order and plan.order.by == "group" else 1
-    body.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
+    count = rows * columns * extent_of(kernel.batch)
+    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x"))]
     body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(CORNERS, ("tm", "tn"), plan.tile)]
     across, warp = plan.tile[1] // plan.warp_tile[1], Expr.of("warp.index")
     parts = warp // across, warp - across * (warp // across)
     body += [nodes.Let(fresh(word), size * part) for word, size, part in zip(("wm", "wn"), plan.warp_tile, parts)]
-    return body, rows * columns * batch
+    return body, count
 
 
 def _loop(plan: Plan, region: Region, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh) -> Iterator[Statement]:

@@ -24,7 +24,6 @@ from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 from .fold import Accumulator, number_in, type_of
 from .point import Fresh, Point, Values, below, carried, choice, divides, element_store, free_axes, names_in, needed, split
-
 from .side_by_side import SideBySide
 
 

@@ -23,8 +23,7 @@ from ...ir.boxes import WGMMA_FACTORS, Dim, View, misfit, padded, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.intervals import LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import SIBLING, Contraction, extent_of
+from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
@@ -35,7 +34,7 @@ from . import shared_sum
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of, fetched, staged_vectors
 from .fresh import Fresh
 from .point import split
-from .siblings import sibling_let
+from .tiles import countable, counts, tile_at
 
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 BOX_ROWS = 256  # at most, along a dim of a box
@@ -203,26 +202,16 @@ def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:
 
 
 def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
-    """The order of the tiles. They are counted in ints: where the signature allows more, the launch must refuse it."""
+    """The order of the tiles."""
     rows, columns, batch = _tiles(plan, kernel)
-    ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
-    counted = (*map(extent_of, kernel.groups), batch, rows * columns * batch)
-    too_many = dict.fromkeys(e for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
-    tiles_m, tiles_n = fresh.expr("tiles.m"), fresh.expr("tiles.n")
-    assumes = tuple(nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in too_many)
-    before = nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)
-    number, inside = fresh.expr("tile"), []
-    if kernel.batch:
-        inside += [nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))]
-        number = number - tiles_m * tiles_n * fresh("batch")
-    width = plan.order.width if plan.order and plan.order.by == "group" else 1
-    inside.append(nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
+    assumes, before = countable(kernel, model, rows * columns * batch), counts(fresh, rows, columns)
+    inside = list(tile_at(plan, kernel, fresh, fresh.expr("tile")))
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
     if plan.ends_in_shared:
         mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // plan.parts)
         return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
-    before += (nodes.Let(fresh("tiles"), tiles_m * tiles_n * batch),)
+    before += (nodes.Let(fresh("tiles"), fresh.expr("tiles.m") * fresh.expr("tiles.n") * batch),)
     step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")
     return Walk(assumes, before, Expr.of("cta.x") // _cluster(plan), fresh.expr("tiles"), step, tuple(inside))
 

@@ -302,7 +302,7 @@ def _rank(candidate: Candidate) -> tuple:
     """The order of candidates: by time, then the better occupied, then the wider accesses, then the smaller."""
     p = candidate.plan
     made_of = (p.cluster.shape if p.cluster else (), p.order.width if p.order else 0, p.parts, len(p.layout))
-    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, -max((v.width for v in p.vectorize), default=1), p.tile, p.threads, p.micro, *made_of)
+    return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, -p.widest, p.tile, p.threads, p.micro, *made_of)
 
 
 __all__ = ["Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "kernels_for", "launches", "lower", "verdicts"]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from ...analysis.cost import Cost
 from ...ir.body import Axis
 from ...ir.expr import Bound
+from ...ir.kernels import Contraction
 from ...ir.model import Model
-from ...ir.plan import Plan
+from ...ir.plan import Bind, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Candidate:
 def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
     """The words of `bind` for the tiles' numbers (`o`) along the axes, or for the places inside (`i`)."""
     return tuple(f"{a.name}.{part}" for a in axes)
+
+
+def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:
+    """Where the batch axes of a contraction are counted; nowhere without any."""
+    return (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
 
 
 def holds_everywhere(bounds: tuple[Bound, ...], model: Model) -> bool:

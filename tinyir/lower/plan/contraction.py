@@ -7,7 +7,7 @@ from ...ir.kernels import Contraction
 from ...ir.plan import Bind, Cache, Plan
 from ...ir.region import Region
 from ...ir.verify_plan import guarded_axes
-from .candidate import Proposal, parts_of_axes
+from .candidate import Proposal, batch_bind, parts_of_axes
 
 SIDES = (16, 32, 64, 128)
 DEPTHS = (8, 16, 32)
@@ -50,9 +50,8 @@ def _synchronous(kernel: Contraction, region: Region, arch: str, tile: tuple[int
 
 
 def _bind(kernel: Contraction) -> tuple[Bind, ...]:
-    batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
     return (
-        *batch,
+        *batch_bind(kernel),
         Bind(parts_of_axes(kernel.left, "o"), "cta.y"),
         Bind(parts_of_axes(kernel.right, "o"), "cta.x"),
         Bind(parts_of_axes(kernel.left, "i"), "thread.y"),

@@ -21,7 +21,7 @@ from ...ir.kernels import Map, Row, axes_of, extent_of, kernels_of, reads_apart
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.types import TensorType
 from .inline import Tangled, is_fold, padded, written_out
-from .parts import Names, Parts, Surroundings, refs_of, region_of
+from .parts import Names, Parts, Surroundings, free_name, numbered_name, refs_of, region_of
 
 LEAST = 1 << 15  # elements that are worth a second kernel
 CHUNKS = tuple(1 << n for n in range(4, 18))  # points of the axis that is cut
@@ -111,7 +111,7 @@ def _over_new_axes(region: Region, folds: tuple[Let, ...]) -> Region:
 def _two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, names: Names) -> tuple[Region, Region]:
     """The region that folds chunks of the fold's axis number `cut`, and the one that folds what is left."""
     own = _own(region)
-    number = fresh("c", {*fold_sizes(region), *names.memory})
+    number = numbered_name("c", {*fold_sizes(region), *names.memory})
     size = _points(region, (folds[0].expr.axes[cut],))
     across = Axis(number, size.ceildiv(chunk))
     rows = tuple(a for a in region.iters if a.name not in own)
@@ -125,13 +125,13 @@ def _two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, nam
         kept = wide(fold.dtype)
         part = Reduce(fold.op, inner, body, kept)
         index = tuple(a for a in iters if a == across or a.name in axes_of(body))
-        name = fresh(f"{let.name}.part", names.memory | {b.name for b in buffers}, is_first_bare=True)
+        name = free_name(f"{let.name}.part", names.memory | {b.name for b in buffers})
         buffers.append(Tensor(name, TensorType(kept, tuple(a.size for a in index))))
         lets.append(Let(name, part, let.origin))
         yields.append(Yield(name, tuple(Expr.of(a.name) for a in index), Ref(name, kept), (), let.origin))
         read = Read(name, tuple(Expr.of(a.name) for a in index), kept)
         second[let.name] = cast(Reduce(fold.op, (across,), read, kept), fold.dtype)
-    whole = replace(region, iters=iters, name=fresh(f"{folds[0].name}.part", names.regions, is_first_bare=True))
+    whole = replace(region, iters=iters, name=free_name(f"{folds[0].name}.part", names.regions))
     return (
         region_of(whole.name, whole, tuple(lets), tuple(yields), tuple(buffers)),
         region_of(region.name, region, _still_used(region, second), region.yields, tuple(buffers)),
@@ -148,14 +148,4 @@ def _still_used(region: Region, changed: Mapping[str, object]) -> tuple[Let, ...
     return tuple(lets)
 
 
-def fresh(base: str, taken: set[str], is_first_bare: bool = False) -> str:
-    """A free name: base, base.. with a number behind it; the first has none when `is_first_bare`."""
-    number = 0
-    name = base if is_first_bare else f"{base}0"
-    while name in taken:
-        number += 1
-        name = f"{base}{number + is_first_bare}"
-    return name
-
-
-__all__ = ["fold_in_steps", "fresh"]
+__all__ = ["fold_in_steps"]

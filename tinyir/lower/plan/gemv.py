@@ -15,7 +15,7 @@ from ...ir.model import Model
 from ...ir.plan import Bind, Plan, SplitK, Vectorize
 from ...ir.region import Region
 from ...ir.verify_plan import VECTOR_BYTES, guarded_axes
-from .candidate import Proposal, holds_everywhere, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
 
 MOST_ROWS = 4  # with more, the tensor cores are idle for nothing
 ACROSS = ((4, 128), (8, 64), (16, 32), (32, 16), (4, 256))  # threads along the columns and along the sum
@@ -41,8 +41,7 @@ def propose_gemv(kernel: Contraction, model: Model, region: Region, card: Device
 
 def _proposals(kernel: Contraction, region: Region, card: Device, rows: int, is_along_sum: bool, width: int) -> Iterator[Proposal]:
     axes = ((kernel.sum, kernel.right) if is_along_sum else (kernel.right, kernel.sum))
-    batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
-    grid = (*batch, Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"))
+    grid = (*batch_bind(kernel), Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"))
     inside = tuple(Bind(parts_of_axes(group, "i"), place) for group, place in zip(axes, ("thread.x", "thread.y")))
     for threads in ALONG if is_along_sum else ACROSS:
         for each in COLUMNS if is_along_sum else DEPTHS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...ir.accumulate import neutral_of
 from ...ir.body import Body, BroadcastInDim, Reduce, Ref, Scan, Scatter, Select, Transpose, rebuild, walk
 from ...ir.expr import Bound, Expr
+from ...ir.neighbours import is_multiple
 from ...ir.present import axes_of_values
 from ...ir.region import Region
 
@@ -43,7 +44,7 @@ def is_fold(body: Body) -> bool:
 
 def padded(body: Body, op: str, place: Expr, size: Expr, chunk: int) -> Body:
     """The expression where its place is below the size, else what the reducer leaves as it is; chunks that divide the size leave no rest."""
-    if all(c % chunk == 0 for c, _ in size.terms):
+    if is_multiple(size, chunk):
         return body
     return Select((Bound(place, upper=size),), body, neutral_of(op, body.dtype), body.dtype)
 

@@ -14,7 +14,7 @@ either kernel would not be proven to stay in bounds, the region stays as it is. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, count
+from itertools import combinations
 from typing import Callable, Iterable
 
 from ...analysis.regions import analyse
@@ -26,6 +26,7 @@ from ...ir.prove_region import check_proofs
 from ...ir.region import Module, Program, Region, Tensor, Yield
 from ...ir.types import TensorType
 from ...ir.verify_region import check_region
+from .parts import free_name
 
 TimeOf = Callable[[Module, Region], float]
 
@@ -94,7 +95,8 @@ def _side(module: Module, one: Region, kernel: Contraction, at: int, names: set[
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in tensor.type.shape if s != ONE))
     numbers = iter(iters)
     index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in tensor.type.shape)
-    name = _free(f"{one.name}.{tensor.name}", names)
+    name = free_name(f"{one.name}.{tensor.name}", names)
+    names.add(name)
     output = Tensor(name, TensorType(work.dtype, tensor.type.shape))
     body = _met(turned, tuple(a.name for a in iters))
     read = dict.fromkeys(n.tensor for n in walk(body) if isinstance(n, Read))
@@ -164,12 +166,6 @@ def _nameless(region: Region) -> Region:
     """What a kernel computes, whatever it is called."""
     (item,), (output,) = region.yields, region.outputs
     return replace(region, name="", outputs=(replace(output, name=""),), yields=(replace(item, output=""),))
-
-
-def _free(wanted: str, names: set[str]) -> str:
-    found = next(n for n in chain((wanted,), (f"{wanted}.{number}" for number in count(2))) if n not in names)
-    names.add(found)
-    return found
 
 
 __all__ = ["Materialized", "materialize_prologues"]

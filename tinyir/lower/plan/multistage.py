@@ -21,7 +21,7 @@ from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
 from ...ir.verify_plan import LEAST_COPY, guarded_axes
-from .candidate import Proposal, holds_everywhere, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
@@ -72,8 +72,7 @@ def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
 
 def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int], math: str, least: tuple[Bound, ...]) -> Iterator[Proposal]:
     outermost = f"{kernel.sum[0].name}.o"
-    batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
-    binds = (*batch, *(Bind(parts_of_axes(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
+    binds = (*batch_bind(kernel), *(Bind(parts_of_axes(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
     reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
     size = kernel.lhs.dtype.bytes

@@ -19,7 +19,7 @@ from ...ir.expr import Expr
 from ...ir.kernels import axes_of, bodies_of, kernels_of, why_none
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Region, Yield
-from .parts import Names, Parts, Surroundings
+from .parts import Names, Parts, Surroundings, numbered_name
 
 FOLDS = (Reduce, Scan, Scatter)
 
@@ -145,11 +145,9 @@ class _Naming:
         return rebuild(body, lambda inner: self._indexed(inner, moved))
 
     def _name(self, base: str) -> str:
-        number = 0
-        while f"{base}{number}" in self.taken:
-            number += 1
-        self.taken.add(f"{base}{number}")
-        return f"{base}{number}"
+        name = numbered_name(base, self.taken)
+        self.taken.add(name)
+        return name
 
 
 __all__ = ["name_folds", "part_region"]

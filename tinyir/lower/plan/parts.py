@@ -7,7 +7,8 @@ has the axes that something in it varies along or folds, and no more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Iterator, Mapping, Sequence
+from itertools import chain, count
+from typing import Callable, Container, Iterator, Mapping, Sequence
 
 from ...analysis.regions import analyse
 from ...ir.body import Body, BroadcastInDim, Read, Reduce, Ref, Scan, Scatter, rebuild, walk
@@ -35,6 +36,16 @@ class Names:
         """What parts have taken is taken."""
         self.memory |= {t.name for p in parts for t in p.outputs}
         self.regions |= {p.name for p in parts}
+
+
+def free_name(wanted: str, taken: Container[str]) -> str:
+    """`wanted`, or wanted.2, wanted.3, ... where it is taken."""
+    return next(name for name in chain((wanted,), (f"{wanted}.{number}" for number in count(2))) if name not in taken)
+
+
+def numbered_name(base: str, taken: Container[str]) -> str:
+    """The first of base0, base1, ... that is free: axes have such names."""
+    return next(name for name in (f"{base}{number}" for number in count()) if name not in taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +105,7 @@ class Parts:
 
     def _buffer(self, value: str) -> Tensor:
         size_of = {a.name: a.size for a in self.region.iters}
-        name, count = value, 1
-        while name in self.names.memory:
-            count += 1
-            name = f"{value}.{count}"
-        return Tensor(name, TensorType(self.region.let(value).expr.dtype, tuple(size_of[a] for a in self.axes_of[value])))
+        return Tensor(free_name(value, self.names.memory), TensorType(self.region.let(value).expr.dtype, tuple(size_of[a] for a in self.axes_of[value])))
 
     def _from_memory(self, body: Body, number: int) -> Body:
         if isinstance(body, Ref) and self.home.get(body.name, number) != number:
@@ -149,4 +156,4 @@ def _axes_in(body: Body) -> Iterator[str]:
             yield from node.axes
 
 
-__all__ = ["Names", "Parts", "Surroundings", "refs_of", "region_of", "with_parts"]
+__all__ = ["Names", "Parts", "Surroundings", "free_name", "numbered_name", "refs_of", "region_of", "with_parts"]

@@ -19,11 +19,11 @@ from ...ir.accumulate import cast, fold_word, wide
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Read, Reduce, Ref, Scan, Unary, substitute
 from ...ir.expr import Bound, Expr
 from ...ir.kernels import axes_of, scans_of
+from ...ir.neighbours import is_multiple
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.types import TensorType
-from .fold_in_steps import fresh
 from .inline import Tangled, is_fold, padded, written_out
-from .parts import Names, Parts, Surroundings, region_of
+from .parts import Names, Parts, Surroundings, free_name, numbered_name, region_of
 
 LEAST = 1 << 15  # elements of a row that are worth three kernels
 CHUNKS = (1024, 2048, 4096, 8192, 16384)  # elements of a row
@@ -82,21 +82,21 @@ def _ways(region: Region, names: Names) -> Iterator[tuple[Region, ...]]:
 def _three_steps(region: Region, let: Let, chunk: int, names: Names) -> tuple[Region, Region, Region]:
     scan: Scan = let.expr
     axis = next(a for a in region.iters if a.name == scan.axis)
-    number = fresh("c", {*(a.name for a in region.iters), *names.memory})
+    number = numbered_name("c", {*(a.name for a in region.iters), *names.memory})
     across, inside = Axis(number, axis.size.ceildiv(chunk)), Axis(axis.name, Expr.of(chunk))
     place, kept = chunk * Expr.of(number) + axis.name, wide(scan.dtype)
     body = padded(substitute(written_out(region, scan.body), {axis.name: place}), scan.op, place, axis.size, chunk)
     present = tuple(across if a == axis else a for a in region.iters if a == axis or a.name in axes_of(body))
     index = tuple(Expr.of(a.name) for a in present)
     shape = TensorType(kept, tuple(a.size for a in present))
-    part, before = (Tensor(fresh(f"{let.name}.{word}", names.memory, True), shape) for word in ("part", "before"))
+    part, before = (Tensor(free_name(f"{let.name}.{word}", names.memory), shape) for word in ("part", "before"))
     buffers = (part, before)
 
     def step(buffer: Tensor, value: Body) -> Region:
-        whole = replace(region, iters=present, name=fresh(buffer.name, names.regions, True))
+        whole = replace(region, iters=present, name=free_name(buffer.name, names.regions))
         return region_of(whole.name, whole, (Let(buffer.name, value, let.origin),), (Yield(buffer.name, index, Ref(buffer.name, kept), (), let.origin),), buffers)
 
-    inner = fresh("k", {*(a.name for a in region.iters), *names.memory})
+    inner = numbered_name("k", {*(a.name for a in region.iters), *names.memory})
     first = step(part, Reduce(scan.op, (Axis(inner, Expr.of(chunk)),), substitute(body, {axis.name: Expr.of(inner)}), kept))
     second = step(before, Scan(scan.op, number, Read(part.name, index, kept), kept, scan.reverse, True))
     at = region.iters.index(axis)
@@ -112,7 +112,7 @@ def _in_chunks(whole: Region, let: Let, scan: Scan, before: Read, cut: tuple[Exp
     dims = tuple(names.index(n) for e in before.index for n in e.names())
     own = Let(f"{let.name}.own", scan, let.origin)
     value = cast(Binary(fold_word(scan.op), BroadcastInDim(before, dims, scan.dtype, names), Ref(own.name, scan.dtype), scan.dtype), let.expr.dtype)
-    guard = () if all(c % chunk == 0 for c, _ in axis.size.terms) else (Bound(place, upper=axis.size),)
+    guard = () if is_multiple(axis.size, chunk) else (Bound(place, upper=axis.size),)
     lets, yields = [own, Let(let.name, value, let.origin)], []
     for item in whole.yields:
         moved = tuple(e.substitute({axis.name: place}) for e in item.index)

@@ -18,7 +18,7 @@ from ...ir.model import Model, is_constant
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
-from .candidate import Proposal, holds_everywhere, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B, along the columns A.
 TILES = (
@@ -127,8 +127,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
     depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
     outermost = f"{kernel.sum[0].name}.o"
     cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
-    batch = (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
-    binds = (*batch, Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"), Bind(parts_of_axes(shared, "i"), "warpgroup"))
+    binds = (*batch_bind(kernel), Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"), Bind(parts_of_axes(shared, "i"), "warpgroup"))
     whole = (rows, columns, depth)
     guarded = {name for group, size in zip(kernel.groups, whole) for name in guarded_axes(group, size)}
     return Plan(

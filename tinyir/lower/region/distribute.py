@@ -14,9 +14,9 @@ import math
 from dataclasses import replace
 
 from ...ir.body import Binary, Body, Literal, Reduce, Select, Unary, rebuild
+from ...ir.meet import meet
 from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region
-from ...ir.meet import meet
 
 TURNED = {"max": "min", "min": "max"}
 

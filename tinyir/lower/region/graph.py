@@ -12,12 +12,12 @@ from typing import Iterator
 
 from ...analysis.access import compose, identity
 from ...ir import poly, tiny
+from ...ir.accumulate import neutral_of
 from ...ir.expr import ONE, ZERO
 from ...ir.index import Access, Axis, Entry, Piece, Read
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...ir.types import TensorType
-from ...ir.verify_region import neutral_of
 from .movements import kept_for, read_until
 
 FOLDS = ("reduction", "scan")
@@ -134,7 +134,7 @@ def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
     if value.op != "REDUCE" or all(a.size != ZERO for a in entry.axes if a.kind == "reduce"):
         return value
     op, dtype = value.attr("op").lower(), value.type.dtype
-    number = 0 if op in ("argmax", "argmin") else neutral_of(op, dtype)
+    number = 0 if op in ("argmax", "argmin") else neutral_of(op, dtype).value
     return replace(value, op="CONST", operands=(), attrs=(("value", number),))
 
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 from typing import Callable, Mapping
 
 from ...analysis.access import simplify
+from ...ir.accumulate import neutral_of
 from ...ir.body import (Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select,
                         Ternary, Unary, walk)
 from ...ir.expr import ONE, ZERO, Expr, Like
 from ...ir.index import Access, Fill, Piece
 from ...ir.index import Read as BookRead
+from ...ir.meet import meet
 from ...ir.ops import OPS
 from ...ir.present import present_axes
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.scope import Scope
 from ...ir.types import DType, is_exact, round_to
-from ...ir.verify_region import neutral_of
 from .cluster import Cluster
 from .graph import Graph, Node, targets
-from ...ir.meet import meet
 
 LONGEST = 5  # ops and operands of what may stand inside another expression; longer ones get a line of their own
 Point = Mapping[str, Like]
@@ -200,7 +200,7 @@ class Writer:
             body = Unary("cast", body, dtype)
         if axis.size == ONE:
             if value.attr("exclusive"):
-                return Literal(neutral_of(value.attr("op").lower(), dtype), dtype)
+                return neutral_of(value.attr("op"), dtype)
             return body if body.dtype == dtype else Unary("cast", body, dtype)
         along = Expr.of(point[axis.name]).name
         return Scan(value.attr("op").lower(), along, body, dtype, bool(value.attr("reverse")), bool(value.attr("exclusive")))
