@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
-import pstats
 import sys
 from typing import Any
 
@@ -17,6 +15,7 @@ from tinyir.ir.accumulate import neutral_of
 from tinyir.lower import lower_to
 from tinyir.play.region import play, play_region
 
+from .effort import counted
 from .stages import Stages, graph
 from .test_cases_scale import diamonds
 
@@ -120,13 +119,11 @@ def program_of(count: int) -> region.Module:
 
 
 def calls(count: int) -> dict[str, int]:
-    """How many Python functions each stage calls for so many diamonds: time that no other process has a part in."""
+    """How many functions each stage calls for so many diamonds."""
     found = {}
     module: Any = diamonds(count)
     for stage in ("front", "index", "poly", "region", "plan", "gpu", "cu"):
-        profile = cProfile.Profile()
-        module = profile.runcall(read, module) if stage == "front" else profile.runcall(lower_to, stage, module, "sm90")
-        found[stage] = sum(row[1] for row in pstats.Stats(profile).stats.values())
+        found[stage], module = counted(read, module) if stage == "front" else counted(lower_to, stage, module, "sm90")
     return found
 
 
