@@ -1,7 +1,7 @@
 """Count the kernels of the networks: `python tests/models/counts.py [--play] [NAME ...]`.
 
 Prints for each network its regions and kernels (regions joined by a deferred buffer are one), how many a layer adds, the launches of its sm90 plan
-(siblings are one) and those that a layer adds, and the seconds and MiB from JSON to region text in one process. With `--play` the region text is played too, at batch 1, and compared with the playback of the tiny
+(siblings are one, a long sum of few tiles is two) and those that a layer adds, and the seconds and MiB from JSON to region text in one process. With `--play` the region text is played too, at batch 1, and compared with the playback of the tiny
 text.
 """
 
@@ -46,9 +46,10 @@ def launches_of(module: region.Module) -> int:
     return len({one.regions for one in lower_to("plan", module, "sm90").plans})
 
 
-def per_layer(name: str, count: Callable[[region.Module], int] = kernels_of) -> int:
+def per_layer(name: str, count: Callable[[region.Module], int] = kernels_of, dtype: str = "fp32") -> int:
     """The kernels, or what else is counted, that one more layer of a network adds."""
-    return count(regions_of(read(WHOLE[name](layers=2).text))) - count(regions_of(read(WHOLE[name](layers=1).text)))
+    two, one = (count(regions_of(read(WHOLE[name](layers=layers, dtype=dtype).text))) for layers in (2, 1))
+    return two - one
 
 
 def difference(model: RandomModel) -> float:

@@ -88,6 +88,14 @@ def test_a_place_that_data_give_is_proven_where_it_is_guarded() -> None:
     assert guarded.is_at_least(at, Expr.of(0)) and guarded.is_at_least(at // 4, Expr.of(0))
 
 
+def test_what_guards_shut_out_needs_no_proof() -> None:
+    """Only there: a guard that leaves a value, or one of a name that is not known, proves nothing by itself."""
+    known = Facts().with_range("k", Expr.of(64), Expr.of(128))
+    for limit, is_proven in ((64, True), (65, False)):
+        assert known.with_guard((Bound(Expr.of("k"), upper=Expr.of(limit)),)).is_below(Expr.of("j"), Expr.of(0)) == is_proven
+    assert not known.with_guard((Bound(Expr.of("j"), upper=Expr.of(0)),)).is_below(Expr.of("j"), Expr.of(-1))
+
+
 def test_a_remainder_under_a_name_keeps_its_range() -> None:
     k, co, ci, term = (Expr.of(n) for n in ("k", "co", "ci", "term"))
     facts = Facts({"k": Interval(0, 26), "co": Interval(0, 3), "ci": Interval(0, 7)}).with_let("term", ci + 8 * co + k)

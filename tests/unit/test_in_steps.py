@@ -13,6 +13,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.lower.plan.fold_in_steps import fold_in_steps
 from tinyir.lower.plan.parts import Names, Surroundings, with_parts
 from tinyir.lower.plan.scan_in_steps import scan_in_steps
+from tinyir.lower.plan.sum_in_steps import sum_in_steps
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
@@ -50,24 +51,44 @@ SCANS = {
                                    "for i0: N\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y\nyield Z[i0] = sub(%y, X[i0])"),
 }
 
+PRODUCT = "%y = reduce sum (k0: 1024) : fp32 {{ mul({0}, B[k0, i1]) }}\n"
+SUMS = {
+    "product": (2, "in A : fp32[R, 1024]\nin B : fp32[1024, N]\nin C : fp32[N]\nout Y : fp32[R, N]",
+                "for i0: R, i1: N\n" + PRODUCT.format("A[i0, k0]") + "yield Y[i0, i1] = relu(add(%y, broadcast_in_dim(C[i1], dims=[1])))"),
+    "second output": (2, "in A : fp32[R, 1024]\nin B : fp32[1024, N]\nout Y : fp32[R, N]\nout Z : fp16[R, N]",
+                      "for i0: R, i1: N\n" + PRODUCT.format("A[i0, k0]") + "yield Y[i0, i1] = %y\nyield Z[i0, i1] = cast(%y) : fp16"),
+    "prologue": (2, "in A : i8[R, 1024]\nin S : fp32[R]\nin B : fp32[1024, N]\nout Y : fp32[R, N]",
+                 "for i0: R, i1: N\n" + PRODUCT.format("mul(cast(A[i0, k0]) : fp32, S[i0])") + "yield Y[i0, i1] = %y"),
+    "integers": (2, "in A : i32[R, 1024]\nin B : i32[1024, N]\nout Y : i32[R, N]",
+                 "for i0: R, i1: N\n%y = reduce sum (k0: 1024) : i32 { mul(A[i0, k0], B[k0, i1]) }\nyield Y[i0, i1] = %y"),
+    "batch": (2, "in A : fp16[3, R, 1024]\nin B : fp16[3, 1024, N]\nout Y : fp32[3, R, N]",
+              "for i0: 3, i1: R, i2: N\n%y = reduce sum (k0: 1024) : fp32 { mul(A[i0, i1, k0], B[i0, k0, i2]) : fp32 }\nyield Y[i0, i1, i2] = %y"),
+    "windows": (2, "in X : fp32[64, N]\nin W : fp32[R, 64, 9]\nout Y : fp32[R, N]",
+                "for i0: R, i1: N\n%y = reduce sum (k0: 64, k1: 9) : fp32 { mul(W[i0, k0, k1], X[k0, i1 + k1 - 4] where 0 <= i1 + k1 - 4 < N else 0.0) }\nyield Y[i0, i1] = %y"),
+    "symbolic sum": (1, "in A : fp32[R, N]\nin B : fp32[N, R]\nout Y : fp32[R, R]", "for i0: R, i1: R\n%y = reduce sum (k0: N) : fp32 { mul(A[i0, k0], B[k0, i1]) }\nyield Y[i0, i1] = %y"),
+}
+
 
 def in_steps(text: str, rewrite: object) -> region.Module:
-    """The module with its region in steps, as if one kernel over N took forever."""
+    """The module with its region in steps, as if one kernel over N, or a whole sum of products, took forever."""
     module = region.parse(text)
+    sizes = {"N": 1 << 20, "R": 4} if rewrite is not sum_in_steps else {"N": 12, "R": 4}
 
     def time_of(one: region.Region) -> float:
+        if rewrite is sum_in_steps:
+            return float(sum(size.evaluate(sizes) for size in fold_sizes(one).values()))
         axes = [*one.iters] if rewrite is scan_in_steps else []
         folded = [size for name, size in fold_sizes(one).items() if one.analysis is None or name in one.analysis.reduce]
         return 1000.0 if any(str(size) == "N" for size in folded) and (one.analysis is None or one.analysis.reduce) and (not axes or folded) else 1.0
 
     (one,) = module.program.regions
-    return with_parts(module, {one.name: rewrite(one, Surroundings(Names.of(module), time_of, {"N": 1 << 20, "R": 4}))})
+    return with_parts(module, {one.name: rewrite(one, Surroundings(Names.of(module), time_of, sizes))})
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
-@pytest.mark.parametrize("rewrite, name", [*((fold_in_steps, n) for n in FOLDS), *((scan_in_steps, n) for n in SCANS)])
+@pytest.mark.parametrize("rewrite, name", [*((fold_in_steps, n) for n in FOLDS), *((scan_in_steps, n) for n in SCANS), *((sum_in_steps, n) for n in SUMS)])
 def test_steps_mean_what_the_whole_meant(rewrite: object, name: str) -> None:
-    count, tensors, body = (FOLDS if rewrite is fold_in_steps else SCANS)[name]
+    count, tensors, body = {fold_in_steps: FOLDS, scan_in_steps: SCANS, sum_in_steps: SUMS}[rewrite][name]
     text = region_text(tensors, body)
     whole, steps = region.parse(text), in_steps(text, rewrite)
     assert region.check(steps) == [] and region.parse(region.show(steps)) == steps

@@ -21,6 +21,7 @@ from tinyir.ir.kernels import kernels_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import plan as to_plan
 from tinyir.lower.plan.table import rows_of
+from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
@@ -175,6 +176,51 @@ def test_axes_apart_in_memory_are_no_one_side_of_a_tile() -> None:
     one = module.program.regions[0]
     (kernel, *_) = kernels_of(one)
     assert isinstance(view_of(one, "A", kernel.lhs.index, kernel), View) and [a.name for a in kernel.batch] == ["i0", "i1"] and proposed(module)
+
+
+DIGITS = """
+tinyir 1.0 region
+
+model r
+  in  A : fp16[M, 512]
+  in  B : fp16[512, N]
+  out C : fp32[8, M, N]
+shapes default {M=256, N=256}
+
+program r
+
+region r
+  in  A : fp16[M, 512]
+  in  B : fp16[512, N]
+  out C : fp32[8, M, N]
+  for c0: 8, i0: M, i1: N
+    %gemm = reduce sum (k0: 64) : fp32 { mul(A[i0, 64*c0 + k0], B[64*c0 + k0, i1]) : fp32 }
+  yield C[c0, i0, i1] = %gemm
+"""
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+def test_axes_that_count_one_dim_together_are_a_dim_each() -> None:
+    module = region.parse(DIGITS.lstrip())
+    one = module.program.regions[0]
+    (kernel, *_) = kernels_of(one)
+    left, right = (view_of(one, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs))
+    assert isinstance(left, View) and [(d.role, str(d.size)) for d in left.dims] == [("left", "M"), ("batch", "8"), ("sum", "64")]
+    assert isinstance(right, View) and [(d.role, str(d.size)) for d in right.dims] == [("batch", "8"), ("sum", "64"), ("right", "N")]
+    for padded, columns in (((), 72), (("B",), 71)):
+        _, code = lowered(with_tile(module if not padded else region.parse(DIGITS.lstrip().replace("N=256", "N=255")), 64, 64, padded=padded))
+        assert padded or [list(map(str, m.dims)) for m in code.maps][:2] == [["M", "8", "64"], ["8", "64", "N"]]
+        arrays = random_arrays(code.region.model, {"M": 70, "N": columns}, 1)
+        wanted = np.einsum("mck,ckn->cmn", *(arrays[n].astype(np.float64).reshape(s) for n, s in (("A", (70, 8, 64)), ("B", (8, 64, columns)))))
+        np.testing.assert_allclose(simulated(code, arrays)["C"], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("place", ["64*c0 + k0 + 1", "32*c0 + k0", "64*c0 + 2*k0", "64*k0 + 8*c0"])
+def test_axes_that_miss_places_or_meet_some_twice_are_no_dim(place: str) -> None:
+    module = region.parse(DIGITS.lstrip().replace("A[i0, 64*c0 + k0]", f"A[i0, {place}]").replace("A : fp16[M, 512]", "A : fp16[M, 4096]"))
+    one = module.program.regions[0]
+    (kernel, *_) = kernels_of(one)
+    assert "is not a whole axis" in view_of(one, "A", kernel.lhs.index, kernel)
 
 
 # --- results

@@ -3,6 +3,7 @@
     A[i0, k0] of fp16[M, K], left i0, sum k0       →   dims (left M, sum K): innermost along the sum
     X[i0, i1, k0] of fp16[B, S, K], left i0, i1    →   dims (left B*S, sum K): one dim, since i0 and i1 lie side by side
     Q[i0, i1, k0] of fp16[H, S, K], batch i0       →   dims (batch H, left S, sum K)
+    A[i0, 64*c0 + k0] of fp16[M, 512], batch c0    →   dims (left M, batch 8, sum 64)
 
 A box of such dims is a tile of the contraction. No op name is asked: only where each axis stands in the read.
 """
@@ -161,20 +162,37 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
         return f"{name} is col_major"
     if tensor.type.dtype.bits < 16 and not tensor.type.dtype.is_float:
         return f"{name} is {tensor.type.dtype}"
-    roles = {a.name: (role, group) for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
+    role_of = {a.name: role for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
+    axes = {a.name: a for group in (*kernel.groups, kernel.batch) for a in group}
     found: list[Dim] = []
     for e, size in zip(index, tensor.type.shape):
         if e.constant == 0 and size == ONE:
             continue
-        role, group = roles.get(e.name or "", ("", ()))
-        axis = next((a for a in group if a.name == e.name), None)
-        if axis is None or axis.size != size:
+        digits = _digits(e, size, axes)
+        if not digits:
             return f"{name}[... {e} ...] is not a whole axis"
-        if found and found[-1].role == role != "batch":
-            found[-1] = Dim(role, (*found[-1].axes, axis))
-        else:
-            found.append(Dim(role, (axis,)))
+        for axis in digits:
+            if found and found[-1].role == role_of[axis.name] != "batch":
+                found[-1] = Dim(found[-1].role, (*found[-1].axes, axis))
+            else:
+                found.append(Dim(role_of[axis.name], (axis,)))
     return _fault_of(name, found, kernel) or View(tensor, tuple(found))
+
+
+def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ...]:
+    """The axes that count a dim of so many places together, as the digits of a number do (`i1`, or `288*c0 + k0`), outermost first; none where
+    `place` is no such number."""
+    if place.name in axes:
+        return (axes[place.name],) if axes[place.name].size == size else ()
+    found: list[Axis] = []
+    step = ONE
+    while place.terms:
+        axis = next((axes[n] for n in place.names() if n in axes and n not in (place - step * n).names()), None)
+        if axis is None:
+            return ()
+        found.insert(0, axis)
+        place, step = place - step * axis.name, step * axis.size
+    return tuple(found) if step == size else ()
 
 
 def _fault_of(name: str, dims: list[Dim], kernel: Contraction) -> str:

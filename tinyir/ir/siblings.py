@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Iterable
+from typing import Hashable, Iterable
 
 from .body import Axis, Body, Read, Reduce, Ref, rebuild, walk
 from .expr import Expr
@@ -48,6 +48,11 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
     rows = tuple((name, tuple(place.order[at] for place in places)) for at, name in enumerate(places[0].order))
     axis = Axis(SIBLING, Expr.of(len(regions)))
     return Siblings(regions, replace(kernel, batch=(axis, *kernel.batch)), tuple(row for row in rows if len(set(row[1])) > 1))
+
+
+def likeness_of(region: Region) -> tuple[Hashable, ...]:
+    """What regions have in common that are the same but for the names of their tensors and values."""
+    return _Place(region).shape
 
 
 class _Place:
@@ -105,4 +110,4 @@ def _share_an_operand(left: Region, right: Region) -> bool:
     return len(operands) == 2 and bool(operands[0] & operands[1])
 
 
-__all__ = ["Siblings", "are_neighbours", "siblings_in", "siblings_of"]
+__all__ = ["Siblings", "are_neighbours", "likeness_of", "siblings_in", "siblings_of"]

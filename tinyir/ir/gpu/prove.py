@@ -17,19 +17,20 @@ from ..remainder import remainders
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they stand in the text),
-    and guards that hold."""
+    and guards that hold. A place whose guards shut out every value of a name is never reached: there everything is proven."""
 
     ranges: dict[str, Interval] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
     guards: tuple[Bound, ...] = ()
     near: dict[str, Expr] = field(default_factory=dict)
+    is_reached: bool = True
 
     def without(self, name: str) -> "Facts":
         """What is known, but for `name`, which now is another's."""
         guards = tuple(g for g in self.guards if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None))
         lets = {k: v for k, v in self.lets.items() if k != name and name not in v.names()}
         near = {k: v for k, v in self.near.items() if k != name and name not in v.names()}
-        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards, near)
+        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards, near, self.is_reached)
 
     def with_range(self, name: str, low: Expr, high: Expr) -> "Facts":
         """Also low <= name < high."""
@@ -37,7 +38,7 @@ class Facts:
         least, most = interval_of(low, self.ranges).low, interval_of(high, self.ranges).high
         known = self.without(name)
         bound = Bound(Expr.of(name), low, high)
-        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near)
+        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near, self.is_reached)
 
     def with_let(self, name: str, value: Expr) -> "Facts":
         """Also name = value."""
@@ -46,12 +47,13 @@ class Facts:
         whole = tuple(Bound(Expr.of(name), Expr.of(0), r.divisor) for r in remainders(plain) if r.factor == Expr.of(1) and r.rest == Expr.of(0))
         found = _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))
         found = _within_both(found, Interval(0, None)) if whole else found
-        return Facts({**known.ranges, name: found}, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value})
+        return Facts({**known.ranges, name: found}, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value}, self.is_reached)
 
     def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
         """Also every bound of a guard."""
         bounds = (*guard, *(b.substitute(self.lets) for b in guard))
-        return replace(self, guards=self.guards + tuple(dict.fromkeys(bounds)), ranges=_narrowed(self.ranges, bounds))
+        ranges = _narrowed(self.ranges, bounds)
+        return replace(self, guards=self.guards + tuple(dict.fromkeys(bounds)), ranges=ranges or self.ranges, is_reached=self.is_reached and ranges is not None)
 
     def plain(self, expr: Expr) -> Expr:
         """The expression with `let`s written out."""
@@ -59,16 +61,16 @@ class Facts:
 
     def is_below(self, expr: Expr, limit: Expr) -> bool:
         """Whether expr < limit is proven."""
-        return self._is_below(expr, limit, 3)
+        return not self.is_reached or self._is_below(expr, limit, 3)
 
     def is_at_least(self, expr: Expr, limit: Expr) -> bool:
         """Whether limit <= expr is proven."""
-        return self._is_below(limit - 1, expr, 3)
+        return not self.is_reached or self._is_below(limit - 1, expr, 3)
 
     def holds(self, bound: Bound) -> bool:
         """Whether a guard is proven."""
         if bound.equals is not None:
-            return self.plain(bound.expr) == self.plain(bound.equals)
+            return not self.is_reached or self.plain(bound.expr) == self.plain(bound.equals)
         return (bound.lower is None or self.is_at_least(bound.expr, bound.lower)) and (bound.upper is None or self.is_below(bound.expr, bound.upper))
 
     def _is_below(self, expr: Expr, limit: Expr, depth: int) -> bool:
@@ -158,8 +160,8 @@ def _within_both(left: Interval, right: Interval) -> Interval:
     return Interval(max(low, default=None), min(high, default=None))
 
 
-def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[str, Interval]:
-    """The ranges, less what bounds of a name by numbers shut out; a name that would have no value left keeps its range."""
+def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[str, Interval] | None:
+    """The ranges, less what bounds of a name by numbers shut out; None where a name has no value left."""
     found = dict(ranges)
     for b in bounds:
         name = b.expr.terms[0][1][0] if len(b.expr.terms) == 1 and len(b.expr.terms[0][1]) == 1 else None
@@ -168,8 +170,9 @@ def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[st
         low = b.lower.constant if b.lower is not None else None
         upper = b.upper.constant if b.upper is not None else None
         narrowed = _within_both(found.get(name, Interval(None, None)), Interval(low, None if upper is None else upper - 1))
-        if narrowed.low is None or narrowed.high is None or narrowed.low <= narrowed.high:
-            found[name] = narrowed
+        if narrowed.low is not None and narrowed.high is not None and narrowed.low > narrowed.high:
+            return None
+        found[name] = narrowed
     return found
 
 

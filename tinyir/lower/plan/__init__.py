@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Callable, Iterable
+from typing import Callable, Container, Hashable, Iterable
 
 from ...analysis.cost import cost_of
 from ...analysis.device import Device, get_device
@@ -20,7 +20,7 @@ from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
 from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernels_of, sizes_of, why_none
 from ...ir.rules import product
-from ...ir.siblings import Siblings, siblings_in, siblings_of
+from ...ir.siblings import Siblings, likeness_of, siblings_in, siblings_of
 from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal
@@ -37,6 +37,7 @@ from .scan import propose_scan
 from .scan_in_steps import scan_in_steps
 from .split_siblings import split_siblings
 from .streaming import propose_streaming
+from .sum_in_steps import sum_in_steps
 from .table import table_of
 from .warp_specialized import propose_warp_specialized
 
@@ -72,24 +73,41 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None, 
 
 def kernels_for(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
-    def time_of(within: region.Module, one: region.Region) -> float:
-        cost = candidates(within, one, arch, device, fp32=fp32)[0].cost
-        return math.inf if cost is None else cost.microseconds
-
-    return materialize_prologues(in_parts(module, arch, device), time_of)
+    times = _Times(card_of(arch, device, fp32))
+    module, apart = materialize_prologues(in_parts(module, times), times.of)
+    return with_parts(module, _sums_by(module, times)), apart
 
 
-def in_parts(module: region.Module, arch: str = "sm90", device: str | None = None) -> region.Module:
-    """The module with each region that is several kernels as a region for each."""
+class _Times:
+    """Microseconds of regions' best plans on a card; those that are the same but for names are planned once."""
+
+    def __init__(self, card: Device):
+        self.card = card
+        self._found: dict[Hashable, float] = {}
+
+    def of(self, module: region.Module, *group: region.Region) -> float:
+        """Those of one region of the module, with the one that shares its kernel, or of siblings in one launch; infinite where no plan serves."""
+        sizes = sizes_of(module.model)
+        if group[0].name in _joined(module):
+            return _least(_of_all(module, group, sizes, self.card))
+        key = (*map(likeness_of, group), *sizes.items())
+        if key not in self._found:
+            self._found[key] = _least(_of_all(module, group, sizes, self.card))
+        return self._found[key]
+
+
+def in_parts(module: region.Module, times: _Times | None = None) -> region.Module:
+    """The module with each region that is several kernels as a region for each; without `times` for an H100."""
+    times = times or _Times(card_of("sm90", None))
     for rewrite in REWRITES.values():
-        module = with_parts(module, _parts_by(rewrite, module, arch, device))
+        module = with_parts(module, _parts_by(rewrite, module, times))
     return module
 
 
 def launches(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> tuple[Regions, ...]:
     """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of the card idle, else one."""
     joined = _joined(module)
-    siblings = {one.name: group for group in _siblings(module, card_of(arch, device, fp32)) for one in group}
+    siblings = {one.name: group for group in _siblings(module, _Times(card_of(arch, device, fp32))) for one in group}
     found: dict[Regions, None] = {}
     for one in module.program.regions:
         if one.name in joined.values():
@@ -99,7 +117,7 @@ def launches(module: region.Module, arch: str = "sm90", device: str | None = Non
     return tuple(found)
 
 
-def _siblings(module: region.Module, card: Device) -> tuple[Regions, ...]:
+def _siblings(module: region.Module, times: _Times) -> tuple[Regions, ...]:
     """Those that share a launch: it takes less than one launch for each."""
     sizes = sizes_of(module.model)
 
@@ -107,8 +125,7 @@ def _siblings(module: region.Module, card: Device) -> tuple[Regions, ...]:
         return not fills_card(extent_of(one.iters).evaluate(sizes))
 
     def pays(group: Regions) -> bool:
-        together, *alone = (_least(found) for found in (_of_siblings(module, group, sizes, card), *(_of_one(module, one, sizes, card) for one in group)))
-        return together <= sum(alone)
+        return times.of(module, *group) <= sum(times.of(module, one) for one in group)
 
     groups = (group[at : at + MOST_SIBLINGS] for group in siblings_in(module.program.regions) if all(map(is_small, group)) for at in range(0, len(group), MOST_SIBLINGS))
     return tuple(group for group in groups if len(group) > 1 and pays(group))
@@ -136,16 +153,23 @@ def verdicts(module: region.Module, arch: str = "sm90", device: str | None = Non
     whole, apart = kernels_for(module, arch, device, fp32)
     groups = [group for group in launches(whole, arch, device, fp32) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
     said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
+    times = _Times(card_of(arch, device, fp32))
     for code, rewrite in REWRITES.items():
-        several = _parts_by(rewrite, module, arch, device)
-        for name, parts in several.items():
-            if len(parts) > 1 and not (rewrite is split_siblings and any({p.name for p in parts} <= {r.name for r in group} for group in groups)):
-                said.append(Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in parts), **_reason(rewrite, parts)}, parts[0].span))
+        several = _parts_by(rewrite, module, times)
+        said += [v for v in _several(code, rewrite, several) if not (rewrite is split_siblings and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups))]
         module = with_parts(module, several)
     for one in apart:
         facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
         said.append(Diag("R3470", one.region.name, facts, one.region.span))
-    return said
+    return said + _several("R3473", sum_in_steps, _sums_by(materialize_prologues(module, times.of)[0], times))
+
+
+def _several(code: str, rewrite: Rewrite, parts: dict[str, Regions]) -> list[Diag]:
+    """A remark for each region that a rewrite makes several of."""
+    return [
+        Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in several), **_reason(rewrite, several)}, several[0].span)
+        for name, several in parts.items() if len(several) > 1
+    ]  # fmt: skip
 
 
 def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
@@ -156,22 +180,23 @@ def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
     return {"reason": found if isinstance(found, str) else "a launch for each takes less"}
 
 
-def _parts_by(rewrite: Rewrite, module: region.Module, arch: str, device: str | None) -> dict[str, Regions]:
-    """The regions that each region becomes, by its name; what shares a kernel with another stays as it is."""
-    names, joined, found = Names.of(module), _joined(module), {}
-    card, sizes = card_of(arch, device), sizes_of(module.model)
+def _sums_by(module: region.Module, times: _Times) -> dict[str, Regions]:
+    """The regions that each region becomes when long sums are cut; siblings fill the card together."""
+    return _parts_by(sum_in_steps, module, times, {one.name for group in _siblings(module, times) for one in group})
 
-    def time_of(one: region.Region) -> float:
-        best = candidates(module, one, arch, device)[0]
-        return math.inf if best.cost is None else best.cost.microseconds
+
+def _parts_by(rewrite: Rewrite, module: region.Module, times: _Times, kept: Container[str] = ()) -> dict[str, Regions]:
+    """The regions that each region becomes, by its name; what shares a kernel with another, or is among the `kept`, stays as it is."""
+    names, joined, found = Names.of(module), _joined(module), {}
+    card, sizes = times.card, sizes_of(module.model)
 
     def least_of(one: region.Region, launches: int) -> float:
         return launches * card.start_us + work_of(one, sizes).bytes / card.dram_bytes_per_us
 
-    surroundings = Surroundings(names, time_of, sizes, least_of)
+    surroundings = Surroundings(names, lambda one: times.of(module, one), sizes, least_of)
     for one in module.program.regions:
-        is_joined = one.name in joined or one.name in joined.values()
-        found[one.name] = (one,) if is_joined else rewrite(one, surroundings)
+        is_kept = one.name in joined or one.name in joined.values() or one.name in kept
+        found[one.name] = (one,) if is_kept else rewrite(one, surroundings)
         names.taken_by(found[one.name])
     return found
 
@@ -201,12 +226,16 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "") -> tuple[Candidate, ...]:
     """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest in front, then the
     rejected ones with the reason."""
-    card = card_of(arch, device, fp32)
-    sizes = sizes_of(module.model)
+    return _ranked(_of_all(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32)))
+
+
+def _of_all(module: region.Module, group: Regions, sizes: dict[str, int], card: Device) -> list[Candidate]:
+    """The plans of the regions of a launch: those of siblings, those of a region with the one that it hands its rows, or of one alone."""
+    one, *others = group
     reader = _joined(module).get(one.name)
     if reader is not None:
-        return _ranked(_streamed(module, one, module.program.region(reader), sizes, card))
-    return _ranked(_of_siblings(module, (one, *others), sizes, card) if others else _of_one(module, one, sizes, card))
+        return _streamed(module, one, module.program.region(reader), sizes, card)
+    return _of_siblings(module, group, sizes, card) if others else _of_one(module, one, sizes, card)
 
 
 def _of_one(module: region.Module, one: region.Region, sizes: dict[str, int], card: Device) -> list[Candidate]:

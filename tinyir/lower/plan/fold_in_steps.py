@@ -93,7 +93,7 @@ def _ways(region: Region, names: Names, sizes: Mapping[str, int]) -> Iterator[tu
             yield (_over_new_axes(region, folds),)
         for chunk in CHUNKS:
             if 2 * chunk <= extents[cut]:
-                yield _two_steps(region, folds, cut, chunk, names)
+                yield two_steps(region, folds, cut, chunk, names, reads_apart(region))
     except Tangled:
         return
 
@@ -108,14 +108,15 @@ def _over_new_axes(region: Region, folds: tuple[Let, ...]) -> Region:
     return region_of(region.name, whole, _still_used(region, changed), region.yields, ())
 
 
-def _two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, names: Names) -> tuple[Region, Region]:
-    """The region that folds chunks of the fold's axis number `cut`, and the one that folds what is left."""
+def two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, names: Names, is_outermost: bool) -> tuple[Region, Region]:
+    """The region that folds chunks of the fold's axis number `cut`, and the one that folds what is left. The chunks are counted by the outermost axis
+    of the first, or by its innermost. Raises Tangled where a value is moved on its way."""
     own = _own(region)
     number = numbered_name("c", {*fold_sizes(region), *names.memory})
     size = _points(region, (folds[0].expr.axes[cut],))
     across = Axis(number, size.ceildiv(chunk))
     rows = tuple(a for a in region.iters if a.name not in own)
-    iters = (across, *rows) if reads_apart(region) else (*rows, across)
+    iters = (across, *rows) if is_outermost else (*rows, across)
     lets, yields, buffers, second = [], [], [], {}
     for let in folds:
         fold, axis = let.expr, let.expr.axes[cut].name
@@ -148,4 +149,4 @@ def _still_used(region: Region, changed: Mapping[str, object]) -> tuple[Let, ...
     return tuple(lets)
 
 
-__all__ = ["fold_in_steps"]
+__all__ = ["fold_in_steps", "two_steps"]
