@@ -39,20 +39,41 @@ __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 #endif
 
+__device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region softmax: softmax : Softmax at 12:5
-// plan row row_streamed: tile [1, 32], threads [32]
+// plan row row_streamed: tile [1, 256], threads [32]
 extern "C" __global__ void __launch_bounds__(32)
 softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
   const int i0 = cta_x;
+  const int head = (int)(8 * (((long long)C * i0 + 7) / 8) - (long long)C * i0);
+  const int whole = (int)floor_div(C - head, 8);
+  const long long left = (long long)whole * 8 * (int)floor_div(thread_x - head, 8) + thread_x + 8 * whole;
   float softmax_max_acc[1] = {__uint_as_float(0xff800000u)};
-  #pragma unroll 8
-  for (int i1 = thread_x; i1 < C; i1 += 32) {
+  #pragma unroll 2
+  for (int c = thread_x; c < whole; c += 32) {
+    const int i1 = 8 * c + head;
+    float X_v[8];
+    {
+      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(long long)i0 * C + i1];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        X_v[v] = float_of_fp16(piece.x[v]);
+    }
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float softmax_c = X_v[v];  // softmax : Softmax at 12:5
+      softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
+    }
+  }
+  if (thread_x <= left && left < C) {
+    const int i1 = (int)(left);
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
   }
@@ -60,8 +81,25 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
   const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
   float softmax_sum_acc[1] = {};
-  #pragma unroll 8
-  for (int i1 = thread_x; i1 < C; i1 += 32) {
+  #pragma unroll 2
+  for (int c = thread_x; c < whole; c += 32) {
+    const int i1 = 8 * c + head;
+    float X_v2[8];
+    {
+      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(long long)i0 * C + i1];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        X_v2[v] = float_of_fp16(piece.x[v]);
+    }
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float softmax_c = X_v2[v];  // softmax : Softmax at 12:5
+      const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
+      softmax_sum_acc[0] += softmax_exp2;
+    }
+  }
+  if (thread_x <= left && left < C) {
+    const int i1 = (int)(left);
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
     softmax_sum_acc[0] += softmax_exp2;
@@ -70,8 +108,33 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);
   const float softmax_sum = softmax_sum_acc[0];  // softmax : Softmax at 12:5
   // region softmax: %softmax.c, %softmax.exp2, Y
-  #pragma unroll 8
-  for (int i1 = thread_x; i1 < C; i1 += 32) {
+  #pragma unroll 2
+  for (int c = thread_x; c < whole; c += 32) {
+    const int i1 = 8 * c + head;
+    float X_v3[8];
+    {
+      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(long long)i0 * C + i1];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        X_v3[v] = float_of_fp16(piece.x[v]);
+    }
+    float Y_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float softmax_c = X_v3[v];  // softmax : Softmax at 12:5
+      const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
+      Y_v[v] = softmax_exp2 / softmax_sum;
+    }
+    {
+      vector_of<fp16, 8> piece;
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        piece.x[v] = fp16_of_float(Y_v[v]);
+      *(vector_of<fp16, 8> *)&Y[(long long)i0 * C + i1] = piece;
+    }
+  }
+  if (thread_x <= left && left < C) {
+    const int i1 = (int)(left);
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
     Y[(long long)i0 * C + i1] = fp16_of_float(softmax_exp2 / softmax_sum);

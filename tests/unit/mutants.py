@@ -76,7 +76,7 @@ def _index_off_by_one(line: str) -> Iterator[str]:
 def _guard_removed(line: str) -> Iterator[str]:
     """A guard as a whole, or one of its parts."""
     found = re.match(r"^(\s*(?:\} else )?if \()(.*)(\)(?: \{.*| [^{]*;|)(?:  //.*)?)$", line)
-    if found is None or found[2].startswith(("thread_x == 0", "warpgroup_thread == 0", "++")):
+    if found is None or found[2].startswith(("thread_x == 0", "cta_x == 0", "warpgroup_thread == 0", "++")):
         return
     parts = found[2].split(" && ")
     for n in range(len(parts)):

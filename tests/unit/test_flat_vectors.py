@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tinyir.ir import manifest, plan, region
-from tinyir.ir.neighbours import widest_access
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.runs import map_runs
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower.plan import candidates
@@ -26,14 +26,24 @@ CASES = {  # the width that is proven, tensors, body
         "for i0: M, i1: 40\n%x = add(cast(X[i0, i1]) : fp32, broadcast_in_dim(cast(b[i1]) : fp32, dims=[1]))\n%y = mul(%x, broadcast_in_dim(s[i0], dims=[0]))\n"
         "yield Y[i0, i1] = cast(%y) : fp16\nyield Z[i0, i1] = %x"),
     "symbols times eight": (8, "in X : bf16[3, 8*N]\nout Y : bf16[3, 8*N]", "for i0: 3, i1: 8*N\nyield Y[i0, i1] = neg(X[i0, i1])"),
-    "half of that is proven": (2, "in X : fp16[M, 6]\nout Y : fp16[M, 6]", "for i0: M, i1: 6\nyield Y[i0, i1] = relu(X[i0, i1])"),
+    "rows of six, all in one": (8, "in X : fp16[M, 6]\nout Y : fp16[M, 6]", "for i0: M, i1: 6\nyield Y[i0, i1] = relu(X[i0, i1])"),
     "a slice from 4 on": (4, "in X : fp16[M, 32]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, i1 + 4]"),
     "rows that the data choose": (
         8, "in X : fp16[7, 16]\nin at : i64[M]\nout Y : fp16[M, 16]\nout Z : fp32[M, 16]",
         "for i0: M, i1: 16\n%c = add(at[i0], 1)\n%y = gather (k0: 7 = %c) { X[k0, i1] }\nyield Y[i0, i1] = %y\nyield Z[i0, i1] = mul(cast(gather (k1: 7 = at[i0]) { X[k1, i1] }) : fp32, 2.0)"),
     "padded rows": (4, "in X : fp32[M, 8]\nout Y : fp32[M + 2, 8]", "for i0: M + 2, i1: 8\nyield Y[i0, i1] = X[i0 - 1, i1] where 0 <= i0 - 1 < M else 1.5"),
     "a mask of numbers": (4, "in X : fp32[M, 8]\nout Y : fp32[M, 8]", "for i0: M, i1: 8\nyield Y[i0, i1] = X[i0, i1] where 0 <= i0 - i1 else -inf"),
-    "rows of any length": (1, "in X : fp16[M, N]\nout Y : fp16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i0, i1]"),
+    "rows of any length": (8, "in X : fp16[M, N]\nout Y : fp16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i0, i1]"),
+    "one axis of any length": (4, "in X : fp32[N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = add(X[i0], 1.0)"),
+    "rows of any length beside one": (
+        8, "in X : fp16[M, N]\nin b : fp16[N]\nin s : fp32[M]\nout Y : fp16[M, N]\nout Z : fp32[M, N]",
+        "for i0: M, i1: N\n%x = add(cast(X[i0, i1]) : fp32, broadcast_in_dim(cast(b[i1]) : fp32, dims=[1]))\n%y = mul(%x, broadcast_in_dim(s[i0], dims=[0]))\n"
+        "yield Y[i0, i1] = cast(%y) : fp16\nyield Z[i0, i1] = %x"),
+    "two axes that stay together": (8, "in X : fp16[M, N, 6, 12]\nout Y : fp16[N, M, 6, 12]", "for i0: N, i1: M, i2: 6, i3: 12\nyield Y[i0, i1, i2, i3] = relu(X[i1, i0, i2, i3])"),
+    "a reshape": (4, "in X : fp32[M, 15]\nout Y : fp32[3, 5*M]", "for i0: 3, i1: 5*M\n%x = X[floor((5*M*i0 + i1)/15), 5*M*i0 + i1 - 15*floor((5*M*i0 + i1)/15)]\nyield Y[i0, i1] = relu(%x)"),
+    "a border along the row": (4, "in X : fp32[M, 32]\nout Y : fp32[M, 40]", "for i0: M, i1: 40\nyield Y[i0, i1] = neg(X[i0, i1 - 4] where 0 <= i1 - 4 < 32 else 0.5)"),
+    "a border of an odd row": (4, "in X : fp32[N]\nout Y : fp32[N + 13]", "for i0: N + 13\nyield Y[i0] = neg(X[i0 - 8] where 0 <= i0 - 8 < N else 0.5)"),
+    "rows of a part": (1, "in X : fp16[M, 2*N]\nout Y : fp16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i0, i1]"),
     "off by one": (1, "in X : fp16[M, 17]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, i1 + 1]"),
     "backwards": (1, "in X : fp16[M, 16]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, 15 - i1]"),
     "transposed": (1, "in X : fp16[16, M]\nout Y : fp16[M, 16]", "for i0: M, i1: 16\nyield Y[i0, i1] = X[i1, i0]"),
@@ -44,7 +54,8 @@ SIZES = ({"M": 1, "N": 1}, {"M": 5, "N": 4}, {"M": 37, "N": 19})
 @pytest.mark.parametrize("name", CASES)
 def test_the_proven_width(name: str) -> None:
     width, tensors, body = CASES[name]
-    assert widest_access(region.parse(region_text(tensors, body)).program.regions[0]) == width
+    runs = map_runs(region.parse(region_text(tensors, body)).program.regions[0])
+    assert max((run.width for run in runs), default=1) == width
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -95,3 +106,18 @@ def test_offsets_have_64_bits_where_a_tensor_has_2_to_the_31_elements(rows: int,
         code = manifest.show(lowered(plan.Module(module, (chosen.plan,)))[1]).split("{", 1)[1]
         assert ("(long long)i0 * 16 + i1" in code) == is_wide and ("[i0 * 16 + i1" in code) != is_wide, code
         assert (f"(long long)i1 * {rows} + i0" in code) == is_wide, code
+
+
+@pytest.mark.parametrize(("line", "instead", "code"), [
+    ("if e < M*N - 7", "if e < M*N - 6", "E1615"),
+    ("if e < M*N - 7", "if e < M*N - 9", "E1619"),
+    ("let e = 1024*cta.x + 8*thread.x", "let e = 1024*cta.x + 8*thread.x + 1", "E1671"),
+    ("let left = thread.x + 8*floor((M*N)/8)", "let left = thread.x + 8*floor((M*N)/8) + 1", "E1619"),
+    ("if cta.x = 0", "if cta.x < 2", "E1619"),
+])  # fmt: skip
+def test_the_checker_sees_a_run_that_is_cut_wrongly(line: str, instead: str, code: str) -> None:
+    _, tensors, body = CASES["rows of any length"]
+    module = region.parse(region_text(tensors, body))
+    text = gpu.show(to_gpu.lower(plan.Module(module, (next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.threads == (128,) and c.plan.micro == (8,)),))))
+    assert line in text and gpu.check(gpu.parse(text)) == []
+    assert code in {d.code for d in gpu.check(gpu.parse(text.replace(line, instead)))}

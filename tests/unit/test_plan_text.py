@@ -50,7 +50,7 @@ plans = st.builds(
     cache=some(st.builds(Cache, names, words, axes)),
     load=some(st.builds(Load, names, words, numbers)),
     store=some(st.builds(Store, names, words)),
-    vectorize=some(st.builds(Vectorize, axes, numbers)),
+    vectorize=some(st.builds(Vectorize, st.lists(axes, min_size=1, max_size=3).map("*".join), numbers)),
     predicate=some(words),
     epilogue=some(names),
     asynchrony=st.one_of(st.none(), st.builds(Async, numbers, st.one_of(st.just(""), words))),

@@ -9,7 +9,7 @@ import pytest
 
 from tinyir.ir import plan, region
 from tinyir.ir.kernels import kernel_of
-from tinyir.ir.neighbours import widest_scan_access
+from tinyir.ir.runs import row_runs
 from tinyir.lower.plan import candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
@@ -35,6 +35,8 @@ VECTORS = {  # the width that is proven, tensors, body
     "a scan of a scan": (
         4, "in X : fp32[R, 140]\nin g : fp32[140]\nout Y : fp32[R, 140]\nout Z : fp32[R, 140]",
         "for i0: R, i1: 140\n%s = scan sum (i1) : fp32 { mul(X[i0, i1], g[i1]) }\n%t = scan max (i1) : fp32 { neg(%s) }\nyield Y[i0, i1] = add(%s, X[i0, i1])\nyield Z[i0, i1] = %t"),
+    "odd rows": (4, "in X : fp32[R, 301]\nout Y : fp32[R, 301]", "for i0: R, i1: 301\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+    "odd rows, exclusive": (8, "in X : fp16[R, 333]\nin g : fp16[333]\nout Y : fp16[R, 333]", "for i0: R, i1: 333\n%x = cast(mul(X[i0, i1], broadcast_in_dim(g[i1], dims=[1]))) : fp32\n%y = scan sum exclusive (i1) : fp32 { %x }\nyield Y[i0, i1] = cast(%y) : fp16"),
     "from the end": (1, "in X : fp32[R, 300]\nout Y : fp32[R, 300]", "for i0: R, i1: 300\n%y = scan sum reverse (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
     "down": (1, "in X : fp32[300, R]\nout Y : fp32[300, R]", "for i0: 300, i1: R\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
 }
@@ -45,7 +47,7 @@ def test_a_scan_in_vectors_gives_what_playback_gives(name: str) -> None:
     width, tensors, body = VECTORS[name]
     module = region.parse(region_text(tensors, body))
     (one,) = module.program.regions
-    assert widest_scan_access(one, kernel_of(one, "scan")) == width
+    assert max((run.width for run in row_runs(one, kernel_of(one, "scan"))), default=1) == width
     found = {c.plan.threads: c.plan for c in candidates(module, one) if c.plan.algo == "scan_block" and bool(c.plan.vectorize) == (width > 1)}
     for threads in ((32,), (128,)):
         _, code = lowered(plan.Module(module, (found[threads],)))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ..ir import resources
-from ..ir.body import Body, Reduce, Select, Unary, walk
-from ..ir.kernels import Contraction, Kernel, Prefix, Row, bodies_of, extent_of, reads_apart
+from ..ir.body import Body, Read, Reduce, Select, Unary, walk
+from ..ir.kernels import Contraction, Kernel, Prefix, Row, axes_of, bodies_of, extent_of, reads_apart
 from ..ir.neighbours import crossed_reads
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
@@ -217,6 +217,12 @@ def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], 
     }
 
 
+def _apart(plan: Plan, region: Region) -> int:
+    """Reads whose place a map works out for each element of a vector, since they do not lie as its run does."""
+    axes = {name for item in plan.vectorize if len(item.axes) > 1 for name in item.axes}
+    return sum(bool(axes & set(axes_of(n))) and not axes <= axes_of(n) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read))
+
+
 def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], device: Device, occupancy: int, flops: int, moved: int) -> dict[str, float]:
     """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few elements at a time."""
     elements = extent_of(kernel.groups[0]).evaluate(sizes)
@@ -225,7 +231,8 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     tiles = -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
     width = plan.widest
-    issue = mine * plan.tile[0] * (MAP_ISSUE * (1 / width + walked / resources.WALK) + 2 + 2 * guards + 2 * flops / max(elements, 1)) / device.arch.warp / device.arch.schedulers
+    taken = MAP_ISSUE * (1 / width + walked / resources.WALK + _apart(plan, region)) + 2 + 2 * guards + 2 * flops / max(elements, 1)
+    issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
     turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     under_way = device.sms * min(occupancy, mine) * plan.tile[0] * read / max(elements, 1)  # bytes that the resident threads wait for

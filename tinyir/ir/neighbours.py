@@ -1,66 +1,14 @@
-"""Which elements of a map or of a row lie side by side in every tensor, so that a thread may move several in one access.
-
-Along a map's last axis, or along the row, every write, and every read that varies along it, must step by one element of the tensor's last axis, from a place
-that the numbers prove to be a multiple of the width; a value that is the same for all of them is no hindrance.
-"""
+"""What lies beside what: reads whose neighbours lie along another axis than what is written, and what is known of places and of expressions."""
 
 from __future__ import annotations
 
 from .body import Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, walk
 from .expr import Expr
-from .kernels import Prefix, Row, axes_of, bodies_of
+from .kernels import bodies_of
 from .model import is_exchanged
-from .present import guard_names, names_in
 from .region import Region
 
 ACCESS_BYTES = 16
-WIDTHS = (16, 8, 4, 2)  # elements
-
-
-def widest_access(region: Region) -> int:
-    """How many neighbours along the last axis of a map move at once, 16 bytes of the narrowest tensor at most; 1 where nothing is proven."""
-    if not region.iters or any(isinstance(n, (Reduce, Scan, Scatter)) for b in bodies_of(region) for n in walk(b)):
-        return 1
-    axis = region.iters[-1]
-    return _widest(region, {axis.name}, axis.size) if all(axis.name in names_in(y.index) for y in region.yields) else 1
-
-
-def widest_row_access(region: Region, kernel: Row) -> int:
-    """How many neighbours along the row of a row kernel move at once."""
-    if len(kernel.row) != 1:
-        return 1
-    folded = {a.name for b in bodies_of(region) for n in walk(b) if isinstance(n, Reduce) for a in n.axes}
-    return _widest(region, {kernel.row[0].name, *folded}, kernel.row[0].size)
-
-
-def widest_scan_access(region: Region, kernel: Prefix) -> int:
-    """How many neighbours along the row of a scan move at once; a scan from the end takes one at a time."""
-    return 1 if kernel.reverse else _widest(region, {kernel.row[0].name}, kernel.row[0].size)
-
-
-def _widest(region: Region, along: set[str], size: Expr) -> int:
-    """The width along axes of one size that are the same axis under several names."""
-    nodes = [n for b in bodies_of(region) for n in walk(b)]
-    is_moved = any(isinstance(n, Transpose) or isinstance(n, Ref) and n.index is not None for n in nodes)
-    is_chosen = any(along & _all_axes(region, n.at) for n in nodes if isinstance(n, Gather))
-    if is_moved or is_chosen or any(along & guard_names(y.guard) for y in region.yields):
-        return 1
-    steps, sizes = [size], []
-    for name, index in dict.fromkeys([*((y.output, y.index) for y in region.yields), *((n.tensor, n.index) for n in nodes if isinstance(n, Read))]):
-        varying = [position for position, e in enumerate(index) if along & set(e.names())]
-        if not varying:
-            continue
-        tensor, names = region.tensor(name), along & set(index[-1].names())
-        if varying != [len(index) - 1] or len(names) != 1 or is_exchanged(tensor) or along & set((index[-1] - min(names)).names()):
-            return 1
-        steps += [index[-1] - min(names), tensor.type.shape[-1]]
-        sizes.append(tensor.type.dtype.bytes)
-    return next((w for w in WIDTHS if sizes and w * min(sizes) <= ACCESS_BYTES and all(is_multiple(e, w) for e in steps)), 1)
-
-
-def in_vectors(elements: Expr, width: int) -> Expr:
-    """How many vectors the elements are, of which there is a multiple of `width`."""
-    return Expr(tuple((c // width, m) for c, m in elements.terms))
 
 
 def crossed_reads(region: Region) -> tuple[Read, ...]:
@@ -100,13 +48,4 @@ def is_movement(body: Body) -> bool:
     return isinstance(body, Read) or isinstance(body, Select) and is_movement(body.then) and isinstance(body.other, Literal)
 
 
-def _all_axes(region: Region, body: Body) -> set[str]:
-    """The names in an expression and in the values that it needs."""
-    found = set(axes_of(body))
-    for node in walk(body):
-        if isinstance(node, Ref):
-            found |= _all_axes(region, region.let(node.name).expr)
-    return found
-
-
-__all__ = ["across_of", "crossed_reads", "in_vectors", "is_movement", "is_multiple", "widest_access", "widest_row_access", "widest_scan_access"]
+__all__ = ["across_of", "crossed_reads", "is_movement", "is_multiple"]

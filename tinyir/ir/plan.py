@@ -143,7 +143,7 @@ _READ: dict[str, Callable[[list[Any]], Any]] = {
     "cache": _each(lambda tensor, where, at: Cache(_name(tensor), str(where), str(at))),
     "load": _each(lambda tensor, by, swizzle: Load(_name(tensor), str(by), int(swizzle or 0))),
     "store": _each(lambda tensor, by: Store(_name(tensor), str(by))),
-    "vectorize": _each(lambda axis, width: Vectorize(str(axis), int(width))),
+    "vectorize": _each(lambda *p: Vectorize("*".join(map(str, p[:-1])), int(p[-1]))),
     "assume": lambda p: guard_of(p[0]),
     "predicate": _only(_names),
     "epilogue": _only(_names),

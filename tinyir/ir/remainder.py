@@ -29,9 +29,14 @@ def remainders(expr: Expr) -> tuple[Remainder, ...]:
             factor = exact_quotient(outside, divisor)
             if factor is not None:
                 rest = taken - factor * dividend
-                if len(rest.terms) < len(taken.terms):
+                if _length(rest) < _length(taken):
                     found.append(Remainder(factor, dividend, divisor, rest))
     return tuple(found)
+
+
+def _length(expr: Expr) -> tuple[int, int]:
+    """Terms with names, then all."""
+    return sum(bool(m) for _, m in expr.terms), len(expr.terms)
 
 
 def _coefficient(expr: Expr, floor: Floor) -> Expr:

@@ -49,10 +49,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Vectorize:
-    """`width` elements along `axis` move as one access."""
+    """`i1 width 4`: so many elements along `axis` move as one access; of `i0*i1` along both as one, the first outermost."""
 
     axis: str
     width: int
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes, one by one."""
+        return tuple(self.axis.split("*"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _check_axes(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
     known = {a.name for r in regions for a in r.iters} | {a.name for g in kernel.groups for a in g} | {a.name for a in getattr(kernel, "batch", ())}
     used = [("bind", part) for b in plan.bind for part in b.axes] + [("cache", c.at) for c in plan.cache]
-    used += [("vectorize", v.axis) for v in plan.vectorize] + [("predicate", axis) for axis in plan.predicate]
+    used += [("vectorize", axis) for v in plan.vectorize for axis in v.axes] + [("predicate", axis) for axis in plan.predicate]
     for word, part in used:
         axis = re.sub(r"(\.[oi])*$", "", part)
         if axis not in known:

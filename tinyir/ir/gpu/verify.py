@@ -15,10 +15,11 @@ from ..plan_words import WORDS
 from ..verify import nearest
 from . import nodes
 from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
+from .accesses import check_vectors
 from .order import ORDER_CHECKS
 from .replay import check_copies
 from .picks import check_picks
-from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, visits
+from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
 MATRIX_SHARE = {"wgmma": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
 
@@ -158,12 +159,6 @@ def exprs_in(s: Any) -> Iterator[Expr]:
 def bound_exprs(bound: Bound) -> Iterator[Expr]:
     """The expressions of one guard."""
     yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
-
-
-def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
-    """The tensors that a kernel may touch, by name."""
-    program = module.plans.program.program
-    return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
 
 
 # --- words and kinds
@@ -320,39 +315,6 @@ def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], fa
             yield Diag(code, kernel.name, {"place": str(place), "index": str(e), "axis": axis, "size": str(size)}, v.statement.span)
 
 
-# --- accesses of several elements
-
-COPIES = (4, 8, 16)  # bytes that one cp.async moves
-ACCESS = 16  # bytes at most of one access
-
-
-def _check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """A copy is one that the hardware has, and rows of a tensor that is accessed several elements at once begin on whole accesses."""
-    tensors = tensors_of(kernel, module)
-    for v in walked:
-        s = v.statement
-        if isinstance(s, nodes.CpAsync) and s.vector * s.value.dtype.bytes not in COPIES:
-            yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, COPIES))}, s.span)
-        if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
-            continue
-        moved = [name for n in reads_in(s) if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays]
-        if isinstance(s, nodes.Store):
-            is_held = all(isinstance(v.arrays.get(n.tensor), nodes.Reg) for n in reads_in(s) if isinstance(n, Read))
-            moved = [name] if (name := tensor_of(s.to.name, v)) in tensors and is_held else []
-        for name in dict.fromkeys(moved):
-            shape, dtype = tensors[name].type.shape, tensors[name].type.dtype
-            width = min(s.vector, ACCESS // dtype.bytes)
-            if len(shape) > 1 and not is_known_multiple(kernel, shape[-1], width):
-                yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
-
-
-def is_known_multiple(kernel: Kernel, size: Expr, count: int) -> bool:
-    """Whether a size is a multiple of `count`, by its coefficients or as the kernel assumes."""
-    zeros = [b.expr - b.equals for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard if b.equals is not None]
-    same = (size, *(size + zero for zero in zeros), *(size - zero for zero in zeros))
-    return any(all(c % count == 0 for c, _ in e.terms) for e in same)
-
-
 # --- resources
 
 
@@ -397,4 +359,4 @@ def _registers_held(body: Any) -> int:
     return own + deepest
 
 
-_CHECKS = (_check_bounds, _check_vectors, _check_resources, check_picks)
+_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks)

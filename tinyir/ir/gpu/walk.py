@@ -93,6 +93,12 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             values |= {s.name}
 
 
+def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
+    """The tensors that a kernel of a module may touch, by name."""
+    program = module.plans.program.program
+    return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
+
+
 def tensor_of(name: str, v: Visit) -> str:
     """The tensor of a name at a statement; of one that is picked the first, which all of them are like."""
     item = v.arrays.get(name)

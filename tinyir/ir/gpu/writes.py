@@ -22,7 +22,7 @@ from ..sets import read_set
 from . import nodes
 from .nodes import Kernel, Statement
 from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads, without, without_threads
-from .verify import tensors_of
+from .walk import tensors_of
 
 SIZES = (1037, 845, 629, 1153, 511, 761, 423, 319)  # several tiles, and no multiples of one
 MANNERS = ((1, 1), (2, 4), (4, 4), (8, 8), (64, 64), (1, 16))  # (multiplied by, divided by): for kernels that assume multiples, or few

@@ -11,7 +11,7 @@ from typing import Any
 from ...ir.body import Body, Read, Select, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.verify import is_known_multiple
+from ...ir.gpu.accesses import is_known_multiple
 from ...ir.intervals import Interval
 from ...kit.diag import refuse
 from .value import SMALL_FLOATS, memory_type

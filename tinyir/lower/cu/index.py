@@ -8,6 +8,8 @@ from typing import Callable
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.intervals import INT_MAX, Interval, interval_of
 from ...ir.remainder import remainders
+from ...ir.runs import offset_of
+from ...ir.scope import has_floor
 
 SUM, PRODUCT, UNARY = 1, 2, 3  # how tightly a piece of C binds
 
@@ -75,7 +77,11 @@ class Integers:
         return "long long" if self.is_long(expr) else "int"
 
     def offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
-        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31."""
+        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31. Of an element whose place is a number taken apart
+        by the tensor's axes it is that number."""
+        number = offset_of(shape, index)
+        if any(map(has_floor, index)) and not has_floor(number):
+            return self.c(number)
         elements = Expr.of(1)
         for size in shape:
             elements = elements * size

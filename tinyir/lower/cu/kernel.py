@@ -208,10 +208,11 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
     def _let(self, s: nodes.Let) -> None:
         value = self.integers.c(s.value, 0)
         found = self._range(s.value, self.sizes.get(s.name, ()))
+        self.facts = self.facts.with_let(s.name, s.value)
+        found = found if found.fits(INT_MAX) else self.facts.ranges[s.name]
         if found.fits(INT_MAX) and self.integers.is_long(s.value):
             value = f"(int)({value})"
         self.integers.ranges[s.name] = found
-        self.facts = self.facts.with_let(s.name, s.value)
         self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
 
     def _range(self, value: Expr, sizes: tuple[Expr, ...]) -> Interval:

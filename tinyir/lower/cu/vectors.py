@@ -10,6 +10,7 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
+from ...ir.runs import offset_of
 from ...kit.diag import refuse
 from .head import in_memory_order
 from .value import memory_type
@@ -49,8 +50,8 @@ class Vectors:
 
     def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
         """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""
-        shape, index = in_memory_order(self.tensors[name], index)
-        return bool(index) and all(is_multiple(e, count) for e in (shape[-1], self.facts.plain(index[-1])))
+        first = self.facts.plain(offset_of(*in_memory_order(self.tensors[name], index)))
+        return bool(index) and is_multiple(first, count)
 
     def _no_vector(self: Any, s: nodes.Assign | nodes.Store) -> Exception:
         what = "store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's"

@@ -1,4 +1,4 @@
-"""The flat template in vectors: a thread takes neighbours along the last axis, which move in one access a tensor (`side_by_side`).
+"""The flat template in vectors: a thread takes neighbours along a run, which move in one access a tensor (`side_by_side`).
 
     let e = 128*cta.x + thread.x                      the number of a vector
     if e < 96*M
@@ -6,39 +6,67 @@
       let i1 = 8*e - 768*floor(e/96)                  its first element
       loads, the loop over the eight, stores
 
+A run of all axes may be of any length. Then it is counted in elements:
+
+    let e = 1024*cta.x + 8*thread.x                   the number of a vector's first element
+    if e < M*N - 7
+      loads of X[floor((e + v)/N), e + v - N*floor((e + v)/N)], which lies at e + v; the loop, stores
+
 What is only moved goes from tensor to tensor; what is the same for all neighbours stands before the loop.
 """
 
 from __future__ import annotations
 
-from ...ir.body import Ref, walk
+from typing import Iterable
+
+from ...ir.body import Axis, Ref, walk
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
-from ...ir.kernels import axes_of
+from ...ir.kernels import axes_of, extent_of
 from ...ir.region import Region
-from .point import Fresh, needed
+from ...ir.runs import Run
+from .point import Fresh, below, needed, split
 from .side_by_side import SideBySide
 from .statements import Statements
 
 
-def vector_statements(region: Region, fresh: Fresh, width: int) -> tuple[Statement, ...]:
-    """What a thread does with `width` neighbours, of which the region's axes name the first."""
-    last = region.iters[-1].name
-    writer, neighbours = Statements(region, fresh), SideBySide(region, fresh, width, last)
-    writer.point[last] = neighbours.place
+def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_guarded: bool) -> tuple[Statement, ...]:
+    """What a thread does with the vector of this number; `is_guarded` where there may be no such vector."""
+    width, outer = run.width, region.iters[: len(region.iters) - len(run.axes)]
+    name = Expr.of(fresh.name("e"))
+    if run.is_whole:
+        first, in_run = Expr.of(run.axes[0].name if len(run.axes) == 1 else fresh.name("r")), run.whole(ZERO)
+        places = split(name, (*outer, Axis(str(first), in_run)))
+        at = width * places.pop(str(first))
+        let, lets = nodes.Let(str(name), number), [*(nodes.Let(a.name, places[a.name]) for a in outer), nodes.Let(str(first), at)]
+        guard = below(name, extent_of(outer) * in_run) if is_guarded else ()
+    else:
+        first = name
+        let, lets, at, guard = nodes.Let(str(name), width * number), [], width * number, (Bound(first, upper=run.extent - (width - 1)),)
+    inner = (*lets, *_neighbours(region, fresh, run, first, at))
+    return (let, *((nodes.If(guard, inner),) if guard else inner))
+
+
+def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
+    """The values and stores at the neighbours from `first` on, which stands for `at`."""
+    writer, neighbours = Statements(region, fresh), SideBySide(region, fresh, run, first, {str(first): at})
+    writer.point |= neighbours.point(run.axes)
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
     for item in region.yields:
         body, before = writer.body(item.expr)
-        lines += [*before, *neighbours.store(item, body, writer.point, region.iters)]
+        lines += before
+        neighbours.store(item, body, writer.point, region.iters)
     same, varying = _parted(lines, neighbours.turn)
-    return (*same, *neighbours.loop(varying))
+    single = [nodes.Let(a.name, neighbours.point(run.axes)[a.name]) for a in run.axes] if len(run.axes) > 1 else []
+    return (*same, *neighbours.loop(varying, one=[*single, *Statements(region, fresh).at_point(region.yields)] if single else ()))
 
 
-def _parted(lines: list[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
+def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
     """The statements that are the same for all neighbours, and the others."""
     same, inside, varying = [], [], set()
     for s in lines:
-        is_inside = isinstance(s, nodes.Assign) or turn in axes_of(s.value) or any(isinstance(n, Ref) and n.name in varying for n in walk(s.value))
+        is_inside = turn in axes_of(s.value) or any(isinstance(n, Ref) and n.name in varying for n in walk(s.value))
         (inside if is_inside else same).append(s)
         if is_inside and isinstance(s, nodes.Value):
             varying.add(s.name)

@@ -6,7 +6,7 @@ from typing import Iterator
 
 from ...ir.accumulate import cast, fold_word, is_plain, literal, neutral_of
 from ...ir.body import Binary, Body, Index, Read, Reduce, Ref, Ternary
-from ...ir.expr import ONE, ZERO, Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.types import DTYPES, DType, TensorType
@@ -54,12 +54,3 @@ class Accumulator:
     def value(self) -> Read:
         """The fold so far."""
         return Read(self.name, (ZERO,), self.fold.dtype)
-
-
-def number_in(axes: tuple, names: dict[str, Expr]) -> Expr:
-    """The number of a point in the order of the axes, the last the fastest."""
-    number, inner = ZERO, ONE
-    for axis in reversed(axes):
-        number = number + names[axis.name] * inner
-        inner = inner * axis.size
-    return number

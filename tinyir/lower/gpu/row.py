@@ -3,6 +3,7 @@
     row_streamed    each pass walks over the row and reads it again:   for c in thread.x..C step 256
     row_resident    each thread keeps its elements in registers:       for v in 0..8 unroll, c = 256*v + thread.x, if c < C
 
+Where neighbours are known to lie side by side a thread takes vectors of them, and of a row that is no whole vectors then one element more (`ends`).
 A pass is a fold, closed by `block_reduce`; values that do not vary along the row stand between passes, computed by every thread alike.
 """
 
@@ -16,13 +17,15 @@ from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Row, extent_of
-from ...ir.neighbours import in_vectors, widest_row_access
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.resources import WALK
+from ...ir.runs import Run, number_in, row_run
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
-from .fold import Accumulator, number_in, type_of
+from .ends import Ends
+from .fold import Accumulator, type_of
+from .moved import moved
 from .point import Fresh, Point, Values, below, carried, choice, divides, element_store, free_axes, names_in, needed, split
 from .side_by_side import SideBySide
 
@@ -31,15 +34,26 @@ def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
     """The kernel of a plan of algo `row_streamed` or `row_resident`. Raises Refused (E1611) for what the template has no place for."""
     if plan.tile[0] != 1 or len(plan.threads) != 1 or plan.tile[1] % plan.threads[0]:
         raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
-    width = plan.width_of(kernel.row[-1].name)
-    if width > 1 and (widest_row_access(region, kernel) % width or plan.tile[1] % (width * plan.threads[0]) and plan.algo == "row_resident"):
-        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
+    run = _run_of(plan, region, kernel)
     rows = split(Expr.of("cta.x"), kernel.rows) if kernel.rows else {}
     lets = tuple(nodes.Let(name, e) for name, e in rows.items())
-    writer = _Rows(plan, region, kernel)
-    body = writer.passes()
+    writer = _Rows(plan, region, kernel, run)
+    body = (*(writer.ends.lets() if writer.ends else ()), *writer.passes())
     shared = tuple(nodes.Shared(name, type_of(dtype, plan.threads[0] // 32)) for dtype, name in writer.parts.items())
     return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*shared, *lets, *body))
+
+
+def _run_of(plan: Plan, region: Region, kernel: Row) -> Run | None:
+    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by side."""
+    if not plan.vectorize:
+        return None
+    (item,) = plan.vectorize
+    run = row_run(region, kernel, item.width)
+    if run is None or [a.name for a in run.axes] != list(item.axes):
+        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{item.width} neighbours that are not known to lie side by side", region=region.name)
+    if plan.algo == "row_resident" and plan.tile[1] % (run.width * plan.threads[0]):
+        raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} in vectors of {run.width}", region=region.name)
+    return run
 
 
 @dataclass
@@ -49,6 +63,7 @@ class _Rows:
     plan: Plan
     region: Region
     kernel: Row
+    run: Run | None
     known: dict[str, Body] = field(default_factory=dict)
     held: dict[Body, str] = field(default_factory=dict)
     parts: dict[DType, str] = field(default_factory=dict)
@@ -58,7 +73,9 @@ class _Rows:
         self.point = {a.name: Expr.of(a.name) for a in self.region.iters}
         self.fresh = Fresh(names_in(self.region))
         self.carried = carried(self.region)
-        self.width = self.plan.width_of(self.kernel.row[-1].name)
+        self.width = self.run.width if self.run else 1
+        self.is_cut = self.run is not None and not self.run.is_whole
+        self.ends = Ends.of(self.run, self.fresh) if self.run else None
         self.is_resident = self.plan.algo == "row_resident"
         self.kept = self._used_twice() if self.is_resident else set()
 
@@ -157,32 +174,48 @@ class _Rows:
 
     def _over_row(self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()) -> list[Statement]:
         """A loop over this thread's elements of the row, with what is done at each."""
-        extent, width = extent_of(axes), self.width
+        if self.run:
+            return self._over_vectors(self.run, axes, element, of, across_writes)
         column = Expr.of(axes[0].name if len(axes) == 1 else self.fresh.of("c"))
-        neighbours = SideBySide(self.region, self.fresh, width, str(column)) if width > 1 else None
-        at = {axes[0].name: neighbours.place} if neighbours else {a.name: Expr.of(a.name) for a in axes}
+        at = {a.name: Expr.of(a.name) for a in axes}
         inner: list[Statement] = [nodes.Let(n, e) for n, e in split(column, axes).items()][::-1] if len(axes) > 1 else []
         declared: list[Statement] = []
         values = _Point(self, at, inner, declared)
         if of is not None:
             inner += element(values.at(of), number_in(axes, at))
         for item in across_writes:
-            body, point = values.at(item.expr), {**self.point, **at}
-            inner += neighbours.store(item, body, point, self.region.iters) if neighbours else [element_store(item, body, point, self.region.iters)]
-        lines = neighbours.loop(inner) if neighbours else inner
-        return [*declared, self._walk(column, in_vectors(extent, width), lines)]
+            body = values.at(item.expr)
+            inner.append(element_store(item, body, {**self.point, **at}, self.region.iters))
+        return [*declared, self._walk(str(column), extent_of(axes), inner)]
 
-    def _walk(self, column: Expr, extent: Expr, lines: list[Statement]) -> Statement:
+    def _over_vectors(self, run: Run, axes: tuple[Axis, ...], element, of: Body | None, across_writes: tuple[Yield, ...]) -> list[Statement]:
+        """A loop over this thread's vectors of the row; then the same at the element that is left to it."""
+        column, counter = axes[0].name if len(axes) == 1 else self.fresh.of("e"), self.fresh.of("c")
+        neighbours = SideBySide(self.region, self.fresh, run, Expr.of(column), {column: run.width * Expr.of(counter) + run.head})
+        inner: list[Statement] = []
+        declared: list[Statement] = []
+        values = _Point(self, neighbours.point(axes), inner, declared)
+        if of is not None:
+            inner += element(values.at(of), neighbours.place)
+        for item in across_writes:
+            body = values.at(item.expr)
+            neighbours.store(item, body, values.point, self.region.iters)
+        lines = [nodes.Let(column, run.width * Expr.of(counter) + self.ends.head), *neighbours.loop(inner)]
+        left = self.ends.at_left(nodes.Let(column, self.ends.left), moved([*inner, *neighbours.singles], self._behind(neighbours.turn))) if self.is_cut else []
+        return [*declared, self._walk(counter, self.ends.whole, lines), *left]
+
+    def _behind(self, turn: str) -> dict[str, Expr]:
+        """The register behind those of the vectors."""
+        return {turn: ZERO, self.fresh.of("u"): Expr.of(self.plan.tile[1] // (self.plan.threads[0] * self.width))}
+
+    def _walk(self, name: str, count: Expr, lines: list[Statement]) -> Statement:
         """The loop over this thread's elements, or vectors, of the row."""
-        threads, name, first = self.plan.threads[0], str(column), ()
-        if self.width > 1:
-            first, name = (nodes.Let(name, self.width * Expr.of(self.fresh.of("c"))),), self.fresh.of("c")
+        threads = self.plan.threads[0]
         if not self.is_resident:
-            return nodes.For(name, Expr.of("thread.x"), extent, (*first, *lines), step=Expr.of(threads), unroll=max(2, WALK // self.width))
+            return nodes.For(name, Expr.of("thread.x"), count, tuple(lines), step=Expr.of(threads), unroll=max(2, WALK // self.width))
         turn, length = self.fresh.of("u" if self.width > 1 else "v"), self.plan.tile[1] // self.width
-        guard = () if divides(length, extent) else below(Expr.of(name), extent)
-        inner = (*first, *lines)
-        guarded: tuple[Statement, ...] = (nodes.If(guard, inner),) if guard else inner
+        guard = () if divides(length, count) else below(Expr.of(name), count)
+        guarded: tuple[Statement, ...] = (nodes.If(guard, tuple(lines)),) if guard else tuple(lines)
         return nodes.For(turn, ZERO, Expr.of(length // threads), (nodes.Let(name, threads * Expr.of(turn) + "thread.x"), *guarded), unroll=0)
 
     # --- what registers keep
@@ -259,7 +292,7 @@ class _Point:
 
     def _keep(self, node: Body, register: str, body: Body) -> Read:
         self.rows.held[node] = register
-        self.declared.append(nodes.Reg(register, type_of(node.dtype, self.rows.plan.tile[1] // self.rows.plan.threads[0])))
+        self.declared.append(nodes.Reg(register, type_of(node.dtype, self.rows.plan.tile[1] // self.rows.plan.threads[0] + self.rows.is_cut)))
         self.inner.append(nodes.Assign(Place(register, (self.rows.turn,)), body))
         return Read(register, (self.rows.turn,), node.dtype)
 

@@ -23,9 +23,9 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Prefix, extent_of, scans_of
-from ...ir.neighbours import widest_scan_access
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...ir.runs import row_run
 from ...ir.types import DType
 from ...kit.diag import refuse
 from .fold import type_of
@@ -43,9 +43,10 @@ def scan_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0] * width) if is_block else (plan.threads[0], 1)):
         raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
     if width > 1:
-        if not is_block or widest_scan_access(region, kernel) % width:
+        run = row_run(region, kernel, width) if is_block else None
+        if run is None:
             raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
-        return scan_vector_kernel(plan, region, kernel, width)
+        return scan_vector_kernel(plan, region, kernel, run)
     return (_block_kernel if is_block else _thread_kernel)(plan, region, kernel)
 
 

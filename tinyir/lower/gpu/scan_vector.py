@@ -11,19 +11,21 @@
       block_scan sum exclusive y.acc after y.carry via part
       if n < 64
         the values at i1 + v, of which the scan is add(y.acc[0], y.own[v]), and the stores
+
+Of a row that does not begin or end with a whole vector the first or last neighbours are taken one by one (`side_by_side`).
 """
 
 from __future__ import annotations
 
 from ...ir.accumulate import cast, fold_word, neutral_of, wide
 from ...ir.body import Binary, Read
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Prefix, extent_of, scans_of
-from ...ir.neighbours import in_vectors
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...ir.runs import Run
 from .fold import type_of
 from .point import Fresh, below, divides, names_in, needed, split
 from .prefixes import Prefixes, name_of
@@ -32,16 +34,17 @@ from .side_by_side import SideBySide
 WARP = 32
 
 
-def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, width: int) -> Kernel:
-    """The kernel of a plan of algo `scan_block` that moves `width` elements at once."""
+def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
+    """The kernel of a plan of algo `scan_block` that takes its rows in vectors."""
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
     turn, number, shared, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
-    count = in_vectors(axis.size, width)
+    skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
+    count, width, limits = run.covering(skew), run.width, _limits(run)
     guard = () if divides(threads, count) else below(Expr.of(number), count)
-    inner: list[Statement] = [nodes.Let(number, Expr.of(turn) + "thread.x"), nodes.Let(axis.name, width * Expr.of(number))]
+    inner: list[Statement] = [nodes.Let(number, Expr.of(turn) + "thread.x"), nodes.Let(axis.name, width * Expr.of(number) - skew)]
 
     def writer_of() -> tuple[Prefixes, SideBySide]:
-        neighbours = SideBySide(region, fresh, width, axis.name)
+        neighbours = SideBySide(region, fresh, run, Expr.of(axis.name), {axis.name: width * Expr.of(number) - run.skew})
         writer = Prefixes(region, fresh, done=done)
         writer.point[axis.name] = neighbours.place
         return writer, neighbours
@@ -60,19 +63,27 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, width: int) -
         lines, element = writer.element(scan)
         step = [nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)), nodes.Assign(Place(own, at), so_far)]
         inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
-        inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)]))
+        inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits))
         inner.append(nodes.BlockScan(scan.op, True, mine, carry, shared.get(dtype, "")))
         done[scan] = cast(Binary(fold_word(scan.op), so_far, Read(own, at, dtype), dtype), scan.dtype)
     writer, neighbours = writer_of()
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
     for item in region.yields:
         body, before = writer.body(item.expr)
-        lines += [*before, *neighbours.store(item, body, writer.point, region.iters)]
-    inner += where_inside(neighbours.loop(lines))
+        lines += before
+        neighbours.store(item, body, writer.point, region.iters)
+    inner += where_inside(neighbours.loop(lines, limits))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
+    rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
     arrays = tuple(nodes.Shared(name, type_of(dtype, threads // WARP)) for dtype, name in shared.items())
     loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads))
     return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop))
+
+
+def _limits(run: Run) -> tuple[Bound, ...]:
+    """What says that an element of a vector is one of the row's."""
+    low, high = None if run.start == ZERO else ZERO, None if run.is_whole else run.extent
+    return () if low is high is None else (Bound(Expr.of(run.axes[0].name), low, high),)
 
 
 __all__ = ["scan_vector_kernel"]

@@ -6,9 +6,10 @@ from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir.kernels import Map
-from ...ir.neighbours import crossed_reads, widest_access
+from ...ir.neighbours import crossed_reads
 from ...ir.plan import Bind, Cache, Plan, Vectorize
 from ...ir.region import Region
+from ...ir.runs import map_runs
 from ...ir.verify_plan import guarded_axes
 from .candidate import Proposal, parts_of_axes
 
@@ -21,10 +22,10 @@ def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, .
     """Each block size with one, two or four accesses a thread, a block's width apart so that a warp's accesses stay together; an access moves as
     many neighbours as are known to lie side by side. A scalar takes one thread."""
     found = []
-    width = widest_access(region)
     bind = (Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x")) if kernel.axes else ()
-    for wide in dict.fromkeys((width, 1)):
-        vectorize = (Vectorize(kernel.axes[-1].name, wide),) if wide > 1 else ()
+    for run in (*map_runs(region), None):
+        vectorize = (Vectorize("*".join(a.name for a in run.axes), run.width),) if run else ()
+        wide = run.width if run else 1
         for threads in THREADS if kernel.axes else (1,):
             for each in EACH if kernel.axes else (1,):
                 tile = threads * each * wide

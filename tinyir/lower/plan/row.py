@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...analysis.device import Device
 from ...ir.kernels import Row, extent_of
 from ...ir.model import Model
-from ...ir.neighbours import widest_row_access
 from ...ir.plan import Bind, Plan, Vectorize
 from ...ir.region import Region
+from ...ir.runs import Run, row_runs
 from ...ir.verify_plan import guarded_axes, most_of
 from .candidate import Proposal
 
@@ -18,18 +18,18 @@ HELD = 16  # elements of a row that a thread keeps in registers
 def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Each block size, the row resident where its longest length fits `HELD` elements a thread; in vectors where neighbours are known to lie side
     by side."""
-    longest = most_of(extent_of(kernel.row), model)
-    found = []
-    for width in dict.fromkeys((widest_row_access(region, kernel), 1)):
+    longest, found = most_of(extent_of(kernel.row), model), []
+    for run in (*row_runs(region, kernel), None):
+        width = run.width if run else 1
         for threads in THREADS:
             if longest is not None and longest <= HELD * threads and width <= HELD:
                 per_thread = max(1, -(-longest // (threads * width))) * width
-                found.append(Proposal(_row(kernel, region, card.arch.name, "row_resident", threads, per_thread * threads, width)))
-            found.append(Proposal(_row(kernel, region, card.arch.name, "row_streamed", threads, threads * width, width)))
+                found.append(Proposal(_row(kernel, region, card.arch.name, "row_resident", threads, per_thread * threads, run)))
+            found.append(Proposal(_row(kernel, region, card.arch.name, "row_streamed", threads, threads * width, run)))
     return tuple(found)
 
 
-def _row(kernel: Row, region: Region, arch: str, algo: str, threads: int, length: int, width: int) -> Plan:
+def _row(kernel: Row, region: Region, arch: str, algo: str, threads: int, length: int, run: Run | None) -> Plan:
     guarded = guarded_axes(kernel.row, length)
     binds = [Bind(tuple(f"{a.name}.o" for a in kernel.rows), "cta.x")] if kernel.rows else []
     return Plan(
@@ -40,6 +40,6 @@ def _row(kernel: Row, region: Region, arch: str, algo: str, threads: int, length
         tile=(1, length),
         threads=(threads,),
         bind=(*binds, Bind(tuple(f"{a.name}.i" for a in kernel.row), "thread.x")),
-        vectorize=(Vectorize(kernel.row[-1].name, width),) if width > 1 else (),
+        vectorize=(Vectorize("*".join(a.name for a in run.axes), run.width),) if run else (),
         predicate=guarded,
     )

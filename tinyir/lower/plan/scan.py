@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...analysis.device import Device
 from ...ir.kernels import Prefix
-from ...ir.neighbours import widest_scan_access
 from ...ir.plan import Bind, Plan, Vectorize
 from ...ir.region import Region
+from ...ir.runs import row_runs
 from ...ir.verify_plan import guarded_axes
 from .candidate import Proposal
 
@@ -16,7 +16,7 @@ OF_THREADS = (32, 64, 128, 256)
 
 def propose_scan(kernel: Prefix, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Each block size both ways; a thread a row only where there are rows; in vectors where neighbours are known to lie side by side."""
-    widths = dict.fromkeys((widest_scan_access(region, kernel), 1))
+    widths = dict.fromkeys((*(run.width for run in row_runs(region, kernel)), 1))
     blocks = tuple(_plan(kernel, region, card, "scan_block", (1, threads * width), threads, width) for width in widths for threads in OF_BLOCK)
     threads = tuple(_plan(kernel, region, card, "scan_thread", (threads, 1), threads) for threads in OF_THREADS) if kernel.rows else ()
     return (*blocks, *threads)

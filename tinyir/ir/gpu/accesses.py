@@ -1,0 +1,54 @@
+"""The verifier of gpu text: accesses of several elements at once, which are as wide as the hardware can and lie on multiples of that."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from ...kit.diag import Diag
+from ..body import Read
+from ..expr import ZERO, Expr
+from ..neighbours import is_multiple
+from ..runs import offset_of
+from . import nodes
+from .nodes import Kernel
+from .walk import Visit, reads_in, tensor_of, tensors_of
+
+COPIES = (4, 8, 16)  # bytes that one cp.async moves
+ACCESS = 16  # bytes at most of one access
+
+
+def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """A copy is one that the hardware has, and rows of a tensor that is accessed several elements at once begin on whole accesses."""
+    tensors = tensors_of(kernel, module)
+    for v in walked:
+        s = v.statement
+        if isinstance(s, nodes.CpAsync) and s.vector * s.value.dtype.bytes not in COPIES:
+            yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, COPIES))}, s.span)
+        if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
+            continue
+        moved = [(name, n.index) for n in reads_in(s) if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays]
+        if isinstance(s, nodes.Store):
+            is_staged = any(isinstance(v.arrays.get(n.tensor), nodes.Shared) for n in reads_in(s) if isinstance(n, Read))
+            moved = [(name, s.to.index)] if (name := tensor_of(s.to.name, v)) in tensors and not is_staged else []
+        for name, index in dict.fromkeys(moved):
+            shape, dtype = tensors[name].type.shape, tensors[name].type.dtype
+            width = min(s.vector, ACCESS // dtype.bytes)
+            if not is_known_multiple(kernel, shape[-1] if len(shape) > 1 else ZERO, width) and not _begins_whole(shape, index, s, v, width):
+                yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
+
+
+def _begins_whole(shape: tuple[Expr, ...], index: tuple[Expr, ...], s: Any, v: Visit, width: int) -> bool:
+    """Whether the elements of an access lie one after the other, the first a multiple of `width` from the tensor's."""
+    axis = s.over[-1][0]
+    first = offset_of(shape, index) - axis
+    return axis not in first.names() and is_multiple(v.facts.plain(first), width)
+
+
+def is_known_multiple(kernel: Kernel, size: Expr, count: int) -> bool:
+    """Whether a size is a multiple of `count`, by its coefficients or as the kernel assumes."""
+    zeros = [b.expr - b.equals for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard if b.equals is not None]
+    same = (size, *(size + zero for zero in zeros), *(size - zero for zero in zeros))
+    return any(all(c % count == 0 for c, _ in e.terms) for e in same)
+
+
+__all__ = ["check_vectors", "is_known_multiple"]

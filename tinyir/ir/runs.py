@@ -1,0 +1,190 @@
+"""Runs: axes of which neighbouring points lie side by side in memory, so that a thread may move several in one access.
+
+The points of a run's axes are counted through, the last axis the fastest. In every tensor that is written, and in every one that is read at all
+points, the element of a point lies that far behind the run's first one; all of these first elements lie equally far behind a whole access. So
+vectors that begin on whole accesses in one tensor do so in all. `X[i0, i1] + Z[i0, i1]` of shape [M, N] is a run of M*N elements whatever N is;
+a few may be left behind its last whole vector. A row of C elements is a run that begins C*i0 elements into the tensor: a few may stand in front of
+its first whole vector too. What is read at fewer points (a row beside a matrix) lies as it lies, and is taken one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Mapping
+
+from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
+from .expr import ONE, ZERO, Expr
+from .kernels import Prefix, Row, axes_of, bodies_of, extent_of
+from .model import Tensor, is_exchanged
+from .neighbours import ACCESS_BYTES, is_multiple
+from .present import guard_names, names_in
+from .region import Region
+
+WIDTHS = (16, 8, 4, 2)  # elements
+MOST_HELD = 128  # registers of a thread for neighbours of all tensors
+WORTH_CUTTING = 8  # vectors of a run whose first and last are cut
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`width` points along `axes` move at once. The run begins `start` elements, of which only the remainder by `width` counts, behind a whole
+    access; 0 where it begins on one."""
+
+    axes: tuple[Axis, ...]
+    width: int
+    start: Expr = ZERO
+
+    @property
+    def extent(self) -> Expr:
+        """Points of the run."""
+        return extent_of(self.axes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the run is known to be made of whole vectors."""
+        return self.start == ZERO and is_multiple(self.extent, self.width)
+
+    @property
+    def skew(self) -> Expr:
+        """Elements in front of the run that its first whole access also covers."""
+        return self.start - self.width * (self.start // self.width)
+
+    @property
+    def head(self) -> Expr:
+        """Elements of the run in front of its first whole vector; fewer where it ends before."""
+        return self.width * self.start.ceildiv(self.width) - self.start
+
+    def covering(self, skew: Expr) -> Expr:
+        """How many vectors cover the run, of which the first covers `skew` elements in front of it."""
+        return (self.extent + skew).ceildiv(self.width)
+
+    def whole(self, head: Expr) -> Expr:
+        """How many whole vectors follow the first `head` elements; less than 0 where the run ends before."""
+        return (self.extent - head) // self.width
+
+    def left(self, thread: Expr, head: Expr, whole: Expr) -> Expr:
+        """The element that a thread takes of those which no whole vector has, in front of them and behind: of that element and the run's end both
+        must be below the latter, and the thread's number not above the element's."""
+        behind = ONE if head == ZERO else (thread + self.width - head) // self.width
+        return thread + self.width * whole * behind
+
+
+def map_runs(region: Region) -> tuple[Run, ...]:
+    """The runs of a map that are worth a plan: along the fewest axes in whole vectors, and the widest."""
+    found = [run for count in range(1, len(region.iters) + 1) for width in WIDTHS if (run := map_run(region, count, width)) is not None]
+    whole = [run for run in found if run.is_whole and len(run.axes) == 1]
+    widest = max(found, key=lambda run: (run.width, -len(run.axes)), default=None)
+    return tuple(dict.fromkeys(run for run in (widest, *whole[:1]) if run is not None))
+
+
+def map_run(region: Region, count: int, width: int) -> Run | None:
+    """The run of a map's last `count` axes in vectors of `width`; None where it is none. One along all axes may end in a piece of a vector."""
+    if any(isinstance(n, (Reduce, Scan, Scatter)) for b in bodies_of(region) for n in walk(b)):
+        return None
+    axes = region.iters[len(region.iters) - count :]
+    starts = _starts(region, (axes,), is_everywhere=True)
+    if not starts or not _fits(starts, width) or not all(is_multiple(e, width) for e, _ in starts):
+        return None
+    run = Run(axes, width)
+    return run if run.is_whole or count == len(region.iters) and _is_worth_cutting(run) else None
+
+
+def row_runs(region: Region, kernel: Row | Prefix) -> tuple[Run, ...]:
+    """The runs of a row or of a scan that are worth a plan: the widest, and the widest in whole vectors."""
+    found = [run for width in WIDTHS if (run := row_run(region, kernel, width)) is not None]
+    return tuple(dict.fromkeys((*found[:1], *[run for run in found if run.is_whole][:1])))
+
+
+def row_run(region: Region, kernel: Row | Prefix, width: int) -> Run | None:
+    """The run of a row, or of one that is scanned forwards, in vectors of `width`; None where it is none."""
+    if isinstance(kernel, Prefix) and kernel.reverse:
+        return None
+    folds = [n.axes for b in bodies_of(region) for n in walk(b) if isinstance(n, Reduce) and n.axes[0].size is not None]
+    starts = _starts(region, tuple(dict.fromkeys((kernel.row, *folds))), is_everywhere=False)
+    if not starts or not _fits(starts, width):
+        return None
+    first = starts[0][0]
+    if not all(is_multiple(e - first, width) for e, _ in starts):
+        return None
+    run = Run(kernel.row, width, ZERO if is_multiple(first, width) else first)
+    return run if run.is_whole or _is_worth_cutting(run) else None
+
+
+def _fits(starts: Iterable[tuple[Expr, int]], width: int) -> bool:
+    """Whether the narrowest tensor's neighbours are one access, and those of all tensors fit in registers."""
+    sizes = [size for _, size in starts]
+    return width * min(sizes) <= ACCESS_BYTES and width * sum(-(-size // 4) for size in sizes) <= MOST_HELD
+
+
+def _is_worth_cutting(run: Run) -> bool:
+    return run.extent.constant is None or run.extent.constant >= WORTH_CUTTING * run.width
+
+
+def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> list[tuple[Expr, int]]:
+    """Where the first element of the run lies in what is written, then in what is read at all points, with the bytes of an element; empty where
+    neighbours do not lie side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every write is along them."""
+    along = {a.name for group in groups for a in group}
+    nodes = [n for b in bodies_of(region) for n in walk(b)]
+    is_moved = any(isinstance(n, Transpose) or isinstance(n, Ref) and n.index is not None for n in nodes)
+    is_chosen = any(along & _all_axes(region, n.at) for n in nodes if isinstance(n, Gather))
+    if not along or is_moved or is_chosen or any(along & guard_names(y.guard) for y in region.yields):
+        return []
+    found = []
+    writes = [(y.output, y.index, True) for y in region.yields]
+    for name, index, is_write in dict.fromkeys([*writes, *((n.tensor, n.index, False) for n in nodes if isinstance(n, Read))]):
+        names = names_in(index)
+        if not along & names and not (is_write and is_everywhere):
+            continue
+        if not is_write and not _is_everywhere(region, groups, names):
+            continue
+        start = start_of(region.tensor(name), index, groups)
+        if start is None:
+            return []
+        found.append((start, region.tensor(name).type.dtype.bytes))
+    return found
+
+
+def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: frozenset[str]) -> bool:
+    """Whether a read varies along every axis, so that it brings in as much as there are points."""
+    along = {a.name for group in groups for a in group}
+    rows = {a.name for a in region.iters} - along
+    return rows <= names and any({a.name for a in group} <= names for group in groups)
+
+
+def start_of(tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...]) -> Expr | None:
+    """Where in a tensor the first point of a run lies; None where the others do not follow it one by one."""
+    if is_exchanged(tensor):
+        return None
+    offset = offset_of(tensor.type.shape, index)
+    along = {a.name for group in groups for a in group}
+    rests = (offset - number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    return next((rest for rest in rests if along.isdisjoint(rest.names())), None)
+
+
+def offset_of(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Expr:
+    """How many elements of a tensor lie in front of one."""
+    offset = ZERO
+    for size, e in zip(shape, index):
+        offset = offset * size + e
+    return offset
+
+
+def number_in(axes: tuple[Axis, ...], names: Mapping[str, Expr]) -> Expr:
+    """The number of a point in the order of the axes, the last the fastest."""
+    number, inner = ZERO, ONE
+    for axis in reversed(axes):
+        number = number + names[axis.name] * inner
+        inner = inner * axis.size
+    return number
+
+
+def _all_axes(region: Region, body: Body) -> set[str]:
+    """The names in an expression and in the values that it needs."""
+    found = set(axes_of(body))
+    for node in walk(body):
+        if isinstance(node, Ref):
+            found |= _all_axes(region, region.let(node.name).expr)
+    return found
+
+
+__all__ = ["Run", "map_run", "map_runs", "number_in", "offset_of", "row_run", "row_runs", "start_of"]
