@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.arch import ARCHS
+from tinyir.ir.resources import stack_of
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -75,11 +76,11 @@ def played(code: manifest.Module, arrays: Mapping[str, np.ndarray]) -> dict[str,
 
 
 def complaints_of(text: str, target: str) -> list[str]:
-    """What nvcc or NVRTC say against a CUDA text: a warning, a stack, spills."""
-    cubin = cubin_of(text, target)
+    """What nvcc or NVRTC say against a CUDA text: a warning, a stack that no plan promises, spills."""
+    cubin, promised = cubin_of(text, target), stack_of(manifest.parse(text).region.program.regions)
     warnings = [line for line in cubin.log.splitlines() if "warning" in re.sub(r"-W\S*", "", line)]
     uses = usage_of(cubin).items()
-    return [*warnings, *(f"{name} has a stack of {u.stack} bytes, spills {u.spill_stores} and {u.spill_loads}" for name, u in uses if u.stack or u.spill_stores or u.spill_loads)]
+    return [*warnings, *(f"{name} has a stack of {u.stack} bytes, spills {u.spill_stores} and {u.spill_loads}" for name, u in uses if u.stack > promised or u.spill_stores or u.spill_loads)]
 
 
 TARGETS = tuple(a.target for a in ARCHS.values())

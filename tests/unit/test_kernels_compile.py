@@ -44,6 +44,7 @@ TEXTS = {
     "rows that the data choose": region_text("in X : i8[V, 32]\nin at : i64[M]\nout Y : i8[M, 32]", "for i0: M, i1: 32\n%y = gather (k0: V = at[i0]) { X[k0, i1] }\nyield Y[i0, i1] = %y"),
     "transpose": region_text("in X : bf16[N, M]\nout Y : bf16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0]"),
     "columns": region_text("in X : fp16[R, C]\nout Y : fp32[C]", "for i0: C\n%y = reduce sum (k0: R) : fp32 { X[k0, i0] }\nyield Y[i0] = %y"),
+    "sine": region_text("in X : fp32[N]\nin Z : fp64[N]\nout Y : fp32[N]\nout W : fp64[N]", "for i0: N\nyield Y[i0] = sin(X[i0])\nyield W[i0] = sin(Z[i0])"),
     "map": region_text("in X : u8[N]\nin Z : u8[N]\nout Y : u8[N]", "for i0: N\nyield Y[i0] = mod(abs(X[i0]), shr(Z[i0], X[i0]))"),
 }
 

@@ -151,7 +151,7 @@ _READ: dict[str, Callable[[list[Any]], Any]] = {
     "barrier": _only(str),
     "layout": _each(lambda tensor, hint: Layout(_name(tensor), str(hint))),
     "edge": _each(lambda source, target, buffer, depth: Edge(_name(source), _name(target), str(buffer), int(depth))),
-    "estimate": lambda p: Estimate(float(p[0]), str(p[1]), *(int(n) for n in p[2:])),
+    "estimate": lambda p: Estimate(float(p[0]), str(p[1]), *(int(n) for n in p[2:] if n is not None)),
 }
 
 
@@ -201,7 +201,8 @@ def _show_cluster(c: Cluster) -> str:
 
 
 def _show_estimate(e: Estimate) -> str:
-    return f"{show_microseconds(e.microseconds)} us  bound {e.bound}  smem {e.smem} B  regs {e.regs}  occupancy {e.occupancy} CTA/SM"
+    stack = f"  stack {e.stack} B" if e.stack else ""
+    return f"{show_microseconds(e.microseconds)} us  bound {e.bound}  smem {e.smem} B  regs {e.regs}  occupancy {e.occupancy} CTA/SM{stack}"
 
 
 _SHOW: dict[str, Callable[[Any], str]] = {

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Iterable
 
 from .arch import ARCHS, Arch
-from .body import Axis, Read
+from .body import Axis, Read, Unary, walk
 from .boxes import vectors_of
-from .kernels import Contraction, Kernel, Prefix, Row
+from .kernels import Contraction, Kernel, Prefix, Row, bodies_of
 from .region import Region
 from .schedule import Plan
 from .streaming import Streaming
@@ -26,12 +27,18 @@ SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 STREAMED_ADDRESSING = 52  # of the streaming template, whose rows keep a maximum, a sum and a scale each
 WALK = 8  # elements of a long walk that a thread has on their way at once
+SINE_STACK = (32, 40)  # bytes, as ptxas says: of fp32 and narrower, of fp64
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
 
 
 def threads_of(plan: Plan) -> int:
     """Threads of a CTA: as stated, or a producer and the consumers' warpgroups of 128 each."""
     return math.prod(plan.threads) if plan.threads else 128 * (1 + plan.consumers.count) if plan.consumers else 0
+
+
+def stack_of(regions: Iterable[Region]) -> int:
+    """Bytes of local memory of a thread: CUDA's own sines, of fp32 and of fp64, each keep the digits of a large angle there."""
+    return sum(SINE_STACK[is_wide] for is_wide in {n.dtype.bytes > 4 for r in regions for body in bodies_of(r) for n in walk(body) if isinstance(n, Unary) and n.op == "sin"})
 
 
 def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ...] = ()) -> int:

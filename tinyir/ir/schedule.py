@@ -129,13 +129,15 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA takes."""
+    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA takes; `stack` is what a thread
+    may keep in local memory, in bytes."""
 
     microseconds: float
     bound: str
     smem: int
     regs: int
     occupancy: int
+    stack: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,9 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "") -> tuple[Candidate, ...]:
     """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest in front, then the
     rejected ones with the reason."""
-    return _ranked(_of_all(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32)))
+    found = _ranked(_of_all(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32)))
+    stack = resources.stack_of((one, *others))
+    return tuple(replace(c, plan=replace(c.plan, estimate=c.plan.estimate and replace(c.plan.estimate, stack=stack))) for c in found) if stack else found
 
 
 def _of_all(module: region.Module, group: Regions, sizes: dict[str, int], card: Device) -> list[Candidate]:
