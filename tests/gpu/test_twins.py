@@ -10,6 +10,7 @@ from tests.unit import test_sim_copies as copies
 from tests.unit import test_sim_gemm as gemm
 from tests.unit import test_sim_matrix as matrix
 from tests.unit import test_tf32 as tf32
+from tests.unit import test_tf32_wgmma as tf32_wgmma
 from tests.unit.simulated import launched, simulate
 from tinyir.runtime.cuda import CudaDevice, find_fault
 from tinyir.runtime.device import Scalar
@@ -99,6 +100,17 @@ def test_products_of_bytes(n: int, dtype: str) -> None:
 def test_wgmma_of_registers() -> None:
     arrays, how, _ = matrix.of_registers()
     agree(matrix.OF_REGISTERS, *arrays, **how)
+
+
+@pytest.mark.parametrize("way", tf32_wgmma.WAYS)
+def test_products_of_words(way: str) -> None:
+    code, arrays, how, _ = tf32_wgmma.product_of_words(way, 128)
+    agree(code, *arrays, **how)
+
+
+def test_the_copy_engine_rounds() -> None:
+    arrays, how = tf32_wgmma.rounded()
+    agree(tf32_wgmma.ROUNDED, *arrays, **how)
 
 
 @pytest.mark.parametrize(("sizes", "grid"), [((256, 64, 64), 2), ((1000, 136, 72), 6)])

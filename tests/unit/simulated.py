@@ -30,7 +30,7 @@ def launched(
     code: str,
     inputs: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
-    maps: Mapping[str, tuple[str, tuple[int, ...], int]] | None = None,
+    maps: Mapping[str, tuple] | None = None,
     scalars: Sequence[Scalar] = (),
     grid: tuple[int, ...] = (1,),
     block: tuple[int, ...] = (128,),
@@ -38,7 +38,7 @@ def launched(
     kernel: str = "k",
     hidden: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
-    """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name -> tensor, box, swizzle), the
+    """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name -> tensor, box, swizzle, and tf32 where it rounds), the
     inputs, the outputs and the scalars, in that order, without the tensors that are `hidden` behind their maps. The device is given back."""
     try:
         device.load(text_of(code), {kernel: shared})
@@ -46,7 +46,7 @@ def launched(
         buffers = {name: device.allocate(name, a.size, a.itemsize) for name, a in tensors.items()}
         for name, array in inputs.items():
             device.upload(buffers[name], np.ascontiguousarray(array))
-        boxes = [Box(buffers[t], DTYPES[tensors[t].dtype.name], tensors[t].shape, box, swizzle) for t, box, swizzle in (maps or {}).values()]
+        boxes = [Box(buffers[t], "".join(rounding) or DTYPES[tensors[t].dtype.name], tensors[t].shape, box, swizzle) for t, box, swizzle, *rounding in (maps or {}).values()]
         device.launch(kernel, grid, block, shared, [*boxes, *(b for name, b in buffers.items() if name not in hidden), *scalars])
         found = {name: np.empty_like(a) for name, a in outputs.items()}
         for name, array in found.items():

@@ -1,4 +1,4 @@
-"""fp32 on tensor cores: as exact as fp32 by `tf32x3`, by `tf32` where that is asked for, and never silently."""
+"""fp32 on the tensor cores of mma.sync: as exact as fp32 by `tf32x3`, by `tf32` where that is asked for, and never silently."""
 
 from __future__ import annotations
 

@@ -7,11 +7,16 @@ cp.async.bulk.tensor, wgmma, stmatrix and setmaxnreg.
 
 from __future__ import annotations
 
+import itertools
+
 Rows = tuple[tuple[str, str], ...]
 
 WGMMA_COLUMNS = tuple(range(16, 257, 16))
 WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
 WGMMA_BYTES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}  # of one byte; both operands lie along the sum
+WGMMA_WORDS = {"tf32": "tf32"}  # fp32 of which 11 bits are looked at; what comes from shared memory lies along the sum
+PTX_OF = WGMMA_TYPES | WGMMA_BYTES | WGMMA_WORDS
+PRODUCT_BYTES = 32  # along the sum, of one wgmma
 MOST_DIMS = 5
 _INLINE = "__device__ __forceinline__ "
 
@@ -50,19 +55,23 @@ def _tma(rank: int) -> Rows:
     )
 
 
-def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
-    """Both operands in shared memory. Of 16 bits each may lie along the sum or across it; bytes lie along it, and the unit sums their products with
-    some 14 bits: what is further behind the largest of them is cut off."""
-    count, is_byte = columns // 2, dtype in WGMMA_BYTES
-    shape, kind = f"m64n{columns}k{32 if is_byte else 16}", WGMMA_BYTES[dtype] if is_byte else WGMMA_TYPES[dtype]
-    name = f"wgmma_{shape}_{dtype}"
+def _shape(columns: int, dtype: str) -> str:
+    return f"m64n{columns}k{PRODUCT_BYTES // (4 if dtype in WGMMA_WORDS else 1 if dtype in WGMMA_BYTES else 2)}"
+
+
+def _wgmma(columns: int, left: str, right: str) -> tuple[str, str]:
+    """Both operands in shared memory. Of 16 bits each may lie along the sum or across it; bytes, which may be of two kinds, and words lie along it.
+    The unit sums the products of bytes with some 14 bits: what is further behind the largest of them is cut off."""
+    count, is_turnable = columns // 2, left in WGMMA_TYPES
+    shape, kind = _shape(columns, left), f"{PTX_OF[left]}.{PTX_OF[right]}"
+    name = f"wgmma_{shape}_{left}" + (f"_{right}" if left != right else "")
     registers = [f"%{i}" for i in range(count)]
     results = [f'"+f"(d[{i}])' for i in range(count)]
-    majors, given = ("", "") if is_byte else (f", %{count + 3}, %{count + 4}", ', "n"(a_major), "n"(b_major)')
+    majors, given = (f", %{count + 3}, %{count + 4}", ', "n"(a_major), "n"(b_major)') if is_turnable else ("", "")
     lines = [
-        *(() if is_byte else ("template <int a_major, int b_major>",)),
+        *(("template <int a_major, int b_major>",) if is_turnable else ()),
         f"{_INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
-        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
+        f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind} {{"',
         *(f'    "{", ".join(registers[i : i + 16])}{"," if i + 16 < count else ""} "' for i in range(0, count, 16)),
         f'    "}}, %{count}, %{count + 1}, p, 1, 1{majors}; }}"',
         *(f'    {":" if i == 0 else " "} {", ".join(results[i : i + 8])}{"," if i + 8 < count else ""}' for i in range(0, count, 8)),
@@ -73,18 +82,20 @@ def _wgmma(columns: int, dtype: str) -> tuple[str, str]:
 
 
 def _wgmma_of_registers(columns: int, dtype: str) -> tuple[str, str]:
-    """A from registers, 16 columns of an accumulator packed in the order in which they lie: a[i] holds elements 2i and 2i + 1."""
-    count = columns // 2
-    shape, kind = f"m64n{columns}k16", WGMMA_TYPES[dtype]
+    """A from registers: of 16 bits 16 columns of an accumulator packed in the order in which they lie, a[i] holding elements 2i and 2i + 1; a word
+    each for TF32, a[2h + v] element (lane/4 + 8v, lane mod 4 + 4h) of a warp's 16 x 8."""
+    count, is_turnable = columns // 2, dtype in WGMMA_TYPES
+    shape, kind = _shape(columns, dtype), PTX_OF[dtype]
+    major, given = (f", %{count + 6}", ', "n"(b_major)') if is_turnable else ("", "")
     name = f"wgmma_{shape}_{dtype}_of_registers"
     held = ", ".join(f"%{i}" for i in range(count))
     results = ", ".join(f'"+f"(d[{i}])' for i in range(count))
     lines = [
-        "template <int b_major>",
+        *(("template <int b_major>",) if is_turnable else ()),
         f"{_INLINE}void {name}(float (&d)[{count}], const unsigned int (&a)[4], unsigned long long b, bool is_added) {{",
         f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 5}, 0; wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
-        f'    "{held}}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1, %{count + 6}; }}"',
-        f'    : {results} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)is_added), "n"(b_major));',
+        f'    "{held}}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1{major}; }}"',
+        f'    : {results} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)is_added){given});',
         "}",
     ]
     return name, "\n".join(lines)
@@ -136,8 +147,9 @@ GUARDED: Rows = (
     _one("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),
     _one("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
     ("wgmma_wait", f'template <int pending> {_INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }}'),
-    *(_wgmma(columns, dtype) for dtype in (*WGMMA_TYPES, *WGMMA_BYTES) for columns in WGMMA_COLUMNS),
-    *(_wgmma_of_registers(columns, dtype) for dtype in WGMMA_TYPES for columns in WGMMA_COLUMNS),
+    *(_wgmma(columns, dtype, dtype) for dtype in PTX_OF for columns in WGMMA_COLUMNS),
+    *(_wgmma(columns, *pair) for pair in itertools.permutations(WGMMA_BYTES) for columns in WGMMA_COLUMNS),
+    *(_wgmma_of_registers(columns, dtype) for dtype in (*WGMMA_TYPES, *WGMMA_WORDS) for columns in WGMMA_COLUMNS),
     ("take_registers", f'template <int count> {_INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     ("give_registers", f'template <int count> {_INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }}'),
     _one(

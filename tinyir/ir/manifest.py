@@ -41,13 +41,14 @@ GRAMMAR = Grammar("manifest", "cu_text")
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0 none). `dims` are those
-    that the engine sees where they are not the tensor's own."""
+    that the engine sees where they are not the tensor's own; fp32 may be rounded as it is fetched (`tf32`)."""
 
     name: str
     tensor: str
     box: tuple[Expr, ...]
     swizzle: int = 0
     dims: tuple[Expr, ...] = ()
+    rounding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
         if part.data == "buffer":
             buffers.append(region_text.tensor_of(part.children, whole))
         elif part.data == "tensor_map":
-            name, tensor, dims, box, swizzle = part.children
-            maps.append(TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), _exprs(dims)))
+            name, tensor, dims, box, swizzle, rounding = part.children
+            maps.append(TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), _exprs(dims), str(rounding or "")))
         else:
             launches.append(_launch_of(part.children))
     return Module(region, tuple(buffers), tuple(maps), tuple(launches), source)
@@ -187,7 +188,7 @@ def _manifest_lines(module: Module) -> Iterable[str]:
     for b in module.buffers:
         yield f"  buffer {show_name(b.name):<11} : {b.type}{show_attrs(b.attrs, MEMORY_ATTRS, b.type.dtype)}"
     for m in module.maps:
-        yield f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''} box {_list(m.box)}" + (f" swizzle {m.swizzle}" if m.swizzle else "")
+        yield f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''} box {_list(m.box)}" + (f" swizzle {m.swizzle}" if m.swizzle else "") + (f" round {m.rounding}" if m.rounding else "")
     for launch in module.launches:
         entry = f" as {launch.entry}" if launch.entry != launch.name else ""
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""

@@ -13,13 +13,16 @@ from .region import Region
 from .schedule import Plan
 from .streaming import Streaming
 
-WARPGROUP_ROWS = 64  # of a warpgroup's matrix product
+WARPGROUP = 128  # threads
+WARPGROUP_ROWS = 64  # of its matrix product
 STAGED_STORES = ("tma", "rows")  # through shared memory
 SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment lie in different banks
 PIECE = 16  # columns of the accumulator that a warp stores at once
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 MBARRIER_BYTES = 8
+OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in registers at once
+OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment lie in different banks
 WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
@@ -148,7 +151,7 @@ def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
 
 
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
-    """32-bit registers a thread that hold the accumulators, of a streaming kernel also fragments and what it knows of its rows; 0 when nothing is
+    """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them; of a streaming kernel also fragments and what it knows of its rows; 0 when nothing is
     accumulated over the loop."""
     if isinstance(kernel, Streaming):
         rows, columns, width = *plan.micro, width_each(plan, kernel)
@@ -163,8 +166,15 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
         return math.prod(plan.warp_tile) // 32 * words
     if plan.consumers:
         share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
-        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (2 if plan.promote else 1)
+        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (2 if plan.promote else 1) + operand_of(plan, kernel)
     return 0
+
+
+def operand_of(plan: Plan, kernel: Contraction) -> int:
+    """Registers a thread of a warpgroup whose left operand comes from there: of words, and across the sum."""
+    read, side = (kernel.rhs, 1) if plan.swap_ab else (kernel.lhs, 0)
+    is_held = plan.algo == "warp_specialized" and read.dtype.bytes == 4 and not _is_along(read, kernel.sum)
+    return plan.tile[side] // plan.consumers.count * OPERAND_DEPTH * OPERAND_SETS // WARPGROUP if is_held else 0
 
 
 def registers_of(plan: Plan, kernel: Kernel) -> int:

@@ -1,7 +1,8 @@
 """The device functions that multiply fp32 on tensor cores, whose factors have 11 bits (TF32). Rows of `ir.intrinsics`.
 
 A warp's operand is `x[i][s][2h+v]`: of its rows (of M or N) 16i + 8v + lane/4, of the sum 8s + 4h + lane%4. `words_along` and `words_across`
-fetch it from a swizzled tile whose rows lie along the sum, or across it; `row` and `column` are multiples of 16.
+fetch it from a swizzled tile whose rows lie along the sum, or across it; `row` and `column` are multiples of 16. A warpgroup's left operand is
+`x[p][s][2h+v]`, of the sum 16p + 8s + 4h + lane%4, of the rows that wgmma gives the warp; `rows_along` and `rows_across` fetch it from 64 rows.
 
 `add_products_tf32x3` writes a factor as high + low / 1024, both of 11 bits, and adds low*high, high*low and high*high. What it leaves out is below
 2^-22 of a product. The low parts are scaled so that they are no smaller than what the unit can hold. Sixteen products at a time are summed by
@@ -77,6 +78,31 @@ template <int depth, int count>
 #pragma unroll
     for (int e = 0; e < 8; ++e)  // s, h and v in one
       x[i][e / 4][e % 4] = *(const {_WORD} *)(from + (i / 2 * depth + e / 2 * 4) * 128 + (first ^ (i + e / 2) % 2 * 64 ^ e % 2 * 32));
+}}"""),
+    ("rows_along", f"""\
+template <int span, int count>
+{_INLINE}void rows_along({_WORD} (&x)[count][2][4], const void *tile, int row, int column) {{
+  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32 % 4;
+  const int first = swizzled<span>((row + 16 * warp + lane % 16) * span + lane / 16 * 16) ^ 4 * column;
+#pragma unroll
+  for (int e = 0; e < 2 * count; ++e)  // p and s in one
+    ldmatrix_x4(x[e / 2][e % 2][0], x[e / 2][e % 2][1], x[e / 2][e % 2][2], x[e / 2][e % 2][3], (const unsigned char *)tile + (first ^ 32 * e));
+}}"""),
+    ("rows_across", f"""\
+// Odd lanes take the two halves of eight along the sum in turn, so that all lanes meet different banks.
+template <int depth, int count>
+{_INLINE}void rows_across({_WORD} (&x)[count][2][4], const void *tile, int row, int column) {{
+  const int lane = (int)threadIdx.x % 32, at = column + (int)threadIdx.x / 32 % 4 * 16 + lane / 4, odd = lane % 2;
+  const int first = swizzled<128>(lane % 4 * 128 + at % 32 * 4);
+  const unsigned char *const from = (const unsigned char *)tile + (at / 32 * depth + row) * 128;
+#pragma unroll
+  for (int e = 0; e < 4 * count; ++e) {{  // p, s and v in one
+    const unsigned char *const both = from + e / 2 * 1024;
+    const {_WORD} one = *(const {_WORD} *)(both + odd * 512 + (first ^ odd * 64 ^ e % 2 * 32));
+    const {_WORD} other = *(const {_WORD} *)(both + (1 - odd) * 512 + (first ^ (1 - odd) * 64 ^ e % 2 * 32));
+    x[e / 4][e / 2 % 2][e % 2] = odd ? other : one;
+    x[e / 4][e / 2 % 2][2 + e % 2] = odd ? one : other;
+  }}
 }}"""),
     ("round_tf32", f"""\
 {_INLINE}void round_tf32(const {_WORD} (&x)[2][4], {_WORD} (&y)[2][4]) {{

@@ -15,7 +15,7 @@ from .driver import MAX_DYNAMIC_SHARED, call, made_by
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
-DTYPES = {"fp8e4m3": 0, "fp8e5m2": 0, "fp16": 6, "fp32": 7, "bf16": 9}  # CUtensorMapDataType
+DTYPES = {"fp8e4m3": 0, "fp8e5m2": 0, "fp16": 6, "fp32": 7, "bf16": 9, "tf32": 11}  # CUtensorMapDataType; fp32 is rounded to tf32 as it is fetched
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
 NOT_INTERLEAVED, PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS = 0, 2, 0  # CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
 

@@ -184,7 +184,7 @@ class Program:
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
         tensor = self._types()[m.tensor]
         dims, box = sizes_of(m.dims or tensor.type.shape, self.sizes), sizes_of(m.box, {})
-        return Box(buffers[m.tensor], tensor.type.dtype.name, dims, box, m.swizzle)
+        return Box(buffers[m.tensor], m.rounding or tensor.type.dtype.name, dims, box, m.swizzle)
 
     def _is_empty(self, launch: manifest.Launch) -> bool:
         written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]

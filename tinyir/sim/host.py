@@ -35,8 +35,8 @@ MODES = {
 }
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
 STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(fp16|bf16|tensor_map)\s*\{")
-MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k\d+_(fp16|bf16|fp8e4m3|fp8e5m2))(?:_of_registers)?\b")
-FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")  # as shim/numbers.hpp counts them
+MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k\d+_(fp16|bf16|fp8e4m3|fp8e5m2|tf32)(?:_(fp8e4m3|fp8e5m2))?)(?:_of_registers)?\b")
+FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2", "tf32")  # as shim/numbers.hpp counts them
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
 LAUNCHER_SOURCES = (
     "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
@@ -99,7 +99,11 @@ def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
 def _products_in(text: str) -> list[str]:
     """A twin for each matrix product of a warpgroup that the text names."""
     found = dict.fromkeys(m.groups() for m in MATRIX_PRODUCT.finditer(text))
-    return [f"TINYIR_WGMMA{'_OF_BYTES' if dtype.startswith('fp8') else ''}({name}, {n}, {FACTORS.index(dtype)})" for name, n, dtype in found]
+    made = []
+    for name, n, left, right in found:
+        kinds = ", ".join(str(FACTORS.index(dtype)) for dtype in (left, right or left))
+        made.append(f"TINYIR_WGMMA{'' if left in ('fp16', 'bf16') else '_ALONG'}({name}, {n}, {kinds})")
+    return made
 
 
 def _compile(command: list[str], source: str) -> None:

@@ -74,7 +74,7 @@ class Map(ctypes.Structure):
 
     _fields_ = [
         ("mark", ctypes.c_uint32),
-        *_fields(ctypes.c_uint8, "rank item swizzle steps_are_one"),
+        *_fields(ctypes.c_uint8, "rank item swizzle is_rounded"),
         ("base", ctypes.c_uint64),
         ("sizes", ctypes.c_uint64 * 5),
         ("strides", ctypes.c_uint64 * 4),
@@ -87,7 +87,7 @@ def map_of(box: Box) -> Map:
     """The row-major tensor of the argument, its axes the fastest first."""
     dims, sides, item = box.dims[::-1], box.box[::-1], box.buffer.item
     rank = len(dims)
-    made = Map(MAP_MARK, rank, item, box.swizzle, 1, box.buffer.address)
+    made = Map(MAP_MARK, rank, item, box.swizzle, box.dtype == "tf32", box.buffer.address)
     made.sizes[:rank] = dims
     made.strides[: rank - 1] = [math.prod(dims[: n + 1]) * item for n in range(rank - 1)]
     made.box[:rank] = sides

@@ -78,7 +78,8 @@ def check(module: Module) -> list[Diag]:
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
     11. shared memory is read after it is whole, and refilled after its readers are done; that of a
         cluster is written by its own CTA, and read between barriers of the cluster                     (E1613)
-    12. a matrix is touched only when its wgmma is done; a barrier expects what lands on it             (E1617, E1618)
+    12. a matrix is touched only when its wgmma is done, and what that reads is given back only then; a
+        barrier expects what lands on it                                                                (E1617, E1613, E1618)
     13. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
         where nothing else is wrong)                                                                    (E1619)
     """

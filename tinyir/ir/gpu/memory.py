@@ -68,8 +68,8 @@ class Shared:
 class Reg:
     """`reg acc : fp32[8, 8] = 0`: registers. Without a kind an array of each thread, indexed by constants once loops are unrolled.
 
-    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator or A operand), `mma` (a warp's accumulator),
-    `mma_a`, `mma_b` (a warp's operands), or `rows`, one element for each row of a `wgmma` or `mma` matrix.
+    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand, of words), `mma` (a warp's
+    accumulator), `mma_a`, `mma_b` (a warp's operands), or `rows`, one element for each row of a `wgmma` or `mma` matrix.
     """
 
     name: str
@@ -80,7 +80,8 @@ class Reg:
     span: Span | None = place_in_text()
 
 
-KINDS = ("wgmma", "mma", "mma_a", "mma_b", "rows")
+ROUNDINGS = ("", "tf32")
+KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", "rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,14 @@ class Mbarrier:
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor; `as
-    [B*S, K]` when it sees the tensor's memory with other dims."""
+    [B*S, K]` when it sees the tensor's memory with other dims. `round tf32`: fp32 numbers are rounded to 11 bits as they are fetched."""
 
     name: str
     tensor: str
     box: tuple[Expr, ...]
     swizzle: int = 0
     dims: tuple[Expr, ...] = ()
+    rounding: str = ""
     span: Span | None = place_in_text()
 
 

@@ -16,7 +16,7 @@ from ..body import Body
 from ..expr import Expr
 from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, ENGINES, FENCES, Fence, Ldmatrix, Mma, RowReduce, Stmatrix, TmaLoad, TmaStore,
                       Wait, WaitGroup, WarpReduce, Wgmma)
-from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, Reg, Shared, TensorMap, place_in_text
+from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, ROUNDINGS, Reg, Shared, TensorMap, place_in_text
 
 
 # --- integers, values, control

@@ -124,29 +124,28 @@ def _first(s: Statement) -> tuple[Label, ...]:
 
 @dataclass
 class _State:
-    """What has happened since the last barrier: places written and read, by this role's threads; and what is still on its way."""
+    """What has happened since the last barrier: places written and read, by this role's threads; and the tokens waited for."""
 
     written: dict[tuple[str, str], Statement]
     read: dict[tuple[str, str], Statement]
     waited: frozenset[str]
-    running: dict[str, Statement]  # accumulator -> the wgmma not known to be done
 
     def copy(self) -> "_State":
-        return _State(dict(self.written), dict(self.read), self.waited, dict(self.running))
+        return _State(dict(self.written), dict(self.read), self.waited)
 
     def join(self, other: "_State") -> "_State":
-        return _State({**self.written, **other.written}, {**self.read, **other.read}, self.waited & other.waited, {**self.running, **other.running})
+        return _State({**self.written, **other.written}, {**self.read, **other.read}, self.waited & other.waited)
 
 
 def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """Shared memory is read after it is whole and refilled after it is read; a matrix is touched after its wgmma is done."""
+    """Shared memory is read after it is whole and refilled after it is read."""
     arrays = {s.name: s for s in statements(kernel.body) if isinstance(s, (nodes.Shared, nodes.Reg))}
     loads: dict[str, list[Statement]] = {}
     for s in statements(kernel.body):
         if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)):
             loads.setdefault(s.to.name, []).append(s)
     walk = _Memory(kernel, arrays, loads)
-    walk.end(walk.block(kernel.body, _State({}, {}, frozenset(), {})))
+    walk.end(walk.block(kernel.body, _State({}, {}, frozenset())))
     yield from walk.found.values()
     yield from _check_rings(kernel)
 
@@ -175,7 +174,6 @@ class _Memory:
             elif isinstance(s, nodes.If):
                 state = self.block(s.body, state.copy()).join(self.block(s.otherwise, state.copy()))
             elif isinstance(s, nodes.Each):
-                self._touch(s, s.of, state)
                 state = self.block(s.body, state)
             else:
                 self._one(s, state)
@@ -199,18 +197,10 @@ class _Memory:
         for word, place in places_in(s):
             if place.name in self.arrays and word in ("source", "a", "b"):
                 self._read(s, place, state)
-        if isinstance(s, (nodes.RowReduce, nodes.Stmatrix)):
-            self._touch(s, s.source, state)
         if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
             self._write(s, state)
-        if isinstance(s, nodes.Assign):
-            self._touch(s, s.to.name, state)
         if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
             state.waited |= set(s.tokens)
-            if isinstance(s, nodes.WaitGroup) and s.engine == "wgmma" and s.pending == 0:
-                state.running.clear()
-        if isinstance(s, nodes.Wgmma):
-            state.running[s.acc] = s
 
     def _is_met(self, key: tuple[str, str], scope: str) -> bool:
         """Whether all that touch an array's slot come to a barrier of this scope."""
@@ -227,7 +217,6 @@ class _Memory:
     def _read(self, s: Statement, place: Place, state: _State) -> None:
         array = self.arrays[place.name]
         if isinstance(array, nodes.Reg):
-            self._touch(s, place.name, state)
             return
         late = [load for load in self.loads.get(place.name, ()) if load.token not in state.waited]
         if late:
@@ -245,11 +234,6 @@ class _Memory:
         state.written[self._key(s.to)] = s
         if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)) and s.to.slot is None:
             state.waited -= {s.token}
-
-    def _touch(self, s: Statement, name: str, state: _State) -> None:
-        running = state.running.get(name)
-        if running is not None:
-            self._fault(s, "E1617", running, name=name, token=running.token)
 
     def _fault(self, s: Statement, code: str, other: Statement, **facts: Any) -> None:
         labels = (Label(other.span, "by this"),) if other.span else ()

@@ -95,7 +95,7 @@ _SHOW: dict[type, Any] = {
     nodes.Shared: lambda s: f"shared {show_name(s.name)} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}",
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
-    nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}",
+    nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}{_opt('round', s.rounding, '')}",
     nodes.Pick: lambda s: f"pick {show_name(s.name)} = {_list(map(show_name, s.of))} at {s.at}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}",

@@ -150,7 +150,7 @@ class _Reader:
         return nodes.Mbarrier(str(name), int(count), _int(ring, 1), span=span)
 
     def _tensor_map(self, p: list[Any], span: Span) -> Statement:
-        return nodes.TensorMap(str(p[0]), _name(p[1]), _exprs(p[3]), _int(p[4], 0), () if p[2] is None else _exprs(p[2]), span=span)
+        return nodes.TensorMap(str(p[0]), _name(p[1]), _exprs(p[3]), _int(p[4], 0), () if p[2] is None else _exprs(p[2]), str(p[5] or ""), span=span)
 
     def _pick(self, p: list[Any], span: Span) -> Statement:
         *names, at = p

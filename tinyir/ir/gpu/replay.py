@@ -1,5 +1,5 @@
-"""The copies of cp.async, replayed: a slot is read when its copy is done and all threads have met since, and filled again when all that read
-it have met since.
+"""Statements replayed in order, and with them the copies of cp.async: a slot is read when its copy is done and all threads have met since, and
+filled again when all that read it have met since.
 
 Loops of numbers run as they say, others often enough to come round every ring. Positions in a ring are numbers then, so that a cursor that
 starts wrong, a wait that leaves one group too many, and a barrier that is not there all show.
@@ -20,29 +20,14 @@ from .walk import Visit, places_in, reads_in, statements
 Slot = tuple[str, int]
 
 
-def check_copies(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """No slot is read before its copies are whole for all threads, or filled while threads may still read it."""
-    every = list(statements(kernel.body))
-    filled = {s.to.name for s in every if isinstance(s, nodes.CpAsync)}
-    if not filled:
-        return
-    turns = 2 + max(s.ring for s in every if isinstance(s, nodes.Shared) and s.name in filled)
-    replay = _Replay(kernel, filled, turns)
-    replay.block(kernel.body)
-    yield from replay.found.values()
-
-
 @dataclass
-class _Replay:
+class Replay:
+    """A run over a kernel's statements; `one` sees each of those that are no blocks. A loop of unknown length takes `turns`."""
+
     kernel: Kernel
-    filled: set[str]
     turns: int
     numbers: dict[str, int] = field(default_factory=dict)  # cursors' fields and the names of loops
     rings: dict[str, int] = field(default_factory=dict)
-    open: list[tuple[Slot, Statement]] = field(default_factory=list)  # copies that no group has
-    groups: list[list[tuple[Slot, Statement]]] = field(default_factory=list)
-    landed: dict[Slot, Statement] = field(default_factory=dict)  # waited for, but threads have not met since
-    read: dict[Slot, Statement] = field(default_factory=dict)  # since threads last met
     found: dict[tuple, Diag] = field(default_factory=dict)
 
     def block(self, body: Iterable[Statement]) -> None:
@@ -50,13 +35,38 @@ class _Replay:
             if isinstance(s, nodes.For):
                 self._loop(s)
             elif isinstance(s, (nodes.If, nodes.Role, nodes.Each)):
+                self.enter(s)
                 self.block(s.body)
                 self.block(getattr(s, "otherwise", ()))
+            elif isinstance(s, nodes.Cursor):
+                self.rings[s.name] = s.ring
+                self.numbers |= {f"{s.name}.slot": s.at, f"{s.name}.previous": (s.at - 1) % s.ring}
+            elif isinstance(s, nodes.Advance):
+                slot = self.numbers[f"{s.cursor}.slot"]
+                self.numbers |= {f"{s.cursor}.previous": slot, f"{s.cursor}.slot": (slot + 1) % self.rings[s.cursor]}
             else:
-                self._one(s)
+                self.one(s)
+
+    def enter(self, s: Statement) -> None:
+        """A block that is no loop begins."""
+
+    def one(self, s: Statement) -> None:
+        """A statement runs."""
+        raise NotImplementedError
+
+    def number(self, e: Expr | None) -> int | None:
+        """An integer where it is known; 0 for none."""
+        if e is None:
+            return 0
+        return e.evaluate(self.numbers) if all(n in self.numbers for n in e.names()) else None
+
+    def fault(self, code: str, s: Statement, other: Statement, **facts: Any) -> None:
+        """Notes a diagnostic of a statement, each once."""
+        labels = (Label(other.span, "by this"),) if other.span else ()
+        self.found.setdefault((id(s), *facts.values()), Diag(code, self.kernel.name, facts, s.span, labels))
 
     def _loop(self, s: nodes.For) -> None:
-        low, high, step = (self._number(e) for e in (s.low, s.high, s.step))
+        low, high, step = (self.number(e) for e in (s.low, s.high, s.step))
         known = low is not None and high is not None and step is not None
         for turn in range(low, high, step) if known else range(self.turns):
             if known:
@@ -64,23 +74,37 @@ class _Replay:
             self.block(s.body)
         self.numbers.pop(s.name, None)
 
-    def _number(self, e: Expr | None) -> int | None:
-        if e is None:
-            return 0
-        return e.evaluate(self.numbers) if all(n in self.numbers for n in e.names()) else None
+
+def turns_of(rings: Iterable[int]) -> int:
+    """Turns in which loops come round every one of these rings."""
+    return 2 + max(rings, default=1)
+
+
+def check_copies(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """No slot is read before its copies are whole for all threads, or filled while threads may still read it."""
+    every = list(statements(kernel.body))
+    filled = {s.to.name for s in every if isinstance(s, nodes.CpAsync)}
+    if not filled:
+        return
+    replay = _Copies(kernel, turns_of(s.ring for s in every if isinstance(s, nodes.Shared) and s.name in filled), filled=filled)
+    replay.block(kernel.body)
+    yield from replay.found.values()
+
+
+@dataclass
+class _Copies(Replay):
+    filled: set[str] = field(default_factory=set)
+    open: list[tuple[Slot, Statement]] = field(default_factory=list)  # copies that no group has
+    groups: list[list[tuple[Slot, Statement]]] = field(default_factory=list)
+    landed: dict[Slot, Statement] = field(default_factory=dict)  # waited for, but threads have not met since
+    read: dict[Slot, Statement] = field(default_factory=dict)  # since threads last met
 
     def _slot(self, place: Place) -> Slot | None:
-        number = self._number(place.slot)
+        number = self.number(place.slot)
         return None if number is None or place.name not in self.filled else (place.name, number)
 
-    def _one(self, s: Statement) -> None:
-        if isinstance(s, nodes.Cursor):
-            self.rings[s.name] = s.ring
-            self.numbers |= {f"{s.name}.slot": s.at, f"{s.name}.previous": (s.at - 1) % s.ring}
-        elif isinstance(s, nodes.Advance):
-            slot = self.numbers[f"{s.cursor}.slot"]
-            self.numbers |= {f"{s.cursor}.previous": slot, f"{s.cursor}.slot": (slot + 1) % self.rings[s.cursor]}
-        elif isinstance(s, (nodes.CpAsync, nodes.Copy)):
+    def one(self, s: Statement) -> None:
+        if isinstance(s, (nodes.CpAsync, nodes.Copy)):
             self._fill(s)
         elif isinstance(s, nodes.Commit):
             self.groups.append(self.open)
@@ -116,8 +140,7 @@ class _Replay:
         self.read[slot] = s
 
     def _fault(self, s: Statement, other: Statement, place: Place, fault: str) -> None:
-        labels = (Label(other.span, "by this"),) if other.span else ()
-        self.found.setdefault((id(s), fault[:20]), Diag("E1613", self.kernel.name, {"place": str(place), "fault": fault}, s.span, labels))
+        self.fault("E1613", s, other, place=str(place), fault=fault)
 
 
-__all__ = ["check_copies"]
+__all__ = ["Replay", "check_copies", "turns_of"]

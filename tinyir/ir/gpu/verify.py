@@ -14,14 +14,15 @@ from ..ops import REDUCERS
 from ..plan_words import WORDS
 from ..verify import nearest
 from . import nodes
-from .nodes import ENGINES, FENCES, KINDS, Kernel, Place
+from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS, Kernel, Place
 from .accesses import check_vectors
 from .order import ORDER_CHECKS
 from .replay import check_copies
+from .replay_products import check_products
 from .picks import check_picks
 from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
-MATRIX_SHARE = {"wgmma": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
+MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
 
 
 def check_kernels(module: Any) -> list[Diag]:
@@ -36,7 +37,7 @@ def check_kernels(module: Any) -> list[Diag]:
         named = [d for check in (_check_names, _check_words, _check_indices) for d in check(kernel, walked, module)]
         diags += named
         if not named:
-            diags += [d for check in (*_CHECKS, *ORDER_CHECKS, check_copies) for d in check(kernel, walked, module)]
+            diags += [d for check in (*_CHECKS, *ORDER_CHECKS, check_copies, check_products) for d in check(kernel, walked, module)]
     return diags
 
 
@@ -191,6 +192,8 @@ def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "kind of registers", s.kind, ("", *KINDS)
     if isinstance(s, (nodes.Shared, nodes.TensorMap)):
         yield "swizzle", s.swizzle, (0, 32, 64, 128)
+    if isinstance(s, nodes.TensorMap):
+        yield "rounding", s.rounding, ROUNDINGS
     if isinstance(s, nodes.Store):
         yield "way to store", s.by, ("", "stmatrix")
     if isinstance(s, nodes.Fence):
@@ -231,14 +234,14 @@ def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, nodes.TmaStore):
         yield s.to.name, _is(nodes.TensorMap), "a tensor_map"
     if isinstance(s, nodes.Ldmatrix):
-        yield s.to.name, _is(nodes.Reg, kind=("mma_a", "mma_b")), "a matrix of kind mma_a or mma_b"
+        yield s.to.name, _is(nodes.Reg, kind=("mma_a", "mma_b", "wgmma_a")), "a matrix of kind mma_a, mma_b or wgmma_a"
     if isinstance(s, nodes.Mma):
         yield s.acc, _is(nodes.Reg, kind=("mma",)), "a matrix of kind mma"
         yield s.a.name, _is(nodes.Reg, kind=("mma_a",)), "a matrix of kind mma_a"
         yield s.b.name, _is(nodes.Reg, kind=("mma_b",)), "a matrix of kind mma_b"
     if isinstance(s, nodes.Wgmma):
         yield s.acc, _is(nodes.Reg, kind=("wgmma",)), "a matrix of kind wgmma"
-        yield s.a.name, lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind == "wgmma", "shared memory or a matrix of kind wgmma"
+        yield s.a.name, lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind in ("wgmma", "wgmma_a"), "shared memory or a matrix of kind wgmma or wgmma_a"
         yield s.b.name, shared, "shared memory"
     if isinstance(s, nodes.Each):
         yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", "rows")), "a matrix in registers"

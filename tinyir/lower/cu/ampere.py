@@ -76,6 +76,9 @@ class Ampere:
 
     def _ldmatrix(self: Any, s: nodes.Ldmatrix) -> None:
         tile, to = self.arrays[s.source.name], self.arrays[s.to.name]
+        if to.kind == "wgmma_a":
+            self._rows(s, tile, to)
+            return
         is_along = s.is_transposed if to.kind == "mma_b" else not s.is_transposed
         rows, columns = (e.evaluate({}) for e in tile.type.shape)
         size = tile.type.dtype.bytes

@@ -34,9 +34,13 @@ class Matrices:
         self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
 
     def _matrix(self: Any, s: nodes.Reg) -> None:
-        """The accumulator of a warpgroup: 64 rows at a time, in the order in which wgmma leaves them."""
+        """The accumulator of a warpgroup: 64 rows at a time, in the order in which wgmma leaves them; or its left operand."""
         self.arrays[s.name] = s
         rows, columns = (e.evaluate({}) for e in s.type.shape)
+        if s.kind == "wgmma_a":
+            ring = f"[{s.ring}]" if s.ring > 1 else ""
+            self.say(f"unsigned int {self.names.of('array', s.name)}{ring}[{rows // 64}][{columns // PIECE}][2][4];  // its part of [{rows}, {columns}]")
+            return
         blocks = f"[{rows // 64}]" if rows > 64 else ""
         self.say(f"float {self.names.of('array', s.name)}{blocks}[{columns // 2}];  // this thread's part of [{rows}, {columns}]")
 
@@ -48,35 +52,53 @@ class Matrices:
 
     def _wgmma(self: Any, s: nodes.Wgmma) -> None:
         acc, a, b = self.arrays[s.acc], self.arrays[s.a.name], self.arrays[s.b.name]
-        if isinstance(a, nodes.Reg) or {a.swizzle, b.swizzle} != {128}:
-            raise refuse("E1620", self.kernel.name, s.span, what="wgmma of registers, or of tiles not swizzled by 128 B")
+        held = isinstance(a, nodes.Reg)
+        if held and a.kind != "wgmma_a" or any(tile.swizzle != 128 for tile in ((b,) if held else (a, b))):
+            raise refuse("E1620", self.kernel.name, s.span, what="wgmma of an accumulator, or of tiles not swizzled by 128 B")
         rows, columns = (e.evaluate({}) for e in acc.type.shape)
-        dtype = a.type.dtype
-        first = self.names.of("integer", f"{s.a.name}.start"), self.names.of("integer", f"{s.b.name}.start")
-        sides = ((s.a, a, not s.a_transposed), (s.b, b, s.b_transposed))
+        sides = (*(() if held else ((s.a, a, not s.a_transposed),)), (s.b, b, s.b_transposed))
         majors = [0 if along_sum else 1 for _, _, along_sum in sides]
-        if dtype.bytes == 1 and any(majors):
-            raise refuse("E1620", self.kernel.name, s.span, what=f"wgmma of {dtype} that does not lie along the sum")
-        ways = "" if dtype.bytes == 1 else f"<{majors[0]}, {majors[1]}>"
+        if b.type.dtype.bytes != 2 and any(majors):
+            raise refuse("E1620", self.kernel.name, s.span, what=f"wgmma of {b.type.dtype} that does not lie along the sum")
+        ways = "" if b.type.dtype.bytes != 2 else f"<{', '.join(map(str, majors))}>"
         self.say("{")
         self.depth += 1
-        steps = []
-        for (place, tile, along_sum), name in zip(sides, first):
-            lead, stride, step = self._strides(tile, along_sum)
-            self.say(f"const unsigned long long {name} = matrix_descriptor({self._start(place, self._offset_in(place, tile, along_sum))}, {lead}, {stride});")
-            steps.append(step)
+        moved = [self._descriptor(*side) for side in sides]
         self.say("#pragma unroll")
         self.say(f"for (int step = 0; step < {s.steps}; ++step)" + (" {" if rows > 64 else ""))
         for block in range(rows // 64):
-            down = block * self._down(a, not s.a_transposed)
             target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
-            operands = f"{first[0]} + {_plus(steps[0], 'step', down)}, {first[1]} + {_plus(steps[1], 'step', 0)}"
-            self.say(f"  wgmma_m64n{columns}k{INSTRUCTION_BYTES // dtype.bytes}_{dtype}{ways}({target}, {operands}, {self._is_added(s)});")
+            left = f"{self._fragment(s.a)}[{block}][step / 2][step % 2]" if held else _plus(moved[0], block * self._down(a, not s.a_transposed))
+            self.say(f"  {self._product_name(a, b, columns)}{ways}({target}, {left}, {moved[-1]}, {self._is_added(s)});")
         if rows > 64:
             self.say("}")
         self.say("wgmma_commit();")
         self.depth -= 1
         self.say("}")
+
+    def _rows(self: Any, s: nodes.Ldmatrix, tile: nodes.Shared, to: nodes.Reg) -> None:
+        """A warpgroup's left operand from shared memory, 64 rows at a time."""
+        (rows, columns), depth = (e.evaluate({}) for e in tile.type.shape), to.type.shape[1].evaluate({})
+        if tile.type.dtype.bytes != 4 or tile.swizzle != 128 or not s.source.index or not s.is_transposed and columns != self._width(tile) or depth % PIECE:
+            raise refuse("E1620", self.kernel.name, s.span, what="an operand of a warpgroup that is not of words, swizzled by 128 B")
+        row, column = s.source.index
+        for block in range(to.type.shape[0].evaluate({}) // 64):
+            down = (row, column + 64 * block) if s.is_transposed else (row + 64 * block, column)
+            function = f"rows_across<{rows}>" if s.is_transposed else f"rows_along<{tile.swizzle}>"
+            start = self._start(Place(s.source.name, slot=s.source.slot))
+            self.say(f"{function}({self._fragment(s.to)}[{block}], {start}, {', '.join(self.integers.c(e, 0) for e in down)});")
+
+    def _descriptor(self: Any, place: Place, tile: nodes.Shared, along_sum: bool) -> str:
+        """Declares where an operand starts; C of where it does at a step."""
+        name = self.names.of("integer", f"{place.name}.start")
+        lead, stride, step = self._strides(tile, along_sum)
+        self.say(f"const unsigned long long {name} = matrix_descriptor({self._start(place, self._offset_in(place, tile, along_sum))}, {lead}, {stride});")
+        return f"{name} + {step.format('step', 'step')}"
+
+    def _product_name(self: Any, a: Any, b: Any, columns: int) -> str:
+        left, right = ("tf32" if t.type.dtype.name == "fp32" else t.type.dtype.name for t in (a, b))
+        shape = f"wgmma_m64n{columns}k{INSTRUCTION_BYTES // b.type.dtype.bytes}_{left}"
+        return shape + (f"_{right}" if left != right else "") + ("_of_registers" if isinstance(a, nodes.Reg) else "")
 
     def _is_added(self: Any, s: nodes.Wgmma) -> str:
         if s.zero is None:
@@ -104,10 +126,11 @@ class Matrices:
         if not place.index:
             return ZERO
         along, other = (place.index[0], place.index[1]) if is_along_sum else (place.index[1], place.index[0])
-        if other != ZERO:
-            raise refuse("E1620", self.kernel.name, None, what="wgmma that starts inside the sum")
+        is_row = is_along_sum and tile.type.shape[1].evaluate({}) == self._width(tile)
+        if other != ZERO and not (is_row and all(c * tile.type.dtype.bytes % INSTRUCTION_BYTES == 0 for c, _ in other.terms)):
+            raise refuse("E1620", self.kernel.name, None, what="wgmma that starts inside the sum, of more than a swizzled row or inside an instruction")
         rows = tile.type.shape[0].evaluate({})
-        return self._width(tile) * along if is_along_sum else rows * self._width(tile) * (along // self._width(tile))
+        return self._width(tile) * along + other if is_along_sum else rows * self._width(tile) * (along // self._width(tile))
 
     # --- the elements of an accumulator
 
@@ -196,8 +219,7 @@ class Matrices:
         self.say(f"{self.pieces[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")
 
 
-def _plus(step: str, name: str, more: int) -> str:
-    text = step.format(name, name)
+def _plus(text: str, more: int) -> str:
     return f"{text} + {more}" if more else text
 
 

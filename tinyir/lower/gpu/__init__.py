@@ -88,7 +88,7 @@ def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kerne
     for word, is_asked in (("split_k", one.parts > 1 and one.algo != "gemv"), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
         if is_asked and one.algo != "warp_specialized":
             raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
-    if one.math and one.algo != "multistage":
+    if one.math and one.algo not in ("multistage", "warp_specialized"):
         raise refuse("E1611", one.name, one.span_of("math"), what=f"`math` in algo {one.algo}", region=one.name)
     if is_of_several and one.layout:
         raise refuse("E1611", one.name, one.span_of("layout"), what="`layout` in a plan of siblings", region=one.name)

@@ -9,7 +9,8 @@ summed by the unit with some 14 bits: `promote` adds each step's sum to the accu
 
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all of them need is
 fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where batch axes stand, is read off the
-access maps (`ir.boxes`); wgmma takes either, so no operand is ever copied. What hangs over an end is zero when fetched and dropped when
+access maps (`ir.boxes`); of 16 bits wgmma takes either, so no such operand is ever copied. fp32 is multiplied by `math tf32`, the copy engine rounding what
+it fetches to 11 bits; there the left operand may lie across the sum, and then comes from registers (`warpgroup_sum`). What hangs over an end is zero when fetched and dropped when
 stored.
 """
 
@@ -18,7 +19,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...ir.body import Binary, Literal, Read
 from ...ir.boxes import WGMMA_FACTORS, Dim, View, misfit, padded, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -28,18 +28,19 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS
-from ...ir.types import DTYPES, TensorType
+from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of, fetched, staged_vectors
 from .fresh import Fresh
 from .point import split
 from .tiles import countable, counts, tile_at
+from .warpgroup_sum import Factors, sum_of
 
-INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 BOX_ROWS = 256  # at most, along a dim of a box
 COLUMNS = 256  # at most, of one wgmma
 WARPGROUP = 128  # threads
+LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,13 @@ class Operand:
         """Of one tile."""
         return math.prod(self.shape) * self.view.tensor.type.dtype.bytes
 
-    def declared(self, fresh: Fresh, stages: int) -> tuple[Statement, Statement]:
-        """The map and the ring of tiles."""
+    def declared(self, fresh: Fresh, stages: int, rounding: str) -> tuple[Statement, Statement]:
+        """The map, which may round, and the ring of tiles."""
         sides = iter(self.box)
         box = tuple(ONE if d.role == "batch" else Expr.of(next(sides)) for d in self.view.dims)
         dims = () if self.view.shape == self.view.tensor.type.shape else self.view.shape
         tile = TensorType(self.view.tensor.type.dtype, tuple(map(Expr.of, self.shape)))
-        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, SWIZZLE_BYTES, dims)
+        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, SWIZZLE_BYTES, dims, rounding)
         return mapped, nodes.Shared(fresh(self.tile), tile, stages, SWIZZLE_BYTES)
 
 
@@ -113,7 +114,7 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     walk = _walk(plan, kernel, model, fresh)
     epilogue = _end_of(plan, region, kernel, fresh)
     cluster, threads = _cluster(plan) * plan.parts, WARPGROUP * (1 + plan.consumers.count)
-    declared = [o.declared(fresh, plan.stages) for o in operands]
+    declared = [o.declared(fresh, plan.stages, "tf32" if plan.math == "tf32" else "") for o in operands]
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*epilogue.tiles]
     body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
@@ -149,7 +150,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     bm, bn, bk = plan.tile
     count, dtype = plan.consumers.count, kernel.lhs.dtype
     width = SWIZZLE_BYTES // dtype.bytes
-    fault = misfit(region, kernel, WGMMA_FACTORS)
+    fault = misfit(region, kernel, WGMMA_FACTORS[plan.math])
     if fault:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
@@ -162,7 +163,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
     if any(plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES for r in (kernel.lhs, kernel.rhs)):
         raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")
-    across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if dtype.bytes == 1 and not _operand(plan, region, kernel, side).is_along_sum]
+    across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG]
     if across:
         raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
     if plan.promote not in (0, bk):
@@ -240,54 +241,16 @@ def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh) -> Expr
 def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogue: Epilogue, fresh: Fresh) -> Statement:
     left, right = operands
     count = plan.consumers.count
-    rows = plan.tile[0] // count
-    slot, part, k = fresh.expr("s", "slot"), fresh.expr("part") if count > 1 else ZERO, fresh.expr("k")
-    dtype = left.view.tensor.type.dtype
-    first, last = shared_sum.steps(plan, fresh)
-    held = fresh("partial") if plan.promote else fresh("acc")
-    product = nodes.Wgmma(
-        "mma",
-        held,
-        Place(fresh("a"), () if count == 1 else (part, ZERO) if left.is_along_sum else (ZERO, part), slot),
-        Place(fresh("b"), slot=slot),
-        f"m{WARPGROUP_ROWS}n{plan.tile[1]}k{INSTRUCTION_BYTES // dtype.bytes}",
-        plan.tile[2] * dtype.bytes // INSTRUCTION_BYTES,
-        not left.is_along_sum,
-        right.is_along_sum,
-        () if plan.promote else (Bound(k, equals=first),),
-    )
+    rows, part = plan.tile[0] // count, fresh.expr("part") if count > 1 else ZERO
     cluster = tuple(range(_cluster(plan))) if _cluster(plan) > 1 else ()
-    start = (
-        nodes.Wait(Place(fresh("full"), slot=slot), fresh.expr("s", "phase"), ("load.a", "load.b")),
-        nodes.Fence("wgmma"),
-        product,
-        *((nodes.If((Bound(k, equals=first),), epilogue.early),) if epilogue.early else ()),
-    )
-    if plan.promote:
-        released = nodes.Arrive(Place(fresh("empty"), slot=slot), cluster=cluster)
-        step = (*start, nodes.WaitGroup("wgmma", 0, ("mma",)), released, _each_element(plan, rows, fresh, is_sum=True), nodes.Advance(fresh("s")))
-        tile = (_each_element(plan, rows, fresh, is_sum=False), nodes.For(fresh("k"), first, last, step), *epilogue.pieces)
-    else:
-        empty = nodes.Arrive(Place(fresh("empty"), slot=fresh.expr("s", "previous")), cluster=cluster)
-        step = (*start, nodes.WaitGroup("wgmma", 1, ("mma",)), nodes.If((Bound(k, lower=first + 1),), (empty,)), nodes.Advance(fresh("s")))
-        tile = (nodes.For(fresh("k"), first, last, step), nodes.WaitGroup("wgmma", 0, ("mma",)), empty, *epilogue.pieces)
-    body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before]
-    body += [nodes.Reg(name, TensorType(epilogue.dtype, (Expr.of(rows), Expr.of(plan.tile[1]))), kind="wgmma") for name in dict.fromkeys((fresh("acc"), held))]
+    dtypes = (o.view.tensor.type.dtype for o in operands)
+    factors = Factors(rows, *dtypes, left.is_along_sum, right.is_along_sum, part, cluster)
+    found = sum_of(plan, factors, epilogue.dtype, epilogue.early, fresh)
+    body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before, *found.registers]
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
-    body += [*walk.over(fresh("tile"), tile), *epilogue.after]
+    body += [*walk.over(fresh("tile"), (*found.statements, *epilogue.pieces)), *epilogue.after]
     return nodes.Role("consumer", "warpgroups", 1, 1 + count, tuple(body), plan.regs.consumer if plan.regs else 0)
-
-
-def _each_element(plan: Plan, rows: int, fresh: Fresh, is_sum: bool) -> Statement:
-    """What the unit has summed is added to the accumulator; or, in front of the sum, the accumulator becomes zero."""
-    down, r, n = fresh.expr("i"), fresh.expr("r"), fresh.expr("n")
-    at = (r + WARPGROUP_ROWS * down if rows > WARPGROUP_ROWS else r, n)
-    acc, partial = (Read(fresh(name), at, DTYPES["fp32"]) for name in ("acc", "partial"))
-    value = Binary("add", acc, partial, acc.dtype) if is_sum else Literal(0.0, acc.dtype)
-    corner = (WARPGROUP_ROWS * down if rows > WARPGROUP_ROWS else ZERO, ZERO)
-    each = nodes.Each((str(r), str(n)), acc.tensor, (nodes.Assign(Place(acc.tensor, at), value),), corner, (WARPGROUP_ROWS, plan.tile[1]))
-    return nodes.For(str(down), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0) if rows > WARPGROUP_ROWS else each
 
 
 __all__ = ["Operand", "warp_specialized_kernel"]

@@ -318,8 +318,9 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
         return f"{smem} B of shared memory"
     if smem > arch.static_smem and proposed.algo == "synchronous":
         return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
-    if resources.accumulators_of(proposed, kernel) + resources.ADDRESSING // 2 > arch.registers_per_thread:
-        return f"over {arch.registers_per_thread} registers a thread"
+    most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
+    if resources.accumulators_of(proposed, kernel) + resources.ADDRESSING // 2 > most:
+        return f"over {most} registers a thread"
     if ctas == 0:
         return f"{regs} registers a thread do not fit an SM"
     if not arch.has_tma and smem > SMEM_SHARE * arch.smem_per_cta:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.cost import Cost
+from ...analysis.device import Device
 from ...ir.body import Axis
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction
@@ -32,6 +33,11 @@ class Candidate:
 def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
     """The words of `bind` for the tiles' numbers (`o`) along the axes, or for the places inside (`i`)."""
     return tuple(f"{a.name}.{part}" for a in axes)
+
+
+def math_of(kernel: Contraction, card: Device) -> str:
+    """How tensor cores multiply the factors: fp32 as `card.fp32` says, where it says nothing as exactly as fp32; others as they are."""
+    return (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
 
 
 def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:

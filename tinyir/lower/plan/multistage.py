@@ -21,7 +21,7 @@ from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
 from ...ir.verify_plan import LEAST_COPY, guarded_axes
-from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, math_of, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
@@ -37,7 +37,7 @@ ORDER = 8  # rows of tiles that are taken together
 def propose_multistage(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as `card.fp32` says, where
     it says nothing as exactly as fp32."""
-    math = (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
+    math = math_of(kernel, card)
     least = at_least(extent_of(kernel.sum), LEAST_SUM, model) if math == "tf32x3" else ()
     if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):
         return ()

@@ -17,8 +17,9 @@ from ...ir.kernels import Contraction, extent_of, sizes_of
 from ...ir.model import Model, is_constant
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.region import Region
+from ...ir.resources import WARPGROUP_ROWS
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
-from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, math_of, parts_of_axes
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B, along the columns A.
 TILES = (
@@ -57,6 +58,7 @@ SWAPPED_TILES = (
     (112, 128, 2, ((1, 1),)),
     (80, 128, 2, ((1, 1),)),
 )
+WORD_COLUMNS = 160  # at most, of a warpgroup that has 128 rows and takes or leaves words
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
@@ -70,10 +72,11 @@ FEW_ROWS = 128  # at most; with more, none of the 64 of a product need be empty
 
 def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy engine cannot serve."""
-    if not card.arch.has_tma or misfit(region, kernel, WGMMA_FACTORS):
+    math = math_of(kernel, card)
+    if not card.arch.has_tma or math not in WGMMA_FACTORS or misfit(region, kernel, WGMMA_FACTORS[math]):
         return ()
     views = [v for v in (view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)) if isinstance(v, View)]
-    if len(views) < 2 or kernel.lhs.dtype.bytes == 1 and {v.inner for v in views} != {"sum"}:
+    if len(views) < 2:
         return ()
     found: list[Proposal] = []
     for way in _ways(kernel, model, region, views):
@@ -91,6 +94,13 @@ class Way:
     stores: tuple[Store, ...]
     views: tuple[View, ...]
     operands: tuple[View, ...]
+
+    def takes(self, is_swapped: bool) -> bool:
+        """Whether wgmma takes the operands so: of 16 bits however they lie; others along the sum, but for a left one of words, which may come from
+        registers."""
+        size = self.operands[0].tensor.type.dtype.bytes
+        left, right = (v.inner == "sum" for v in (self.operands[::-1] if is_swapped else self.operands))
+        return size == 2 or right and (left or size == 4)
 
     def needs(self, kernel: Contraction, model: Model, least: int, with_stores: bool = True) -> tuple[Bound, ...]:
         """What must hold of the symbols."""
@@ -136,6 +146,7 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
         family="contraction",
         algo="warp_specialized",
         tile=whole,
+        math=math_of(kernel, card),
         promote=depth if kernel.lhs.dtype.bytes == 1 else 0,
         consumers=Consumers(consumers, "cooperative"),
         regs=REGS.get(consumers),
@@ -152,8 +163,8 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
 def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
     """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or of few rows."""
     few = extent_of(kernel.left).evaluate(sizes_of(model))
-    found = [(tile, parts, False) for tile in SPLIT_TILES for parts in PARTS]
-    found += [(tile, parts, True) for tile in FEW_TILES for parts in (1, *PARTS) if few <= FEW_ROWS and tile[0] < 2 * max(few, FEW_TILES[0][0])]
+    found = [(tile, parts, False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
+    found += [(tile, parts, True) for tile in FEW_TILES for parts in (1, *PARTS) if way.takes(True) and few <= FEW_ROWS and tile[0] < 2 * max(few, FEW_TILES[0][0])]
     for (rows, columns, consumers), parts, is_swapped in found:
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=_layout(way, model), order=Order("group", ORDERS[0]), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster")) if parts > 1 else base
@@ -173,11 +184,12 @@ def _layout(way: Way, model: Model) -> tuple[Layout, ...]:
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
-    assume = way.needs(kernel, model, 1)
-    is_swappable = all(s.by == "tma" and next(t for t in region.outputs if t.name == s.tensor).type.dtype.bytes == 2 for s in way.stores)
-    tiles = [(*tile, False) for tile in TILES] + [(*tile, True) for tile in SWAPPED_TILES if is_swappable]
-    for rows, columns, consumers, clusters, is_swapped in tiles:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=way.stores, assume=assume, layout=_layout(way, model))
+    sizes = {t.name: t.type.dtype.bytes for t in region.outputs}
+    is_staged = all(s.by == "tma" and sizes[s.tensor] == 2 for s in way.stores)
+    for rows, columns, consumers, clusters, is_swapped in _tiles(way, is_staged, max(kernel.lhs.dtype.bytes, *sizes.values())):
+        stores = () if is_swapped and not is_staged else way.stores
+        assume = way.needs(kernel, model, 1, with_stores=bool(stores))
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=stores, assume=assume, layout=_layout(way, model))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
@@ -192,6 +204,21 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
                     asynchrony=Async(max(stages, 1), "epilogue"),
                 )
                 yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+
+
+def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
+    """Tiles with their warpgroups and clusters, and whether they are swapped: where outputs leave transposed through shared memory (`is_staged`), or
+    where wgmma takes the operands in no other way; outputs then leave from registers, whose neighbours along a row are eight lanes apart. Of
+    factors and outputs the `widest` has so many bytes: words take registers beside the accumulators."""
+    found = [(*tile, False) for tile in TILES if way.takes(False)]
+    if way.takes(True) and not found:
+        found = [(columns, rows, count, tuple(c[::-1] for c in clusters), True) for rows, columns, count, clusters in TILES]
+    found += [(*tile, True) for tile in SWAPPED_TILES if way.takes(True) and (is_staged or not way.takes(False))]
+    for tile in found:
+        rows, columns = tile[1::-1] if tile[4] else tile[:2]
+        is_tall = rows // tile[2] > WARPGROUP_ROWS
+        if not is_tall or widest <= 2 or columns <= WORD_COLUMNS and (is_staged or not tile[4]):
+            yield tile
 
 
 def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> int:

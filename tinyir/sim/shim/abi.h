@@ -22,7 +22,7 @@ struct TinyirLaunch {
 // What the copy engine knows of a tensor, in the bytes of the text's `tensor_map`. Sizes count elements, the fastest axis first.
 struct TinyirMap {
   uint32_t mark;     // kMapMark
-  uint8_t rank, item, swizzle, steps_are_one;  // item: bytes of an element; swizzle: span of the pattern in bytes
+  uint8_t rank, item, swizzle, is_rounded;  // item: bytes of an element; swizzle: span of the pattern in bytes; is_rounded: loads round fp32 to TF32
   uint64_t base;     // address of element 0
   uint64_t sizes[5];
   uint64_t strides[4];  // bytes, of the axes after the first
@@ -147,7 +147,7 @@ void tinyir_stmatrix(unsigned to, const unsigned* registers, int count, int is_t
 void tinyir_mma(float* d, const unsigned* a, const unsigned* b, int is_bf16);
 void tinyir_mma_tf32(float* d, const unsigned* a, const unsigned* b);
 // `a` in registers where `registers` is not null, else by its descriptor.
-void tinyir_wgmma(int n, int kind, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate);
+void tinyir_wgmma(int n, int kind, int b_kind, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate);
 void tinyir_wgmma_fence(void);
 void tinyir_wgmma_commit(void);
 void tinyir_wgmma_wait(unsigned pending);

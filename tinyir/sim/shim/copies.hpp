@@ -2,6 +2,7 @@
 // so. A thread's cp.async lands, and its tensor stores read and write, when that thread waits for them.
 #pragma once
 #include "barriers.hpp"
+#include "numbers.hpp"
 
 namespace tinyir_sim {
 
@@ -90,6 +91,15 @@ inline void issue_load(unsigned to, const void* pointer, unsigned barrier, int r
   machine->work.push_back(work);
 }
 
+inline void round_words(char* row, unsigned bytes) {
+  for (unsigned at = 0; at < bytes; at += 4) {
+    float value;
+    memcpy(&value, row + at, 4);
+    uint32_t word = float_to_tf32_even(value);
+    memcpy(row + at, &word, 4);
+  }
+}
+
 inline void land(const Work& work) {
   const TinyirMap& map = work.map;
   unsigned bytes = box_bytes(map), row_bytes = map.box[0] * map.item;
@@ -98,6 +108,7 @@ inline void land(const Work& work) {
     memset(row.data(), 0, row_bytes);
     if (count) note_global(from + first * map.item, count * map.item, false);
     if (count) memcpy(row.data() + first * map.item, from + first * map.item, count * map.item);
+    if (map.is_rounded) round_words(row.data(), row_bytes);
     for (Block& block : machine->blocks) {
       if (!(work.blocks >> block.rank & 1)) continue;
       char* shared = shared_of(block);

@@ -302,9 +302,9 @@ void tinyir_stmatrix(unsigned to, const unsigned* registers, int count, int is_t
 }
 void tinyir_mma(float* d, const unsigned* a, const unsigned* b, int is_bf16) { TINYIR_ENTER(), multiply(d, a, b, is_bf16 != 0); }
 void tinyir_mma_tf32(float* d, const unsigned* a, const unsigned* b) { TINYIR_ENTER(), multiply_tf32(d, a, b); }
-void tinyir_wgmma(int n, int kind, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate) {
+void tinyir_wgmma(int n, int kind, int b_kind, int a_mn, int b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b, int accumulate) {
   TINYIR_ENTER();
-  issue_product(unsigned(n), Factor(kind), a_mn != 0, b_mn != 0, d, registers, a, b, accumulate != 0);
+  issue_product(unsigned(n), Factor(kind), Factor(b_kind), a_mn != 0, b_mn != 0, d, registers, a, b, accumulate != 0);
 }
 void tinyir_wgmma_fence() { TINYIR_ENTER(), current->is_wgmma_fenced = true; }
 void tinyir_wgmma_commit() { TINYIR_ENTER(), commit_products(); }

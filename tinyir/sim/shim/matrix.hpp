@@ -100,8 +100,6 @@ inline void multiply(float* d, const unsigned* a, const unsigned* b, bool is_bf1
 
 constexpr int kTf32Bits = 24;  // behind the point of the largest term
 
-inline double tf32_part(unsigned word) { return bits_as<float>(uint32_t(word & 0xffffe000)); }
-
 inline void complete_mma_tf32(void** payloads, unsigned mask) {
   must(mask == ~0u, "mma", "lanes", "all 32", __builtin_popcount(mask));
   double a[16][8], b[8][8];
@@ -134,9 +132,9 @@ inline void multiply_tf32(float* d, const unsigned* a, const unsigned* b) {
 constexpr unsigned kProductBytes = 32;  // of K, of one product
 constexpr int kByteBits = 13;           // behind the point of the largest term, where the factors are bytes
 
-inline unsigned bytes_of(Factor kind) { return kind >= kE4m3 ? 1 : 2; }
+inline unsigned bytes_of(Factor kind) { return kind == kTf32 ? 4 : kind >= kE4m3 ? 1 : 2; }
 
-struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 32 bytes (of K); bytes always lie along K
+struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 32 bytes (of K); bytes and words always lie along K
   uint64_t descriptor;
   unsigned rows;
   bool is_mn_major;
@@ -182,10 +180,9 @@ struct Accumulator {  // [64][n]; thread t of the warpgroup holds row 16*(t/32) 
 
 struct Wgmma {
   unsigned n, arrived, accumulator;
-  Factor kind;
   bool has_registers, is_accumulated;
   Matrix a, b;
-  std::vector<uint16_t> left;  // [64][16] when A comes from registers
+  std::vector<float> left;  // [64][k] when A comes from registers
   unsigned fiber;
   uint64_t code;
 };
@@ -257,19 +254,29 @@ inline void check_operand(const Matrix& matrix, const char* name) {
   });
 }
 
-inline void issue_product(unsigned n, Factor kind, bool a_mn, bool b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b,
+// What thread `thread` holds of A in register `r`: elements of row 16*(t/32) + t%32/4 + 8*(r%2), a word at k = t%4 + 4*(r/2), a pair from 2*(t%4) + 8*(r/2) on.
+inline void bring_left(Wgmma& product, unsigned thread, const unsigned* registers) {
+  for (unsigned r = 0; r < 4; ++r) {
+    float* row = product.left.data() + (thread / 32 * 16 + thread % 32 / 4 + r % 2 * 8) * product.a.depth();
+    if (product.a.kind == kTf32)
+      row[thread % 4 + r / 2 * 4] = tf32_part(registers[r]);
+    else
+      for (unsigned e = 0; e < 2; ++e) row[thread % 4 * 2 + r / 2 * 8 + e] = to_float(half_of(registers[r], e), product.a.kind == kBfloat);
+  }
+}
+
+inline void issue_product(unsigned n, Factor kind, Factor b_kind, bool a_mn, bool b_mn, float* d, const unsigned* registers, uint64_t a, uint64_t b,
                           bool is_accumulated) {
   Warpgroup& group = warpgroup_of(*current);
   unsigned thread = current->number % kWarpgroup, number = current->products++;
   if (number == group.products.size()) {
     Wgmma made{};
     made.n = n;
-    made.kind = kind;
     made.has_registers = registers != nullptr;
     made.is_accumulated = is_accumulated;
     made.a = Matrix{a, 64, a_mn, kind};
-    made.b = Matrix{b, n, b_mn, kind};
-    if (registers) made.left.resize(64 * 16);
+    made.b = Matrix{b, n, b_mn, b_kind};
+    if (registers) made.left.resize(64 * made.a.depth());
     made.code = current->code;
     made.fiber = current->id;
     made.accumulator = find_accumulator(group, thread, d, n);
@@ -291,10 +298,7 @@ inline void issue_product(unsigned n, Factor kind, bool a_mn, bool b_mn, float* 
   } else {
     check_held(accumulator, thread);
   }
-  if (registers)
-    for (unsigned r = 0; r < 4; ++r)
-      for (unsigned e = 0; e < 2; ++e)
-        product.left[(thread / 32 * 16 + thread % 32 / 4 + r % 2 * 8) * 16 + thread % 4 * 2 + r / 2 * 8 + e] = half_of(registers[r], e);
+  if (registers) bring_left(product, thread, registers);
   if (++product.arrived < kWarpgroup) return;
   if (!product.has_registers) check_operand(product.a, "a");  // the last of the four warps has come: now the unit may start
   check_operand(product.b, "b");
@@ -338,6 +342,12 @@ inline void read_operand(const Matrix& matrix, Block& block, float* out, unsigne
     float* to = out + row * row_step + k * k_step;
     if (bytes_of(matrix.kind) == 1)
       for (unsigned e = 0; e < 16; ++e) to[e * step] = byte_to_float(bytes[e], matrix.kind);
+    else if (matrix.kind == kTf32)
+      for (unsigned e = 0; e < 4; ++e) {
+        uint32_t word;
+        memcpy(&word, bytes + 4 * e, 4);
+        to[e * step] = tf32_part(word);
+      }
     else
       for (unsigned e = 0; e < 8; ++e) to[e * step] = to_float(uint16_t(bytes[2 * e] | bytes[2 * e + 1] << 8), matrix.kind == kBfloat);
     block.readers[address / kPin]--;
@@ -350,12 +360,12 @@ inline void add_row(float* row, const float* left, const float* right, unsigned 
     for (unsigned c = 0; c < n; ++c) row[c] += left[k] * right[k * n + c];
 }
 
-// Bytes: all products at once, with few bits.
-inline void add_row_of_bytes(float* row, const float* left, const float* right, unsigned n, unsigned depth) {
+// Bytes and TF32: all products at once, with so many bits.
+inline void add_row_at_once(float* row, const float* left, const float* right, unsigned n, unsigned depth, int bits) {
   for (unsigned c = 0; c < n; ++c) {
     double terms[1 + kProductBytes] = {row[c]};
     for (unsigned k = 0; k < depth; ++k) terms[1 + k] = double(left[k]) * right[k * n + c];
-    row[c] = aligned_sum(terms, int(1 + depth), kByteBits);
+    row[c] = aligned_sum(terms, int(1 + depth), bits);
   }
 }
 
@@ -363,13 +373,18 @@ inline void compute(Warpgroup& group, Block& block, const Wgmma& product) {
   static float a[64 * kProductBytes], b[kProductBytes * 256];
   unsigned n = product.n, depth = product.b.depth();
   if (product.has_registers)
-    for (unsigned i = 0; i < 64 * depth; ++i) a[i] = to_float(product.left[i], product.kind == kBfloat);
+    memcpy(a, product.left.data(), 64 * depth * sizeof(float));
   else
     read_operand(product.a, block, a, depth, 1);
   read_operand(product.b, block, b, 1, n);
   float* d = group.accumulators[product.accumulator].values.data();
   if (!product.is_accumulated) memset(d, 0, size_t(64) * n * sizeof(float));
-  for (unsigned m = 0; m < 64; ++m) (bytes_of(product.kind) == 1 ? add_row_of_bytes : add_row)(d + m * n, a + depth * m, b, n, depth);
+  unsigned size = bytes_of(product.a.kind);
+  for (unsigned m = 0; m < 64; ++m)
+    if (size == 2)
+      add_row(d + m * n, a + depth * m, b, n, depth);
+    else
+      add_row_at_once(d + m * n, a + depth * m, b, n, depth, size == 1 ? kByteBits : kTf32Bits);
 }
 
 inline void finish_products(const Work& work) {
@@ -379,7 +394,7 @@ inline void finish_products(const Work& work) {
   for (unsigned p = group.done; p < work.upto; ++p) {
     Wgmma& product = group.products[p];
     compute(group, block, product);
-    std::vector<uint16_t>().swap(product.left);
+    std::vector<float>().swap(product.left);
     Accumulator& accumulator = group.accumulators[product.accumulator];
     if (--accumulator.open) continue;
     for (unsigned t = 0; t < kWarpgroup; ++t) {

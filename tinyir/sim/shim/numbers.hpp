@@ -40,7 +40,7 @@ inline uint16_t float_to_bfloat(float value) {
 }
 
 // The kinds of factors of a matrix unit.
-enum Factor { kHalf = 0, kBfloat = 1, kE4m3 = 2, kE5m2 = 3 };
+enum Factor { kHalf = 0, kBfloat = 1, kE4m3 = 2, kE5m2 = 3, kTf32 = 4 };
 
 inline float byte_to_float(uint8_t bits, Factor kind) {
   if (kind == kE5m2) return half_to_float(uint16_t(bits << 8));
@@ -54,6 +54,15 @@ inline uint32_t float_to_tf32(float value) {
   if ((bits & 0x7fffffff) > 0x7f800000) return (bits | 0x400000) & 0xffffe000;
   return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;
 }
+
+// As the copy engine rounds: to nearest, ties to even; infinities and NaN stay as they are.
+inline uint32_t float_to_tf32_even(float value) {
+  uint32_t bits = bits_as<uint32_t>(value);
+  return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
+}
+
+// A factor of TF32: the last 13 bits of a word are not looked at.
+inline float tf32_part(uint32_t word) { return bits_as<float>(word & 0xffffe000); }
 
 inline int exponent_of(double value) { return int(bits_as<uint64_t>(value) >> 52 & 0x7ff) - 1023; }
 

@@ -119,18 +119,21 @@ TINYIR_MMA(bf16, 1)
 #undef TINYIR_MMA
 
 // One for each product that the text names: what the name says.
-#define TINYIR_WGMMA(name, n, kind)                                                                                   \
+#define TINYIR_WGMMA(name, n, kind, b_kind)                                                                           \
   template <int a_major, int b_major>                                                                                 \
   __device__ void name(float (&d)[n / 2], unsigned long long a, unsigned long long b, bool is_added) {                \
-    tinyir_wgmma(n, kind, a_major, b_major, d, nullptr, a, b, is_added);                                              \
+    tinyir_wgmma(n, kind, b_kind, a_major, b_major, d, nullptr, a, b, is_added);                                      \
   }                                                                                                                   \
   template <int b_major>                                                                                              \
   __device__ void name##_of_registers(float (&d)[n / 2], const tinyir_uint (&a)[4], unsigned long long b, bool is_added) { \
-    tinyir_wgmma(n, kind, 0, b_major, d, a, 0, b, is_added);                                                          \
+    tinyir_wgmma(n, kind, b_kind, 0, b_major, d, a, 0, b, is_added);                                                  \
   }
-#define TINYIR_WGMMA_OF_BYTES(name, n, kind)                                                                          \
+#define TINYIR_WGMMA_ALONG(name, n, kind, b_kind)                                                                     \
   __device__ void name(float (&d)[n / 2], unsigned long long a, unsigned long long b, bool is_added) {                \
-    tinyir_wgmma(n, kind, 0, 0, d, nullptr, a, b, is_added);                                                          \
+    tinyir_wgmma(n, kind, b_kind, 0, 0, d, nullptr, a, b, is_added);                                                  \
+  }                                                                                                                   \
+  __device__ void name##_of_registers(float (&d)[n / 2], const tinyir_uint (&a)[4], unsigned long long b, bool is_added) { \
+    tinyir_wgmma(n, kind, b_kind, 0, 0, d, a, 0, b, is_added);                                                        \
   }
 __device__ void wgmma_fence() { tinyir_wgmma_fence(); }
 __device__ void wgmma_commit() { tinyir_wgmma_commit(); }

@@ -1,0 +1,99 @@
+"""The products of wgmma, replayed: each is a group of its own, and `wait_group wgmma pending n` leaves the last n of them running.
+
+While a product runs its accumulator and the registers of its operand are the unit's, and what it reads from shared memory may not be given back. What
+threads read from there themselves may be once they have met, for one of them tells it for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterator
+
+from ...kit.diag import Diag
+from ..body import Read
+from . import nodes
+from .nodes import Kernel, Place, Statement
+from .replay import Replay, turns_of
+from .walk import Visit, places_in, reads_in, statements
+
+Key = tuple[str, int | None]
+
+
+def check_products(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """No register is touched, and no slot given back, while a product that works on it may still run, or a thread that reads it."""
+    every = list(statements(kernel.body))
+    if not any(isinstance(s, nodes.Wgmma) for s in every):
+        return
+    arrays = {s.name: s for s in every if isinstance(s, (nodes.Reg, nodes.Shared))}
+    replay = _Products(kernel, turns_of(a.ring for a in arrays.values()), arrays=arrays, guarded=_guarded(kernel))
+    replay.block(kernel.body)
+    yield from replay.found.values()
+
+
+def _guarded(kernel: Kernel) -> dict[str, set[str]]:
+    """Barrier -> the arrays that are filled again once it has been waited for."""
+    found: dict[str, set[str]] = {}
+    for loop in statements(kernel.body):
+        waits = [s.barrier.name for s in getattr(loop, "body", ()) if isinstance(s, nodes.Wait) and not s.tokens]
+        filled = [s.to.name for s in getattr(loop, "body", ()) if isinstance(s, nodes.TmaLoad)]
+        for name in waits:
+            found.setdefault(name, set()).update(filled)
+    return found
+
+
+@dataclass
+class _Products(Replay):
+    arrays: dict[str, Any] = field(default_factory=dict)
+    guarded: dict[str, set[str]] = field(default_factory=dict)
+    running: list[nodes.Wgmma] = field(default_factory=list)
+    keys: list[tuple[Key, ...]] = field(default_factory=list)  # of those: the accumulator, then the operands
+    read: dict[Key, Statement] = field(default_factory=dict)  # by threads, since they last met
+
+    def _key(self, place: Place) -> Key:
+        return place.name, self.number(place.slot)
+
+    def enter(self, s: Statement) -> None:
+        if isinstance(s, nodes.Role):
+            self.running, self.keys, self.read = [], [], {}
+        elif isinstance(s, nodes.Each):
+            self._touch(s, (s.of, 0))
+
+    def one(self, s: Statement) -> None:
+        if isinstance(s, nodes.Wgmma):
+            self.running.append(s)
+            self.keys.append(((s.acc, 0), self._key(s.a), self._key(s.b)))
+        elif isinstance(s, nodes.WaitGroup) and s.engine == "wgmma":
+            done = max(0, len(self.running) - s.pending)
+            del self.running[:done], self.keys[:done]
+        elif isinstance(s, nodes.Arrive):
+            for name in self.guarded.get(s.barrier.name, ()):
+                self._give_back(s, (name, self.number(s.barrier.slot)))
+        elif isinstance(s, nodes.Barrier):
+            self.read.clear()
+        else:
+            for word in ("source", "to"):
+                if isinstance(getattr(s, word, None), str):
+                    self._touch(s, (getattr(s, word), 0))
+            for place in [p for _, p in places_in(s)] + [Place(n.tensor, (), n.slot) for n in reads_in(s) if isinstance(n, Read)]:
+                self._touch(s, self._key(place))
+                self.read[self._key(place)] = s
+
+    def _touch(self, s: Statement, key: Key) -> None:
+        if not isinstance(self.arrays.get(key[0]), nodes.Reg):
+            return
+        other = self._running_on(key)
+        if other is not None:
+            self.fault("E1617", s, other, name=key[0], token=other.token)
+
+    def _give_back(self, s: Statement, key: Key) -> None:
+        other = self._running_on(key)
+        if other is not None:
+            self.fault("E1613", s, other, place=key[0], fault=f"is given back while %{other.token} may still read it")
+        elif key in self.read:
+            self.fault("E1613", s, self.read[key], place=key[0], fault="is given back with no barrier after other threads read it")
+
+    def _running_on(self, key: Key) -> nodes.Wgmma | None:
+        return next((one for one, keys in zip(self.running, self.keys) if key in keys), None)
+
+
+__all__ = ["check_products"]

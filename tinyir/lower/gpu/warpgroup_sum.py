@@ -1,0 +1,177 @@
+"""How a warpgroup sums its part of a tile along the ring of tiles.
+
+    for k in 0..steps                               both operands from shared memory: a product runs while the next tile is waited for
+      wait full[s.slot] phase s.phase
+      fence wgmma
+      %mma = wgmma acc += a[s.slot] * b[s.slot] shape m64n256k16 steps 4 zero k = 0
+      wait_group wgmma pending 1 for %mma
+      if 1 <= k
+        arrive empty[s.previous]
+
+wgmma takes an operand of words (fp32, of which it looks at 11 bits) from shared memory only where it lies along the sum. A left operand that lies
+across it comes from registers, in pieces of 16 along the sum, one being fetched while the other is multiplied:
+
+      for j in 0..2 unroll
+        ldmatrix af[j] <- a[s.slot][16*j, part] trans
+        fence wgmma
+        %mma = wgmma acc += af[j] * b[s.slot][0, 16*j] shape m64n256k8 steps 2 zero k = 0, j = 0
+        wait_group wgmma pending 1 for %mma
+      if 1 <= k
+        barrier warpgroup                           # all of its threads have read a
+        arrive empty[s.previous]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.body import Binary, Literal, Read
+from ...ir.expr import ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place, Statement
+from ...ir.hopper import PRODUCT_BYTES
+from ...ir.plan import Plan
+from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
+from ...ir.types import DTYPES, DType, TensorType
+from . import shared_sum
+from .fresh import Fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Of a warpgroup's product: rows, the dtypes, whether the operands lie along the sum, where its rows begin in a tile, and how far a released slot is told."""
+
+    rows: int
+    left: DType
+    right: DType
+    is_left_along: bool
+    is_right_along: bool
+    part: Expr
+    cluster: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The matrices in registers, and the statements that sum a tile into `acc`."""
+
+    registers: tuple[Statement, ...]
+    statements: tuple[Statement, ...]
+
+
+def sum_of(plan: Plan, factors: Factors, dtype: DType, early: tuple[Statement, ...], fresh: Fresh) -> Sum:
+    """The sum of a tile in `dtype`; `early` is done in its first step."""
+    return _Sums(plan, factors, dtype, early, fresh).chosen()
+
+
+class _Sums:
+    """The ways to sum, with what they have in common."""
+
+    def __init__(self, plan: Plan, factors: Factors, dtype: DType, early: tuple[Statement, ...], fresh: Fresh):
+        self.plan, self.factors, self.dtype, self.fresh = plan, factors, dtype, fresh
+        self.slot, self.k = fresh.expr("s", "slot"), fresh.expr("k")
+        self.first, self.last = shared_sum.steps(plan, fresh)
+        self.is_first = (Bound(self.k, equals=self.first),)
+        self.early = (nodes.If(self.is_first, early),) if early else ()
+        self.advance = nodes.Advance(fresh("s"))
+        self.ready = nodes.Wait(Place(fresh("full"), slot=self.slot), fresh.expr("s", "phase"), ("load.a", "load.b"))
+        self.given_back = self._arrive("previous")
+
+    def chosen(self) -> Sum:
+        """The way that the plan asks for."""
+        if self.plan.promote:
+            return self._promoted()
+        return self._plain() if self.factors.is_left_along or self.factors.left.bytes != 4 else self._held()
+
+    # --- both operands in shared memory
+
+    def _plain(self) -> Sum:
+        step = (self.ready, nodes.Fence("wgmma"), self._product("acc", self.is_first), *self.early, self._wait(1), self._after_first(), self.advance)
+        return Sum((self._matrix("acc"),), (self._steps(step), self._wait(0), self.given_back))
+
+    def _promoted(self) -> Sum:
+        step = (self.ready, nodes.Fence("wgmma"), self._product("partial", ()), *self.early, self._wait(0), self._arrive("slot"), self._each("acc", self._added()), self.advance)
+        return Sum((self._matrix("acc"), self._matrix("partial")), (self._each("acc", Literal(0.0, self.dtype)), self._steps(step)))
+
+    # --- the left operand in registers
+
+    def _held(self) -> Sum:
+        j = self.fresh.expr("j")
+        of_registers = Place(self.fresh("af"), slot=j)
+        along = OPERAND_DEPTH * j
+        inner = (
+            self._fetched(of_registers, along),
+            nodes.Fence("wgmma"),
+            self._product("acc", (*self.is_first, Bound(j, equals=ZERO)), of_registers, along),
+            self._wait(1),
+        )
+        turns = nodes.For(str(j), ZERO, Expr.of(self.plan.tile[2] // OPERAND_DEPTH), inner, unroll=0)
+        held = nodes.Reg(self.fresh("af"), self._type(OPERAND_DEPTH, self.factors.left), OPERAND_SETS, "wgmma_a")
+        met = nodes.Barrier("warpgroup")
+        step = (self.ready, turns, *self.early, self._after_first(met), self.advance)
+        return Sum((self._matrix("acc"), held), (self._steps(step), self._wait(0), met, self.given_back))
+
+    def _fetched(self, to: Place, along: Expr) -> Statement:
+        """A piece of the left operand, from `along` on."""
+        at = (self.factors.part, along) if self.factors.is_left_along else (along, self.factors.part)
+        return nodes.Ldmatrix(to, Place(self.fresh("a"), at, self.slot), not self.factors.is_left_along)
+
+    # --- what they are made of
+
+    def _type(self, columns: int, dtype: DType) -> TensorType:
+        return TensorType(dtype, (Expr.of(self.factors.rows), Expr.of(columns)))
+
+    def _matrix(self, name: str) -> Statement:
+        return nodes.Reg(self.fresh(name), self._type(self.plan.tile[1], self.dtype), kind="wgmma")
+
+    def _steps(self, step: tuple[Statement, ...]) -> Statement:
+        return nodes.For(self.fresh("k"), self.first, self.last, step)
+
+    def _wait(self, pending: int) -> Statement:
+        return nodes.WaitGroup("wgmma", pending, ("mma",))
+
+    def _arrive(self, which: str) -> Statement:
+        return nodes.Arrive(Place(self.fresh("empty"), slot=self.fresh.expr("s", which)), cluster=self.factors.cluster)
+
+    def _after_first(self, *before: Statement) -> Statement:
+        return nodes.If((Bound(self.k, lower=self.first + 1),), (*before, self.given_back))
+
+    def _product(self, to: str, zero: tuple[Bound, ...] | None, held: Place | None = None, along: Expr = ZERO) -> Statement:
+        """The product of a tile, or of the piece of it whose left part is in the registers `held`."""
+        f, depth = self.factors, OPERAND_DEPTH if held else self.plan.tile[2]
+        corner = () if f.part == ZERO else (f.part, ZERO) if f.is_left_along else (ZERO, f.part)
+        return nodes.Wgmma(
+            "mma",
+            self.fresh(to),
+            held or Place(self.fresh("a"), corner, self.slot),
+            Place(self.fresh("b"), (ZERO, along) if held else (), self.slot),
+            f"m{WARPGROUP_ROWS}n{self.plan.tile[1]}k{PRODUCT_BYTES // f.left.bytes}",
+            depth * f.left.bytes // PRODUCT_BYTES,
+            held is None and not f.is_left_along,
+            f.is_right_along,
+            zero,
+        )
+
+    def _each(self, name: str, value: Literal | Binary) -> Statement:
+        """Every element of a matrix becomes `value`, of the element (r, n) of 64 rows at a time."""
+        down, rows = self.fresh.expr("i"), self.factors.rows
+        corner = (WARPGROUP_ROWS * down if rows > WARPGROUP_ROWS else ZERO, ZERO)
+        each = nodes.Each(tuple(map(str, self._point)), self.fresh(name), (nodes.Assign(Place(self.fresh(name), self._place), value),), corner, (WARPGROUP_ROWS, self.plan.tile[1]))
+        return nodes.For(str(down), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0) if rows > WARPGROUP_ROWS else each
+
+    @property
+    def _point(self) -> tuple[Expr, Expr]:
+        return self.fresh.expr("r"), self.fresh.expr("n")
+
+    @property
+    def _place(self) -> tuple[Expr, Expr]:
+        r, n = self._point
+        return (r + WARPGROUP_ROWS * self.fresh.expr("i") if self.factors.rows > WARPGROUP_ROWS else r, n)
+
+    def _read(self, name: str) -> Read:
+        return Read(self.fresh(name), self._place, DTYPES["fp32"])
+
+    def _added(self) -> Binary:
+        return Binary("add", self._read("acc"), self._read("partial"), self.dtype)
+
+
+__all__ = ["Factors", "Sum", "sum_of"]
