@@ -20,6 +20,7 @@ from ..ir.plan import Plan
 from ..ir.region import Region
 from ..ir.resources import chunk_of, fetched_along
 from .device import Device, longer_of
+from .multistage import PRODUCTS
 
 LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
@@ -52,10 +53,13 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
 
 
 def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:
-    """Clocks of a step's matrix products: each as long as its columns, or as its operands take from shared memory."""
+    """Clocks of a step's matrix products: each as long as its columns, or as its operands take from shared memory. Where fp32 is split (`tf32x3`) there
+    are three of each, the left operand is read once for them, and the right one's low parts are written from it."""
     rows, columns, depth = plan.tile
     rows, columns = (columns, rows) if plan.swap_ab else (rows, columns)
-    return rows // ROWS * (depth * kernel.lhs.dtype.bytes // 32) * max(columns / 2, t["shared_read"] * (OPERAND_A + columns / 4))
+    count, blocks = PRODUCTS[plan.math], rows // ROWS
+    shared = OPERAND_A + count * columns / 4 + (columns / 2 / blocks if plan.is_split else 0)
+    return blocks * (depth * kernel.lhs.dtype.bytes // 32) * max(count * columns / 2, t["shared_read"] * shared)
 
 
 def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:

@@ -25,8 +25,8 @@ LINE_BYTES = 128  # of the L2 cache; where rows begin on lines no fetch touches 
 MOST_DIMS = 5
 ROLES = ("left", "right", "sum")
 STAGED_DTYPES = ("fp16", "bf16", "fp32", "fp8e4m3", "fp8e5m2")  # of an output that leaves through shared memory
-WGMMA_FACTORS = {"": ("fp16", "bf16", "fp8e4m3", "fp8e5m2"), "tf32": ("fp32",)}  # by `math`
-MMA_FACTORS = {"": ("fp16", "bf16"), "tf32": ("fp32",), "tf32x3": ("fp32",)}
+WGMMA_FACTORS = {"": ("fp16", "bf16", "fp8e4m3", "fp8e5m2"), "tf32": ("fp32",), "tf32x3": ("fp32",)}  # by `math`
+MMA_FACTORS = WGMMA_FACTORS | {"": ("fp16", "bf16")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,4 +41,5 @@ WORDS: dict[str, tuple[str, ...]] = {
     "swizzle": ("0", "32", "64", "128"),
     "math": ("tf32", "tf32x3"),
 }
+LEAST_SUM = {"": 1, "tf32": 1, "tf32x3": 128}  # products, by `math`: from 128 on the roundings of fp32 outweigh what `tf32x3` leaves out
 STREAMING = ("streaming", "streaming_softmax")  # of two regions joined by a deferred buffer

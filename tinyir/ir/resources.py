@@ -35,8 +35,8 @@ ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointer
 
 
 def threads_of(plan: Plan) -> int:
-    """Threads of a CTA: as stated, or a producer and the consumers' warpgroups of 128 each."""
-    return math.prod(plan.threads) if plan.threads else 128 * (1 + plan.consumers.count) if plan.consumers else 0
+    """Threads of a CTA: as stated, or a producer, where words are split who does that, and the consumers, warpgroups of 128 each."""
+    return math.prod(plan.threads) if plan.threads else WARPGROUP * (1 + plan.is_split + plan.consumers.count) if plan.consumers else 0
 
 
 def stack_of(regions: Iterable[Region]) -> int:
@@ -84,6 +84,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     outputs = [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
     if plan.algo == "warp_specialized":
         rows, columns = plan.tile[:2]
+        total += plan.stages * ((rows if plan.swap_ab else columns) * depth * 4 + MBARRIER_BYTES) if plan.is_split else 0
         consumers = plan.consumers.count if plan.consumers else 1
         sides = (rows, columns // consumers) if plan.swap_ab else (rows // consumers, columns)
         total += sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for v in vectors_of(region, kernel)) + 2 * plan.stages * MBARRIER_BYTES
@@ -171,10 +172,12 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
 
 
 def operand_of(plan: Plan, kernel: Contraction) -> int:
-    """Registers a thread of a warpgroup whose left operand comes from there: of words, and across the sum."""
+    """Registers a thread of a warpgroup whose left operand comes from there: of words, both parts of a step's where they are split, pieces of it
+    where it lies across the sum."""
     read, side = (kernel.rhs, 1) if plan.swap_ab else (kernel.lhs, 0)
-    is_held = plan.algo == "warp_specialized" and read.dtype.bytes == 4 and not _is_along(read, kernel.sum)
-    return plan.tile[side] // plan.consumers.count * OPERAND_DEPTH * OPERAND_SETS // WARPGROUP if is_held else 0
+    if plan.algo != "warp_specialized" or read.dtype.bytes != 4 or not plan.is_split and _is_along(read, kernel.sum):
+        return 0
+    return plan.tile[side] // plan.consumers.count * (2 * plan.tile[2] if plan.is_split else OPERAND_DEPTH * OPERAND_SETS) // WARPGROUP
 
 
 def registers_of(plan: Plan, kernel: Kernel) -> int:

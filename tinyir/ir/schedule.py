@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..kit.span import Span
 from .expr import Bound
+from .plan_words import LEAST_SUM
 
 
 PADDED = ("padded", "padded_once")
@@ -216,6 +217,11 @@ class Plan:
         return max((v.width for v in self.vectorize), default=1)
 
     @property
+    def is_split(self) -> bool:
+        """Whether a warpgroup splits words of shared memory for those that multiply them."""
+        return self.consumers is not None and self.math == "tf32x3"
+
+    @property
     def ends_in_shared(self) -> bool:
         """Whether all threads of a CTA end its sums in shared memory: those that a cluster has cut, and those of a CTA that has one tile and leaves
         it transposed."""
@@ -223,8 +229,8 @@ class Plan:
 
     @property
     def least_sum(self) -> int:
-        """Elements along the sum without which some part would have no tile."""
-        return self.tile[-1] * (self.parts - 1) + 1
+        """Elements along the sum without which some part would have no tile, or `math` would not be as exact as fp32."""
+        return max(self.tile[-1] * (self.parts - 1) + 1, LEAST_SUM[self.math])
 
     def width_of(self, axis: str) -> int:
         """How many elements along the axis move as one access."""

@@ -9,6 +9,10 @@ fetch it from a swizzled tile whose rows lie along the sum, or across it; `row` 
 the unit, which cuts bits off; these sums are added in fp32, which rounds. Infinities would meet low parts of 0 and of the other sign, so a step
 that has one, a NaN, or a factor that rounds to one, is multiplied in fp32. Source: PTX ISA, sections on mma and cvt; H. Ootomo, R. Yokota, "Recovering
 single precision accuracy from Tensor Cores" (2022).
+
+A matrix product of a warpgroup takes its right operand from shared memory, where nobody rounds it: there high is what the unit looks at, the upper 19
+bits, and `split_tile` writes 1024 * (x - high), rounded, to a tile of its own. The left operand is split in registers as above, so that low * low,
+which is left out, has either sign. Infinities, NaN and overflows make a sum that is not finite, and such a sum is made again in fp32.
 """
 
 from __future__ import annotations
@@ -123,6 +127,19 @@ template <int rows, int columns>
     const float whole = __uint_as_float(x[e / 4][e % 4]);
     high[e / 4][e % 4] = tf32_of(whole);
     low[e / 4][e % 4] = tf32_of(1024.0f * (whole - __uint_as_float(high[e / 4][e % 4])));
+  }}
+}}"""),
+    ("split_tile", f"""\
+// All threads of a warpgroup, neighbours side by side.
+template <int count>
+{_INLINE}void split_tile(float *low, const float *tile) {{
+#pragma unroll 4
+  for (int i = 4 * ((int)threadIdx.x % 128); i < count; i += 512) {{
+    vector_of<float, 4> words = *(const vector_of<float, 4> *)(tile + i);
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      words.x[e] = __uint_as_float(tf32_of(1024.0f * (words.x[e] - __uint_as_float(__float_as_uint(words.x[e]) & 0xffffe000u))));
+    *(vector_of<float, 4> *)(low + i) = words;
   }}
 }}"""),
     ("is_odd_tf32", f"""\

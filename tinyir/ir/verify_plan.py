@@ -274,7 +274,7 @@ def _check_registers(case: Case) -> Iterator[Diag]:
     takes = [("micro" if plan.micro else "tile", "accumulators", held + (0 if plan.regs else resources.ADDRESSING // 2), arch.registers_per_thread)]
     if plan.regs:
         consumers = plan.consumers.count if plan.consumers else 1
-        takes.append(("regs", "regs", 128 * (plan.regs.producer + plan.regs.consumer * consumers), arch.registers_per_sm))
+        takes.append(("regs", "regs", 128 * (plan.regs.producer * (1 + plan.is_split) + plan.regs.consumer * consumers), arch.registers_per_sm))
         takes.append(("regs", "accumulators", held + 1, plan.regs.consumer))
     else:
         takes.append(("threads", "threads", (held + resources.ADDRESSING // 2) * threads, arch.registers_per_sm))

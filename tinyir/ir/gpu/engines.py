@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...kit.span import Span
+from ..body import Body
 from ..expr import Expr
-from .memory import Guard, Place, place_in_text
+from .memory import Axes, Guard, Place, place_in_text
 
 
 
@@ -107,11 +108,33 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Ldmatrix:
-    """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory; `trans`: the tile stands transposed to it."""
+    """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one; `trans`: the tile stands
+    transposed to it. `low al`: each word as high + low / 1024, both of 11 bits (`ir.tf32`); `to` has the high ones."""
 
     to: Place
     source: Place
     is_transposed: bool = False
+    low: Place | None = None
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """`split bl[c.slot] <- b[c.slot]`: of every word of a tile what a matrix unit does not look at, times 1024; by the threads of the role."""
+
+    to: Place
+    source: Place
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Resum:
+    """`resum acc[r, n] over k: K = mul(A[row, k], B[k, col])`: an element of a matrix in registers that is not finite becomes the sum in fp32, one
+    after the other."""
+
+    to: Place
+    over: Axes
+    value: Body
     span: Span | None = place_in_text()
 
 

@@ -148,6 +148,7 @@ def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     walk.end(walk.block(kernel.body, _State({}, {}, frozenset())))
     yield from walk.found.values()
     yield from _check_rings(kernel)
+    yield from _check_handed_over(kernel)
 
 
 class _Memory:
@@ -197,7 +198,7 @@ class _Memory:
         for word, place in places_in(s):
             if place.name in self.arrays and word in ("source", "a", "b"):
                 self._read(s, place, state)
-        if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
+        if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.Split, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
             self._write(s, state)
         if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
             state.waited |= set(s.tokens)
@@ -267,6 +268,32 @@ def _check_rings(kernel: Kernel) -> Iterator[Diag]:
                     landing = sum(_bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier)
                     if landing != s.expect:
                         yield Diag("E1618", kernel.name, {"barrier": str(s.barrier), "expected": s.expect, "landing": landing}, s.span)
+
+
+def _check_handed_over(kernel: Kernel) -> Iterator[Diag]:
+    """What the threads of one role write to shared memory is read in another behind a wait for a barrier at which the first arrives, all of them having
+    written it for the other's unit."""
+    roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
+    for writer in roles:
+        inside = list(statements(writer.body))
+        written = {s.to.name for s in inside if isinstance(s, nodes.Split)}
+        told = {s.barrier.name for s in inside if isinstance(s, nodes.Arrive) and not s.expect}
+        for block in _blocks(writer.body):
+            unmet: dict[type, Statement] = {}
+            for s in block:
+                if isinstance(s, nodes.Split):
+                    unmet = {nodes.Fence: s, nodes.Barrier: s}
+                elif not isinstance(s, nodes.Fence) or s.what == "async_proxy":
+                    unmet.pop(type(s), None)
+                if isinstance(s, nodes.Arrive) and s.barrier.name in told and unmet:
+                    made = next(iter(unmet.values()))
+                    yield Diag("E1613", kernel.name, {"place": str(made.to), "fault": "is told of before a fence and a barrier of those who write it"}, made.span, _label(writer))
+        for block in (b for role in roles if role is not writer for b in _blocks(role.body)):
+            waited = False
+            for s in block:
+                waited |= isinstance(s, nodes.Wait) and s.barrier.name in told
+                for place in (p for word, p in places_in(s) if word in ("source", "a", "b") and p.name in written and not waited):
+                    yield Diag("E1613", kernel.name, {"place": str(place), "fault": f"is read without waiting for role {writer.name}, which writes it"}, s.span, _label(writer))
 
 
 def _bytes(tile: nodes.Shared) -> int:

@@ -272,7 +272,13 @@ class _Reader:
     # --- matrix units and reductions
 
     def _ldmatrix(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Ldmatrix(self._place(p[0]), self._place(p[1]), p[2] is not None, span=span)
+        return nodes.Ldmatrix(self._place(p[0]), self._place(p[1]), p[2] is not None, None if p[3] is None else self._place(p[3]), span=span)
+
+    def _split(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Split(self._place(p[0]), self._place(p[1]), span=span)
+
+    def _resum(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Resum(self._place(p[0]), _axes(p[1]), self._body(p[2]), span=span)
 
     def _stmatrix(self, p: list[Any], span: Span) -> Statement:
         return nodes.Stmatrix(self._place(p[0]), str(p[1]), p[2] is not None, span=span)

@@ -218,9 +218,9 @@ def _is(*types: type, kind: tuple[str, ...] | None = None) -> Any:
 def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     """What a statement needs its names to be."""
     shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
-    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix)):
+    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix, nodes.Split)):
         yield s.to.name, shared, "shared memory"
-    if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore)):
+    if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
         yield s.source.name, shared, "shared memory"
     if isinstance(s, nodes.Assign):
         yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
@@ -234,6 +234,8 @@ def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, nodes.TmaStore):
         yield s.to.name, _is(nodes.TensorMap), "a tensor_map"
     if isinstance(s, nodes.Ldmatrix):
+        for place in (s.low,) if s.low else ():
+            yield place.name, _is(nodes.Reg, kind=("wgmma_a",)), "a matrix of kind wgmma_a"
         yield s.to.name, _is(nodes.Reg, kind=("mma_a", "mma_b", "wgmma_a")), "a matrix of kind mma_a, mma_b or wgmma_a"
     if isinstance(s, nodes.Mma):
         yield s.acc, _is(nodes.Reg, kind=("mma",)), "a matrix of kind mma"
@@ -243,6 +245,8 @@ def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
         yield s.acc, _is(nodes.Reg, kind=("wgmma",)), "a matrix of kind wgmma"
         yield s.a.name, lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind in ("wgmma", "wgmma_a"), "shared memory or a matrix of kind wgmma or wgmma_a"
         yield s.b.name, shared, "shared memory"
+    if isinstance(s, nodes.Resum):
+        yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
     if isinstance(s, nodes.Each):
         yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", "rows")), "a matrix in registers"
     if isinstance(s, nodes.RowReduce):
@@ -264,10 +268,12 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic))) for _, p in places_in(s)]
+        used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum))) for _, p in places_in(s)]
         used += [(n.tensor, n.index, n.slot, False) for n in reads_in(s) if isinstance(n, Read)]
         for name, index, slot, may_be_whole in used:
             item = tensors[tensor_of(name, v)] if tensor_of(name, v) in tensors and name not in tensors else v.arrays.get(name, tensors.get(name))
+            if item is None:  # named already (E1605)
+                continue
             if isinstance(item, nodes.TensorMap):
                 rank, ring = len(item.box), 1
             elif isinstance(item, nodes.Mbarrier):

@@ -135,7 +135,7 @@ def reads_in(s: Statement) -> Iterator[Body]:
 
 def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
     """The places of a statement, each with the field that holds it."""
-    for word in ("to", "source", "on", "a", "b", "barrier"):
+    for word in ("to", "low", "source", "on", "a", "b", "barrier"):
         place = getattr(s, word, None)
         if isinstance(place, Place):
             yield word, place

@@ -22,6 +22,7 @@ CORE_ROWS = 8  # rows of a swizzle's pattern
 ATOM_BYTES = 16  # a descriptor counts in these
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 PIECE = 16  # rows and columns of what a warp stores at once
+LARGEST = "3.402823466e+38f"  # number of fp32
 
 
 class Matrices:
@@ -86,7 +87,36 @@ class Matrices:
             down = (row, column + 64 * block) if s.is_transposed else (row + 64 * block, column)
             function = f"rows_across<{rows}>" if s.is_transposed else f"rows_along<{tile.swizzle}>"
             start = self._start(Place(s.source.name, slot=s.source.slot))
-            self.say(f"{function}({self._fragment(s.to)}[{block}], {start}, {', '.join(self.integers.c(e, 0) for e in down)});")
+            words = self.names.of("array", f"{s.to.name}.words") if s.low else f"{self._fragment(s.to)}[{block}]"
+            call = f"{function}({words}, {start}, {', '.join(self.integers.c(e, 0) for e in down)});"
+            if not s.low:
+                self.say(call)
+                continue
+            self.say(f"{{ unsigned int {words}[{depth // PIECE}][2][4]; {call}")
+            self.say("#pragma unroll")
+            self.say(f"  for (int p = 0; p < {depth // PIECE}; ++p) split_tf32({words}[p], {self._fragment(s.to)}[{block}][p], {self._fragment(s.low)}[{block}][p]); }}")
+
+    def _split(self: Any, s: nodes.Split) -> None:
+        tile = self.arrays[s.to.name]
+        if tile.type != self.arrays[s.source.name].type or tile.type.dtype.name != "fp32" or tile.swizzle != self.arrays[s.source.name].swizzle:
+            raise refuse("E1620", self.kernel.name, s.span, what="a split of tiles that are not alike, or not of words")
+        self.say(f"split_tile<{tile.bytes // 4 // tile.ring}>({self._start(s.to)}, {self._start(s.source)});")
+
+    def _resum(self: Any, s: nodes.Resum) -> None:
+        """An element of an accumulator once more, where it is not finite."""
+        element, total = self._held_element(s.to.name, s.to.index), self.names.of("array", f"{s.to.name}.again")
+        known = dict(self.integers.ranges)
+        self.say(f"if (!(fabsf({element}) <= {LARGEST})) {{")
+        self.say(f"  float {total} = 0.0f;")
+        for depth, (name, size) in enumerate(s.over, 1):
+            self.integers.ranges[name] = Interval(0, None)
+            c = self.names.of("integer", name)
+            self.say("#pragma unroll 1")
+            self.say("  " * depth + f"for (long long {c} = 0; {c} < {self.integers.c(size, 0)}; ++{c})")
+        self.say("  " * (1 + len(s.over)) + f"{total} += {self.values.value(s.value)};")
+        self.say(f"  {element} = {total};")
+        self.say("}")
+        self.integers.ranges = known
 
     def _descriptor(self: Any, place: Place, tile: nodes.Shared, along_sum: bool) -> str:
         """Declares where an operand starts; C of where it does at a step."""

@@ -114,7 +114,7 @@ def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, i
     """The piece from shared memory, neighbours in a row by neighbouring threads: rows that begin anywhere are written in whole requests."""
     e, r, n, row, col, w = (fresh.expr(word) for word in ("e", "r", "n", "row", "col", "w"))
     wide = PAIR if item.dtype.bytes == 2 else 1
-    inside = [_bounds(place, plan, kernel, side) for side, place in enumerate((row, col))]
+    inside = [bounds_of(place, plan, kernel, side) for side, place in enumerate((row, col))]
 
     def stored(place: Expr, column: Expr) -> Statement:
         point = {**split(row, kernel.left), **split(place, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
@@ -174,7 +174,7 @@ def fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> St
     start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
-    inside = {place: _bounds(place, plan, kernel, staged.vector.side)}
+    inside = {place: bounds_of(place, plan, kernel, staged.vector.side)}
     body = substitute(_shielded(substitute(staged.vector.body, point), (), inside), {str(place): start + at})
     store: Statement = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
     if staged.length % WARPGROUP:
@@ -182,7 +182,7 @@ def fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> St
     return nodes.For(fresh("v"), ZERO, Expr.of(turns), (store,), unroll=0) if turns > 1 else store
 
 
-def _bounds(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[Bound, ...]:
+def bounds_of(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[Bound, ...]:
     """The guard that a row or column is inside; empty where whole clusters of tiles fit."""
     across = (*plan.cluster.shape, 1)[side] if plan.cluster else 1
     extent = extent_of(kernel.groups[side])
@@ -234,7 +234,7 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     if kernel.batch:
         point |= split(fresh.expr("batch"), kernel.batch)
     acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
-    inside = {e: _bounds(e, plan, kernel, side) for side, e in enumerate((row, col))}
+    inside = {e: bounds_of(e, plan, kernel, side) for side, e in enumerate((row, col))}
     values = Values(region, point, {kernel.value: acc})
     held: dict[Body, Body] = {}
     for s in staged:

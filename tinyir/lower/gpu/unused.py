@@ -1,4 +1,5 @@
-"""Takes out the integers and the picked tensors that nothing uses: a pass over a row that takes everything from registers has no use for its column."""
+"""Takes out the integers and the picked tensors that nothing uses: a pass over a row that takes everything from registers has no use for its column,
+a role that splits every tile none for the tile's place."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from ...ir.gpu.nodes import Statement
 
 
 def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
-    """The block without each `let` and `pick` whose name stands in no later statement of it."""
+    """The block without each `let`, `pick` and `order` none of whose names stands in a later statement of it."""
     kept: list[Statement] = []
     used: set[str] = set()
     for s in reversed(tuple(body)):
-        if isinstance(s, (nodes.Let, nodes.Pick)) and s.name not in used:
+        if isinstance(s, (nodes.Let, nodes.Pick)) and s.name not in used or isinstance(s, nodes.Order) and used.isdisjoint(s.names):
             continue
         inner = {block: without_unused(found) for block in ("body", "otherwise") if isinstance(found := getattr(s, block, None), tuple)}
         s = replace(s, **inner) if inner else s

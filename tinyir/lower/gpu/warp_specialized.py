@@ -10,7 +10,8 @@ summed by the unit with some 14 bits: `promote` adds each step's sum to the accu
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all of them need is
 fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where batch axes stand, is read off the
 access maps (`ir.boxes`); of 16 bits wgmma takes either, so no such operand is ever copied. fp32 is multiplied by `math tf32`, the copy engine rounding what
-it fetches to 11 bits; there the left operand may lie across the sum, and then comes from registers (`warpgroup_sum`). What hangs over an end is zero when fetched and dropped when
+it fetches to 11 bits, or by `math tf32x3`, one more warpgroup splitting words (`split_words`); the left operand may lie across the sum there, and comes from
+registers (`warpgroup_sum`). What hangs over an end is zero when fetched and dropped when
 stored.
 """
 
@@ -27,10 +28,10 @@ from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS
+from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, threads_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
-from . import shared_sum
+from . import shared_sum, split_words
 from .epilogue import FIRST_THREAD, Epilogue, epilogue_of, fetched, staged_vectors
 from .fresh import Fresh
 from .point import split
@@ -39,7 +40,6 @@ from .warpgroup_sum import Factors, sum_of
 
 BOX_ROWS = 256  # at most, along a dim of a box
 COLUMNS = 256  # at most, of one wgmma
-WARPGROUP = 128  # threads
 LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
 
 
@@ -113,15 +113,17 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
     walk = _walk(plan, kernel, model, fresh)
     epilogue = _end_of(plan, region, kernel, fresh)
-    cluster, threads = _cluster(plan) * plan.parts, WARPGROUP * (1 + plan.consumers.count)
+    cluster, threads = _cluster(plan) * plan.parts, threads_of(plan)
     declared = [o.declared(fresh, plan.stages, "tf32" if plan.math == "tf32" else "") for o in operands]
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
-    body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*epilogue.tiles]
+    low = split_words.declared(plan, declared[1][1], fresh) if plan.is_split else ()
+    body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
     body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
-    body += [nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
+    body += [*low[1:], nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
     body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
     body += shared_sum.share(plan, fresh)
-    body += [_producer(plan, kernel, walk, operands, fresh), _consumer(plan, walk, operands, epilogue, fresh)]
+    again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
+    body += [_producer(plan, kernel, walk, operands, fresh), *_splitter(plan, walk, fresh), _consumer(plan, walk, operands, epilogue, again, fresh)]
     if plan.ends_in_shared:
         body += shared_sum.finished(plan, region, kernel, fresh, threads, staged_vectors(plan, region, kernel, fresh))
     grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
@@ -166,6 +168,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG]
     if across:
         raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
+    if plan.is_split and (plan.promote != bk or plan.ends_in_shared):
+        raise _refusal(plan, "math", "words that are split in a sum that ends in shared memory, or is not promoted at each step")
     if plan.promote not in (0, bk):
         raise _refusal(plan, "promote", f"sums of {plan.promote} elements with {bk} along the sum")
 
@@ -238,7 +242,14 @@ def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh) -> Expr
     return plan.tile[2] * fresh.expr("k") if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0")
 
 
-def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogue: Epilogue, fresh: Fresh) -> Statement:
+def _splitter(plan: Plan, walk: Walk, fresh: Fresh) -> tuple[Statement, ...]:
+    """The role that splits words, where a plan has one."""
+    body = (nodes.Cursor(fresh("c"), plan.stages), *walk.over(fresh("tile"), (split_words.splitter_steps(plan, fresh),)))
+    return (nodes.Role("splitter", "warpgroups", 1, 2, body, plan.regs.producer if plan.regs else 0),) if plan.is_split else ()
+
+
+def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogue: Epilogue, again: tuple[Statement, ...], fresh: Fresh) -> Statement:
+    """The warpgroups that sum; `again` stands between a sum and its epilogue."""
     left, right = operands
     count = plan.consumers.count
     rows, part = plan.tile[0] // count, fresh.expr("part") if count > 1 else ZERO
@@ -249,8 +260,8 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before, *found.registers]
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
-    body += [*walk.over(fresh("tile"), (*found.statements, *epilogue.pieces)), *epilogue.after]
-    return nodes.Role("consumer", "warpgroups", 1, 1 + count, tuple(body), plan.regs.consumer if plan.regs else 0)
+    body += [*walk.over(fresh("tile"), (*found.statements, *again, *epilogue.pieces)), *epilogue.after]
+    return nodes.Role("consumer", "warpgroups", 1 + plan.is_split, 1 + plan.is_split + count, tuple(body), plan.regs.consumer if plan.regs else 0)
 
 
 __all__ = ["Operand", "warp_specialized_kernel"]

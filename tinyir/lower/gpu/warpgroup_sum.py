@@ -19,6 +19,21 @@ across it comes from registers, in pieces of 16 along the sum, one being fetched
       if 1 <= k
         barrier warpgroup                           # all of its threads have read a
         arrive empty[s.previous]
+
+fp32 by three products (`math tf32x3`): the left operand's words are split in registers, the right one's low parts are a tile of their own
+(`split_words`). A step's products of low parts come first and are divided by 1024; its sum is then added to the accumulator in fp32.
+
+      wait ready[s.slot] phase s.phase
+      ldmatrix ah <- a[s.slot][part, 0] low al
+      fence wgmma
+      %mma.low = wgmma partial += al * b[s.slot] shape m64n128k8 steps 4 zero
+      %mma.mix = wgmma partial += ah * bl[s.slot] shape m64n128k8 steps 4
+      wait_group wgmma pending 0 for %mma.low, %mma.mix
+      each r, n of partial
+        partial[r, n] = mul(partial[r, n], 0.0009765625)
+      fence wgmma
+      %mma = wgmma partial += ah * b[s.slot] shape m64n128k8 steps 4
+      wait_group wgmma pending 0 for %mma
 """
 
 from __future__ import annotations
@@ -35,6 +50,9 @@ from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
 from ...ir.types import DTYPES, DType, TensorType
 from . import shared_sum
 from .fresh import Fresh
+
+
+LOW_SCALE = 1024  # of low parts, so that the unit holds them however small they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,8 @@ class _Sums:
 
     def chosen(self) -> Sum:
         """The way that the plan asks for."""
+        if self.plan.is_split:
+            return self._thrice()
         if self.plan.promote:
             return self._promoted()
         return self._plain() if self.factors.is_left_along or self.factors.left.bytes != 4 else self._held()
@@ -110,10 +130,34 @@ class _Sums:
         step = (self.ready, turns, *self.early, self._after_first(met), self.advance)
         return Sum((self._matrix("acc"), held), (self._steps(step), self._wait(0), met, self.given_back))
 
-    def _fetched(self, to: Place, along: Expr) -> Statement:
+    def _thrice(self) -> Sum:
+        high, low, right = (Place(self.fresh(name)) for name in ("ah", "al", "bl"))
+        parts = tuple(nodes.Reg(place.name, self._type(self.plan.tile[2], self.factors.left), kind="wgmma_a") for place in (high, low))
+        scaled = Binary("mul", self._read("partial"), Literal(1 / LOW_SCALE, self.dtype), self.dtype)
+        step = (
+            self.ready,
+            nodes.Wait(Place(self.fresh("ready"), slot=self.slot), self.fresh.expr("s", "phase")),
+            self._fetched(high, ZERO, low),
+            nodes.Fence("wgmma"),
+            self._product("partial", (), low, token="mma.low"),
+            self._product("partial", None, high, token="mma.mix", right=right.name),
+            *self.early,
+            self._wait(0, "mma.low", "mma.mix"),
+            self._each("partial", scaled),
+            nodes.Fence("wgmma"),
+            self._product("partial", None, high),
+            self._wait(0),
+            nodes.Barrier("warpgroup"),
+            self._arrive("slot"),
+            self._each("acc", self._added()),
+            self.advance,
+        )
+        return Sum((self._matrix("acc"), self._matrix("partial"), *parts), (self._each("acc", Literal(0.0, self.dtype)), self._steps(step)))
+
+    def _fetched(self, to: Place, along: Expr, low: Place | None = None) -> Statement:
         """A piece of the left operand, from `along` on."""
         at = (self.factors.part, along) if self.factors.is_left_along else (along, self.factors.part)
-        return nodes.Ldmatrix(to, Place(self.fresh("a"), at, self.slot), not self.factors.is_left_along)
+        return nodes.Ldmatrix(to, Place(self.fresh("a"), at, self.slot), not self.factors.is_left_along, low)
 
     # --- what they are made of
 
@@ -126,8 +170,8 @@ class _Sums:
     def _steps(self, step: tuple[Statement, ...]) -> Statement:
         return nodes.For(self.fresh("k"), self.first, self.last, step)
 
-    def _wait(self, pending: int) -> Statement:
-        return nodes.WaitGroup("wgmma", pending, ("mma",))
+    def _wait(self, pending: int, *tokens: str) -> Statement:
+        return nodes.WaitGroup("wgmma", pending, tokens or ("mma",))
 
     def _arrive(self, which: str) -> Statement:
         return nodes.Arrive(Place(self.fresh("empty"), slot=self.fresh.expr("s", which)), cluster=self.factors.cluster)
@@ -135,15 +179,15 @@ class _Sums:
     def _after_first(self, *before: Statement) -> Statement:
         return nodes.If((Bound(self.k, lower=self.first + 1),), (*before, self.given_back))
 
-    def _product(self, to: str, zero: tuple[Bound, ...] | None, held: Place | None = None, along: Expr = ZERO) -> Statement:
-        """The product of a tile, or of the piece of it whose left part is in the registers `held`."""
-        f, depth = self.factors, OPERAND_DEPTH if held else self.plan.tile[2]
+    def _product(self, to: str, zero: tuple[Bound, ...] | None, held: Place | None = None, along: Expr | None = None, token: str = "mma", right: str = "") -> Statement:
+        """The product of a tile, its left part in shared memory or in the registers `held`; or of a piece, from `along` on."""
+        f, depth = self.factors, self.plan.tile[2] if along is None else OPERAND_DEPTH
         corner = () if f.part == ZERO else (f.part, ZERO) if f.is_left_along else (ZERO, f.part)
         return nodes.Wgmma(
-            "mma",
+            token,
             self.fresh(to),
             held or Place(self.fresh("a"), corner, self.slot),
-            Place(self.fresh("b"), (ZERO, along) if held else (), self.slot),
+            Place(right or self.fresh("b"), () if along is None else (ZERO, along), self.slot),
             f"m{WARPGROUP_ROWS}n{self.plan.tile[1]}k{PRODUCT_BYTES // f.left.bytes}",
             depth * f.left.bytes // PRODUCT_BYTES,
             held is None and not f.is_left_along,

@@ -18,6 +18,7 @@ from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
+from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
 from ...ir.verify_plan import LEAST_COPY, guarded_axes
@@ -30,7 +31,6 @@ TILES_OF = {"": TILES, "tf32": ((128, 128, 64, 32), *SMALL_TILES), "tf32x3": SMA
 DEPTHS = (64, 32)
 STAGES = (5, 4, 3)
 COPIES = (16, 8, 4)  # bytes that one copy moves
-LEAST_SUM = 128  # from so many products on the roundings of fp32 outweigh what `tf32x3` leaves out
 ORDER = 8  # rows of tiles that are taken together
 
 
@@ -38,7 +38,7 @@ def propose_multistage(kernel: Contraction, model: Model, region: Region, card: 
     """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as `card.fp32` says, where
     it says nothing as exactly as fp32."""
     math = math_of(kernel, card)
-    least = at_least(extent_of(kernel.sum), LEAST_SUM, model) if math == "tf32x3" else ()
+    least = at_least(extent_of(kernel.sum), LEAST_SUM[math], model) if math == "tf32x3" else ()
     if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):
         return ()
     sizes = [size // kernel.lhs.dtype.bytes for size in COPIES]

@@ -16,6 +16,7 @@ from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of, sizes_of
 from ...ir.model import Model, is_constant
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
+from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.resources import WARPGROUP_ROWS
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
@@ -62,6 +63,7 @@ WORD_COLUMNS = 160  # at most, of a warpgroup that has 128 rows and takes or lea
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
+SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
 LEAST_STAGES = 3
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
@@ -80,9 +82,9 @@ def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, 
         return ()
     found: list[Proposal] = []
     for way in _ways(kernel, model, region, views):
-        if holds_everywhere(way.needs(kernel, model, 1), model):
+        if holds_everywhere(way.needs(kernel, model, LEAST_SUM[math]), model):
             found += _proposals(kernel, region, model, card, way)
-            found += _shared_proposals(kernel, region, model, card, way)
+            found += _shared_proposals(kernel, region, model, card, way) if math != "tf32x3" else ()
     return tuple(found)
 
 
@@ -132,7 +134,7 @@ def _lines(view: View) -> tuple[Bound, ...]:
 
 def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int, is_swapped: bool = False) -> Plan:
     """What all plans of a tile have in common."""
-    rows, columns = tile
+    (rows, columns), math = tile, math_of(kernel, card)
     shared = kernel.right if is_swapped else kernel.left
     depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
     outermost = f"{kernel.sum[0].name}.o"
@@ -146,10 +148,10 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
         family="contraction",
         algo="warp_specialized",
         tile=whole,
-        math=math_of(kernel, card),
-        promote=depth if kernel.lhs.dtype.bytes == 1 else 0,
+        math=math,
+        promote=depth if kernel.lhs.dtype.bytes == 1 or math == "tf32x3" else 0,
         consumers=Consumers(consumers, "cooperative"),
-        regs=REGS.get(consumers),
+        regs=(SPLIT_REGS if math == "tf32x3" else REGS).get(consumers),
         bind=binds,
         swap_ab=is_swapped,
         cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
@@ -184,11 +186,13 @@ def _layout(way: Way, model: Model) -> tuple[Layout, ...]:
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
-    sizes = {t.name: t.type.dtype.bytes for t in region.outputs}
+    sizes, math = {t.name: t.type.dtype.bytes for t in region.outputs}, math_of(kernel, card)
     is_staged = all(s.by == "tma" and sizes[s.tensor] == 2 for s in way.stores)
     for rows, columns, consumers, clusters, is_swapped in _tiles(way, is_staged, max(kernel.lhs.dtype.bytes, *sizes.values())):
+        if math == "tf32x3" and (consumers not in SPLIT_REGS or (columns if is_swapped else rows) > WARPGROUP_ROWS * consumers):
+            continue
         stores = () if is_swapped and not is_staged else way.stores
-        assume = way.needs(kernel, model, 1, with_stores=bool(stores))
+        assume = way.needs(kernel, model, LEAST_SUM[math], with_stores=bool(stores))
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=stores, assume=assume, layout=_layout(way, model))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
