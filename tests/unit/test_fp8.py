@@ -86,6 +86,28 @@ def test_promotion_elsewhere_than_at_a_step_is_refused() -> None:
     assert "E1513" in {d.code for d in plan.check(wide)}
 
 
+def test_two_sums_are_held_in_turn() -> None:
+    module = of_bytes((1024, 1024, 1024))
+    one = next(p for p in proposed(module) if p.partials == 2 and p.tile[:2] == (64, 64))
+    good = plan.Module(module, (one,))
+    assert plan.check(good) == [] and plan.parse(plan.show(good)) == good and "partials   2\n" in plan.show_plan(one)
+    text = gpu.show(to_gpu.lower(good))
+    assert gpu.check(gpu.parse(text)) == []
+    for old, new, code in (("pending 1 for %mma\n", "pending 2 for %mma\n", "E1617"), ("pending 0 for %mma.2", "pending 1 for %mma.2", "E1617"), ("arrive empty[s.previous]", "arrive empty[s.slot]", "E1613")):
+        assert old in text and code in {d.code for d in gpu.check(gpu.parse(text.replace(old, new)))}
+    for fields in ({"promote": 0}, {"partials": 3}):
+        assert "E1510" in {d.code for d in plan.check(replace(good, plans=(replace(one, **fields),)))}
+    with pytest.raises(Refused):
+        to_gpu.lower(replace(good, plans=(replace(one, promote=0),)))
+
+
+def test_accumulators_fit_in_the_registers_of_a_consumer() -> None:
+    """Three consumers of 192 x 176 would hold twice 88 sums in 160 registers."""
+    module = of_bytes((4096, 4096, 4096))
+    found = {c.plan.tile[:2]: c.rejected for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.consumers and c.plan.consumers.count == 3}
+    assert found[192, 176] == "over 160 registers a thread" and found[192, 128] in ("", to_plan.CROWDED)
+
+
 def test_a_sum_read_while_it_runs_is_found() -> None:
     text = gpu.show(to_gpu.lower(with_tile(of_bytes((1024, 1024, 1024)), 64, 64)))
     assert gpu.check(gpu.parse(text)) == []
@@ -109,6 +131,14 @@ CASES = [
 @pytest.mark.parametrize(("tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
 def test_whole_numbers_are_exact(tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: tuple[int, int, int]) -> None:
     assert is_right(with_tile(of_bytes(sizes, **kind), *tile, cluster), dict(zip("MNK", sizes)))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("tile", "sizes"), [((64, 64), (70, 72, 144)), ((128, 128), (130, 136, 656)), ((256, 64), (264, 72, 400))])
+def test_sums_in_turn_are_exact_whether_steps_are_even_or_odd(tile: tuple[int, int], sizes: tuple[int, int, int]) -> None:
+    module = of_bytes(sizes, out="fp32", **SCALES)
+    one = next(p for p in proposed(module) if p.partials == 2 and p.tile[:2] == tile and not p.cluster)
+    assert is_right(plan.Module(module, (replace(one, persistent=2, stages=3, asynchrony=replace(one.asynchrony, prefetch=3)),)), dict(zip("MNK", sizes)))
 
 
 @needs_host_compiler
@@ -175,19 +205,24 @@ def test_the_twin_multiplies_bytes(n: int, dtype: str) -> None:
     assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
 
 
-def every_tile() -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """The tiles and clusters of candidates."""
-    return sorted({(p.tile[:2], p.cluster.shape if p.cluster else (1, 1)) for p in proposed(of_bytes((512, 512, 512), **SCALES))})
+def every_plan() -> dict[tuple, plan.Plan]:
+    """One candidate of each tile, cluster, and number of partial sums."""
+    plans = (p for p in proposed(of_bytes((512, 512, 512), **SCALES)) if p.persistent)
+    return {(p.tile[:2], p.cluster.shape if p.cluster else (1, 1), p.partials): p for p in plans}
+
+
+QUICK = ((128, 128), (2, 1))
 
 
 @pytest.mark.parametrize("out", ["bf16", "fp8e4m3"])
-@pytest.mark.parametrize(("tile", "cluster"), [pytest.param(*t, marks=() if t == ((128, 128), (2, 1)) else pytest.mark.slow) for t in every_tile()])
-def test_every_shipped_plan_compiles_without_spills_or_serialised_products(tile: tuple[int, int], cluster: tuple[int, int], out: str) -> None:
+@pytest.mark.parametrize(("tile", "cluster", "partials"), [pytest.param(*key, marks=() if key[:2] == QUICK else pytest.mark.slow) for key in every_plan()])
+def test_every_shipped_plan_compiles_without_spills_or_serialised_products(tile: tuple[int, int], cluster: tuple[int, int], partials: int, out: str) -> None:
     compiler = find_nvcc() or find_nvrtc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
-    _, code = lowered(with_tile(of_bytes((512, 512, 512), out=out, **SCALES), *tile, cluster))
-    cubin = cubin_of(manifest.show(code), "sm_90a", compiler)
+    module = of_bytes((512, 512, 512), out=out, **SCALES)
+    one = next(p for p in proposed(module) if p.persistent and (p.tile[:2], p.cluster.shape if p.cluster else (1, 1), p.partials) == (tile, cluster, partials))
+    cubin = cubin_of(manifest.show(lowered(plan.Module(module, (one,)))[1]), "sm_90a", compiler)
     (usage,) = usage_of(cubin).values()
     assert (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0)
     assert not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))

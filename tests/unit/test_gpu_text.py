@@ -46,12 +46,13 @@ plan act : sm90 map
 FORMS = """\
 kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   assume N - 4*floor(N/4) = 0
-  tensor_map X.map = X box [128] swizzle 128
+  tensor_map X.map = X box [128] swizzle 128 round tf32
   pick Z = [X, Y] at cta.y
   shared x : fp32[128] ring 2 swizzle 128
   shared y : fp32[128]
   shared part : fp32[4]
   reg acc : fp32[64, 16] wgmma = 0.0
+  reg af : fp32[64, 16] ring 2 wgmma_a
   reg rows : fp32[64] rows = -inf
   reg own : fp32[4] = 1.0
   reg ringed : fp32[4] ring 2
@@ -88,6 +89,9 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
     each r, c of acc
       acc[r, c] = mul(acc[r, c], rows[r])
     row_reduce sum acc into rows
+    ldmatrix af[0] <- x[p.slot][0] trans low af[1]
+    split x[0] <- x[1]
+    resum acc[base, 0] over t: N = mul(X[t], X[t])
     stmatrix y[0] <- acc trans
     barrier 1 threads 128
     %s = tma_store X.map[base] <- y[0]

@@ -18,12 +18,13 @@ from ..ir.boxes import View, view_of
 from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
-from ..ir.resources import chunk_of, fetched_along
+from ..ir.resources import WARPGROUP, chunk_of, fetched_along
 from .device import Device, longer_of
 from .multistage import PRODUCTS
 
 LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
+DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
 
@@ -40,7 +41,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     busy = min(1.0, clusters / slots)
     products = _products(plan, kernel, t)
     loads = _fetched(plan, region, kernel, sizes, device) / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
-    step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"]
+    step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"] + _waiting(plan, products)
     joining = t["cluster_clocks"] if down * across * plan.parts > 1 else 0
     epilogue = _epilogue(plan, region, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining
@@ -60,6 +61,15 @@ def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:
     count, blocks = PRODUCTS[plan.math], rows // ROWS
     shared = OPERAND_A + count * columns / 4 + (columns / 2 / blocks if plan.is_split else 0)
     return blocks * (depth * kernel.lhs.dtype.bytes // 32) * max(count * columns / 2, t["shared_read"] * shared)
+
+
+def _waiting(plan: Plan, products: float) -> float:
+    """Clocks of a step in which nothing is multiplied: a warpgroup waits for its products and adds their sums, and those of the others are done before."""
+    if not plan.promote:
+        return 0.0
+    count, waits = plan.consumers.count, (1 + plan.is_split) / plan.partials
+    own = waits * (DRAIN_CLOCKS + plan.tile[0] * plan.tile[1] / (count * WARPGROUP))
+    return max(0.0, own - products * (count - 1) / count)
 
 
 def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:

@@ -167,7 +167,7 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
         return math.prod(plan.warp_tile) // 32 * words
     if plan.consumers:
         share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
-        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (2 if plan.promote else 1) + operand_of(plan, kernel)
+        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (1 + plan.partials if plan.promote else 1) + operand_of(plan, kernel)
     return 0
 
 

@@ -145,7 +145,8 @@ class Estimate:
 class Plan:
     """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
     must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`), `promote` after how
-    many elements of the sum what they have summed is added in fp32 (0: at no time). `spans` say where each field stands."""
+    many elements of the sum what they have summed is added in fp32 (0: at no time), `partials` how many such sums are held: with two one is added while
+    the other runs. `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -158,6 +159,7 @@ class Plan:
     stages: int = 1
     math: str = ""
     promote: int = 0
+    partials: int = 1
     consumers: Consumers | None = None
     cluster: Cluster | None = None
     regs: Regs | None = None

@@ -31,6 +31,7 @@ class Replay:
     found: dict[tuple, Diag] = field(default_factory=dict)
 
     def block(self, body: Iterable[Statement]) -> None:
+        """Runs a block."""
         for s in body:
             if isinstance(s, nodes.For):
                 self._loop(s)

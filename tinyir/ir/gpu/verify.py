@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Iterator
 
 from ...kit.diag import Diag, Label
@@ -10,11 +9,10 @@ from ..arch import ARCHS
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
 from ..model import is_constant
-from ..ops import REDUCERS
-from ..plan_words import WORDS
 from ..verify import nearest
 from . import nodes
-from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS, Kernel, Place
+from .kinds import kinds_of, words_of
+from .nodes import Kernel, Place
 from .accesses import check_vectors
 from .order import ORDER_CHECKS
 from .replay import check_copies
@@ -168,10 +166,10 @@ def bound_exprs(bound: Bound) -> Iterator[Expr]:
 def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     for v in walked:
         s = v.statement
-        for what, given, known in _words_of(s):
+        for what, given, known in words_of(s):
             if given not in known:
                 yield Diag("E1602", kernel.name, {"name": given, "fault": f"is not a {what}; known: {', '.join(map(str, known))}"}, s.span)
-        for name, wanted, what in _kinds_of(s):
+        for name, wanted, what in kinds_of(s):
             array = v.arrays.get(name)
             if array is None or not wanted(array):
                 yield Diag("E1602", kernel.name, {"name": name, "fault": f"is not {what}"}, s.span)
@@ -185,80 +183,6 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
-
-
-def _words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
-    if isinstance(s, nodes.Reg):
-        yield "kind of registers", s.kind, ("", *KINDS)
-    if isinstance(s, (nodes.Shared, nodes.TensorMap)):
-        yield "swizzle", s.swizzle, (0, 32, 64, 128)
-    if isinstance(s, nodes.TensorMap):
-        yield "rounding", s.rounding, ROUNDINGS
-    if isinstance(s, nodes.Store):
-        yield "way to store", s.by, ("", "stmatrix")
-    if isinstance(s, nodes.Fence):
-        yield "fence", s.what, FENCES
-    if isinstance(s, nodes.WaitGroup):
-        yield "engine", s.engine, ENGINES
-    if isinstance(s, nodes.Barrier) and not s.threads:
-        yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
-    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.Atomic)):
-        yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
-    if isinstance(s, nodes.Mma):
-        yield "shape", s.shape, ("m16n8k16", "m16n8k8")
-        yield "way to multiply fp32", s.math, ("", *WORDS["math"])
-    if isinstance(s, nodes.Wgmma):
-        yield "shape", re.sub(r"n\d+", "n", s.shape), ("m64nk16", "m64nk8", "m64nk32")
-
-
-def _is(*types: type, kind: tuple[str, ...] | None = None) -> Any:
-    return lambda array: isinstance(array, types) and (kind is None or array.kind in kind)
-
-
-def _kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
-    """What a statement needs its names to be."""
-    shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
-    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix, nodes.Split)):
-        yield s.to.name, shared, "shared memory"
-    if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
-        yield s.source.name, shared, "shared memory"
-    if isinstance(s, nodes.Assign):
-        yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
-    if isinstance(s, (nodes.Wait, nodes.Arrive)):
-        yield s.barrier.name, barrier, "an mbarrier"
-    if isinstance(s, nodes.Drain):
-        yield s.barrier, barrier, "an mbarrier"
-    if isinstance(s, nodes.TmaLoad):
-        yield s.on.name, barrier, "an mbarrier"
-        yield s.source.name, _is(nodes.TensorMap), "a tensor_map"
-    if isinstance(s, nodes.TmaStore):
-        yield s.to.name, _is(nodes.TensorMap), "a tensor_map"
-    if isinstance(s, nodes.Ldmatrix):
-        for place in (s.low,) if s.low else ():
-            yield place.name, _is(nodes.Reg, kind=("wgmma_a",)), "a matrix of kind wgmma_a"
-        yield s.to.name, _is(nodes.Reg, kind=("mma_a", "mma_b", "wgmma_a")), "a matrix of kind mma_a, mma_b or wgmma_a"
-    if isinstance(s, nodes.Mma):
-        yield s.acc, _is(nodes.Reg, kind=("mma",)), "a matrix of kind mma"
-        yield s.a.name, _is(nodes.Reg, kind=("mma_a",)), "a matrix of kind mma_a"
-        yield s.b.name, _is(nodes.Reg, kind=("mma_b",)), "a matrix of kind mma_b"
-    if isinstance(s, nodes.Wgmma):
-        yield s.acc, _is(nodes.Reg, kind=("wgmma",)), "a matrix of kind wgmma"
-        yield s.a.name, lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind in ("wgmma", "wgmma_a"), "shared memory or a matrix of kind wgmma or wgmma_a"
-        yield s.b.name, shared, "shared memory"
-    if isinstance(s, nodes.Resum):
-        yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
-    if isinstance(s, nodes.Each):
-        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", "rows")), "a matrix in registers"
-    if isinstance(s, nodes.RowReduce):
-        yield s.source, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
-        yield s.to, _is(nodes.Reg, kind=("rows",)), "registers of kind rows"
-    if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
-        yield s.name, _is(nodes.Reg, kind=("",)), "an array of each thread"
-    if isinstance(s, nodes.BlockReduce) or isinstance(s, nodes.BlockScan) and s.via:
-        yield s.via, shared, "shared memory"
-    if isinstance(s, nodes.BlockScan):
-        for name in (s.name, s.carry):
-            yield name, lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1], "one element of each thread"
 
 
 # --- indices

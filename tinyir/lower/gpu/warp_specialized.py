@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ...ir.boxes import WGMMA_FACTORS, Dim, View, misfit, padded, view_of
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Contraction, extent_of
@@ -120,7 +120,7 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
     body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
     body += [*low[1:], nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
-    body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(plan.tile[2])))
+    body.append(nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2])))
     body += shared_sum.share(plan, fresh)
     again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
     body += [_producer(plan, kernel, walk, operands, fresh), *_splitter(plan, walk, fresh), _consumer(plan, walk, operands, epilogue, again, fresh)]
@@ -170,6 +170,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
     if plan.is_split and (plan.promote != bk or plan.ends_in_shared):
         raise _refusal(plan, "math", "words that are split in a sum that ends in shared memory, or is not promoted at each step")
+    if plan.partials > 1 and (not plan.promote or plan.is_split or plan.parts > 1):
+        raise _refusal(plan, "partials", f"{plan.partials} partial sums of what is not promoted, is split, or is shared by a cluster")
     if plan.promote not in (0, bk):
         raise _refusal(plan, "promote", f"sums of {plan.promote} elements with {bk} along the sum")
 

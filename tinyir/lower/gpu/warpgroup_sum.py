@@ -20,6 +20,23 @@ across it comes from registers, in pieces of 16 along the sum, one being fetched
         barrier warpgroup                           # all of its threads have read a
         arrive empty[s.previous]
 
+Bytes are summed by the unit with few bits: `promote` adds each step's sum to the accumulator in fp32. With two `partials` steps go in pairs (the last step may
+be one of zeros), and one sum is added while the other's products run. The pairs do not overlap: ptxas serialises products that run over the end of a loop
+in which their sum is read.
+
+      %mma = wgmma partial += a[s.slot] * b[s.slot] shape m64n128k32 steps 4 zero
+      advance s
+      wait full[s.slot] phase s.phase
+      fence wgmma
+      %mma.2 = wgmma other += a[s.slot] * b[s.slot] shape m64n128k32 steps 4 zero
+      wait_group wgmma pending 1 for %mma
+      arrive empty[s.previous]
+      each r, n of acc
+        acc[r, n] = add(acc[r, n], partial[r, n])
+      wait_group wgmma pending 0 for %mma.2
+      arrive empty[s.slot]
+      ...                                           the same with `other`
+
 fp32 by three products (`math tf32x3`): the left operand's words are split in registers, the right one's low parts are a tile of their own
 (`split_words`). A step's products of low parts come first and are divided by 1024; its sum is then added to the accumulator in fp32.
 
@@ -98,6 +115,8 @@ class _Sums:
         """The way that the plan asks for."""
         if self.plan.is_split:
             return self._thrice()
+        if self.plan.partials > 1:
+            return self._in_turn()
         if self.plan.promote:
             return self._promoted()
         return self._plain() if self.factors.is_left_along or self.factors.left.bytes != 4 else self._held()
@@ -110,7 +129,15 @@ class _Sums:
 
     def _promoted(self) -> Sum:
         step = (self.ready, nodes.Fence("wgmma"), self._product("partial", ()), *self.early, self._wait(0), self._arrive("slot"), self._each("acc", self._added()), self.advance)
-        return Sum((self._matrix("acc"), self._matrix("partial")), (self._each("acc", Literal(0.0, self.dtype)), self._steps(step)))
+        return Sum((self._matrix("acc"), self._matrix("partial")), (self._zero("acc"), self._steps(step)))
+
+    def _in_turn(self) -> Sum:
+        begun = [(self.ready, nodes.Fence("wgmma"), self._product(to, (), token=token)) for to, token in (("partial", "mma"), ("other", "mma.2"))]
+        ended = [(self._wait(1 - n, token), self._arrive(slot), self._each("acc", self._added(name)))
+                 for n, (name, token, slot) in enumerate((("partial", "mma", "previous"), ("other", "mma.2", "slot")))]  # fmt: skip
+        pair = (*begun[0], *self.early, self.advance, *begun[1], *ended[0], *ended[1], self.advance)
+        loop = nodes.For(self.fresh("k"), self.first, self.last, pair, step=Expr.of(2))
+        return Sum(tuple(map(self._matrix, ("acc", "partial", "other"))), (self._zero("acc"), loop))
 
     # --- the left operand in registers
 
@@ -152,7 +179,7 @@ class _Sums:
             self._each("acc", self._added()),
             self.advance,
         )
-        return Sum((self._matrix("acc"), self._matrix("partial"), *parts), (self._each("acc", Literal(0.0, self.dtype)), self._steps(step)))
+        return Sum((self._matrix("acc"), self._matrix("partial"), *parts), (self._zero("acc"), self._steps(step)))
 
     def _fetched(self, to: Place, along: Expr, low: Place | None = None) -> Statement:
         """A piece of the left operand, from `along` on."""
@@ -214,8 +241,11 @@ class _Sums:
     def _read(self, name: str) -> Read:
         return Read(self.fresh(name), self._place, DTYPES["fp32"])
 
-    def _added(self) -> Binary:
-        return Binary("add", self._read("acc"), self._read("partial"), self.dtype)
+    def _zero(self, name: str) -> Statement:
+        return self._each(name, Literal(0.0, self.dtype))
+
+    def _added(self, name: str = "partial") -> Binary:
+        return Binary("add", self._read("acc"), self._read(name), self.dtype)
 
 
 __all__ = ["Factors", "Sum", "sum_of"]

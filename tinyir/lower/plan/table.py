@@ -39,6 +39,7 @@ def table_of(region: str, found: Sequence[Candidate], card: Device, is_whole: bo
 def _parts(plan: Plan) -> str:
     ways = f", sum in {plan.parts}" if plan.parts > 1 else ""
     ways += ", swapped" if plan.swap_ab else ""
+    ways += f", {plan.partials} partial sums" if plan.partials > 1 else ""
     ways += f", {' and '.join(item.tensor + ' once' * plan.is_padded_once(item.tensor) for item in plan.layout)} padded" if plan.layout else ""
     if plan.consumers:
         cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"

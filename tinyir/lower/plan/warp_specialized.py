@@ -6,6 +6,7 @@ holds at every shape set and is then assumed by the plan; at other sizes an alte
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Iterator
 
@@ -65,6 +66,7 @@ ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
 SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
 LEAST_STAGES = 3
+PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
 SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 128, 2))  # rows, columns, warpgroups
@@ -198,9 +200,10 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
             count = shape[0] * shape[1]
-            for width in ORDERS:
+            for width, partials in itertools.product(ORDERS, PARTIALS if base.promote and not base.is_split else (1,)):
                 plan = replace(
                     base,
+                    partials=partials,
                     stages=max(stages, 1),
                     cluster=Cluster(shape, (shared,)) if shared else None,
                     persistent=card.sms // count * count,
