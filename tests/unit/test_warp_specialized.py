@@ -115,7 +115,7 @@ def test_numbers_need_no_assumption() -> None:
 
 
 def test_other_products_and_architectures_are_not_planned_for_it() -> None:
-    assert proposed(product("TN", dtype="fp32", out="fp32")) == [] and proposed(product(dtype="fp64", out="fp64")) == []
+    assert proposed(product("TN", dtype="fp32", out="fp32")) == []
     found = to_plan.candidates(product(), product().program.regions[0], arch="sm80")
     assert {c.plan.algo for c in found} == {"multistage", "synchronous"}
 

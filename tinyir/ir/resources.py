@@ -29,6 +29,7 @@ WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
 SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 STREAMED_ADDRESSING = 52  # of the streaming template, whose rows keep a maximum, a sum and a scale each
+LEAVING_BYTES = 40  # registers: 192 sums spill with them in 232 and in 255
 WALK = 8  # elements of a long walk that a thread has on their way at once
 SINE_STACK = (32, 40)  # bytes, as ptxas says: of fp32 and narrower, of fp64
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
@@ -178,6 +179,12 @@ def operand_of(plan: Plan, kernel: Contraction) -> int:
     if plan.algo != "warp_specialized" or read.dtype.bytes != 4 or not plan.is_split and _is_along(read, kernel.sum):
         return 0
     return plan.tile[side] // plan.consumers.count * (2 * plan.tile[2] if plan.is_split else OPERAND_DEPTH * OPERAND_SETS) // WARPGROUP
+
+
+def leaving_of(plan: Plan, region: Region) -> int:
+    """Registers a thread of a consumer takes beside its accumulators when outputs of bytes leave through shared memory."""
+    is_of_bytes = any(t.type.dtype.bytes == 1 and plan.store_of(t.name).by in STAGED_STORES for t in region.outputs)
+    return LEAVING_BYTES if plan.consumers and is_of_bytes else 0
 
 
 def registers_of(plan: Plan, kernel: Kernel) -> int:

@@ -319,7 +319,7 @@ def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device)
     if smem > arch.static_smem and proposed.algo == "synchronous":
         return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
     most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
-    if resources.accumulators_of(proposed, kernel) + resources.ADDRESSING // 2 > most:
+    if resources.accumulators_of(proposed, kernel) + resources.leaving_of(proposed, one) + resources.ADDRESSING // 2 > most:
         return f"over {most} registers a thread"
     if ctas == 0:
         return f"{regs} registers a thread do not fit an SM"
