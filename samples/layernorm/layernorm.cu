@@ -29,8 +29,8 @@
 //     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
-//   launch layernorm : sm90 grid [R] block [64]
-//     tensors [X, gamma, beta, Y]  symbols []
+//   launch layernorm : sm90 grid [floor((R + 3)/4)] block [32, 4]
+//     tensors [X, gamma, beta, Y]  symbols [R]
 //     flops 8448*R  bytes 3072*R + 3072
 
 struct fp16 { unsigned short bits; };
@@ -48,20 +48,20 @@ __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region layernorm: layernorm : LayerNorm at 18:5
-// plan row row_resident: tile [1, 1024], threads [64]
-extern "C" __global__ void __launch_bounds__(64)
-layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16 *__restrict__ beta, fp16 *__restrict__ Y)
+// plan row row_resident: tile [4, 768], threads [32, 4]
+extern "C" __global__ void __launch_bounds__(128)
+layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16 *__restrict__ beta, fp16 *__restrict__ Y, int R)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
-  __shared__ __align__(16) float part[2];
-  const int i0 = cta_x;
+  const int thread_y = (int)threadIdx.y;
+  const int i0 = 4 * cta_x + thread_y;
   float layernorm_sum_acc[1] = {};
-  float layernorm_c_row[16];
-  #pragma unroll
-  for (int u = 0; u < 2; ++u) {
-    const int c = thread_x + 64 * u;
-    if (c < 96) {
+  float layernorm_c_row[24];
+  if (i0 < R) {
+    #pragma unroll
+    for (int u = 0; u < 3; ++u) {
+      const int c = thread_x + 32 * u;
       const int i1 = 8 * c;
       float X_v[8];
       {
@@ -77,22 +77,14 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       }
     }
   }
-  // sum over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum_acc[0] = layernorm_sum_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum_acc[0], lanes);
-  __syncthreads();
-  if (thread_x % 32 == 0) part[thread_x / 32] = layernorm_sum_acc[0];
-  __syncthreads();
-  layernorm_sum_acc[0] = part[0];
-  #pragma unroll
-  for (int w = 1; w < 2; ++w) layernorm_sum_acc[0] = layernorm_sum_acc[0] + part[w];
   const float layernorm_sum = layernorm_sum_acc[0];  // layernorm : LayerNorm at 18:5
   float layernorm_sum2_acc[1] = {};
-  float layernorm_centred_row[16];
-  #pragma unroll
-  for (int u = 0; u < 2; ++u) {
-    const int c = thread_x + 64 * u;
-    if (c < 96) {
+  float layernorm_centred_row[24];
+  if (i0 < R) {
+    #pragma unroll
+    for (int u = 0; u < 3; ++u) {
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
         layernorm_centred_row[8 * u + v] = layernorm_c_row[8 * u + v] - (layernorm_sum / 768.0f);
@@ -100,21 +92,14 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       }
     }
   }
-  // sum over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum2_acc[0], lanes);
-  __syncthreads();
-  if (thread_x % 32 == 0) part[thread_x / 32] = layernorm_sum2_acc[0];
-  __syncthreads();
-  layernorm_sum2_acc[0] = part[0];
-  #pragma unroll
-  for (int w = 1; w < 2; ++w) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + part[w];
   const float layernorm_sum2 = layernorm_sum2_acc[0];  // layernorm : LayerNorm at 18:5
-  // region layernorm: %layernorm.normed, %layernorm.add2, Y
-  #pragma unroll
-  for (int u = 0; u < 2; ++u) {
-    const int c = thread_x + 64 * u;
-    if (c < 96) {
+  if (i0 < R) {
+    // region layernorm: %layernorm.normed, %layernorm.add2, Y
+    #pragma unroll
+    for (int u = 0; u < 3; ++u) {
+      const int c = thread_x + 32 * u;
       const int i1 = 8 * c;
       float gamma_v[8];
       {

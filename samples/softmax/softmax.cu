@@ -45,7 +45,7 @@ __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region softmax: softmax : Softmax at 12:5
-// plan row row_streamed: tile [1, 256], threads [32]
+// plan row row_streamed: tile [1, 1024], threads [32]
 extern "C" __global__ void __launch_bounds__(32)
 softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
 {
@@ -56,7 +56,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   const int whole = (int)floor_div(C - head, 8);
   const long long left = (long long)whole * 8 * (int)floor_div(thread_x - head, 8) + thread_x + 8 * whole;
   float softmax_max_acc[1] = {__uint_as_float(0xff800000u)};
-  #pragma unroll 2
+  #pragma unroll 4
   for (int c = thread_x; c < whole; c += 32) {
     const int i1 = 8 * c + head;
     float X_v[8];
@@ -81,7 +81,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
   const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
   float softmax_sum_acc[1] = {};
-  #pragma unroll 2
+  #pragma unroll 4
   for (int c = thread_x; c < whole; c += 32) {
     const int i1 = 8 * c + head;
     float X_v2[8];
@@ -108,7 +108,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);
   const float softmax_sum = softmax_sum_acc[0];  // softmax : Softmax at 12:5
   // region softmax: %softmax.c, %softmax.exp2, Y
-  #pragma unroll 2
+  #pragma unroll 4
   for (int c = thread_x; c < whole; c += 32) {
     const int i1 = 8 * c + head;
     float X_v3[8];

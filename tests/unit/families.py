@@ -13,6 +13,7 @@ from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.types import DTYPES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower.plan import CROWDED, candidates
 from tinyir.play.arrays import bind_symbols, convert
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice
@@ -118,6 +119,15 @@ def _region(tensors: str, body: str, *sizes: Mapping[str, int], number: int = 0,
     return _emitted(module, *made, tolerance=tolerance)
 
 
+def _row_of(op: str, length: int, is_wanted: Callable[[plan.Plan], Any]) -> Family:
+    """Rows of a length by the first plan that is wanted; the last team of threads has fewer rows than places for them."""
+    body, outs = {"softmax": (SOFTMAX.replace("C", str(length)) + "\nyield S[i0] = %z", f"out Y : fp32[R, {length}]\nout S : fp32[R]"), "sum": (FOLD.format(op="sum", dtype="fp32").replace("C", str(length)), "out Y : fp32[R]")}[op]
+    module = region.parse(region_text(f"in X : fp32[R, {length}]\n{outs}", body))
+    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.rejected in ("", CROWDED) and is_wanted(c.plan))
+    inputs = (_wild(module, {"R": 5}, 3, 1), _wild(module, {"R": 2}, 4, 300))
+    return _emitted(plan.Module(module, (chosen,)), *inputs)
+
+
 def _scatter() -> Family:
     text = region_text("in base : fp32[N, 5]\nin add : fp32[K, 5]\nin at : i64[K]\nout Y : fp32[N, 5]",
                        "for i0: N, i1: 5\n%y = scatter sum i0 (k0: K) { add[k0, i1] at at[k0] } onto base[i0, i1]\nyield Y[i0, i1] = %y")  # fmt: skip
@@ -157,6 +167,10 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "softmax": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX, {"R": 3, "C": 333}, {"R": 5, "C": 2}, spread=300),
     "softmax resident": lambda: _region("in X : fp32[R, 300]\nout Y : fp32[R, 300]", SOFTMAX.replace("C", "300"), {"R": 3}, spread=300),
     "softmax odd": lambda: _region("in X : fp16[R, 333]\nout Y : fp16[R, 333]", SOFTMAX.replace("C", "333").replace("X[i0, i1]", "cast(X[i0, i1]) : fp32").replace("Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))", "Y[i0, i1] = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16"), {"R": 5}, spread=300, tolerance=4e-3),
+    "softmax of lanes": lambda: _row_of("softmax", 60, lambda p: p.threads == (8, 16) and p.vectorize),
+    "softmax of odd lanes": lambda: _row_of("softmax", 77, lambda p: p.threads == (32, 4) and p.algo == "row_streamed" and p.vectorize),
+    "softmax of a cluster": lambda: _row_of("softmax", 4097, lambda p: p.cluster is not None and p.cluster.shape == (1, 2) and p.threads == (256,) and p.vectorize),
+    "sums of lanes": lambda: _row_of("sum", 33, lambda p: p.threads == (4, 32) and not p.vectorize),
     "norm": lambda: _region("in X : fp16[R, C]\nin g : fp16[C]\nout Y : fp16[R, C]\nout S : fp32[R]", NORM, {"R": 3, "C": 333}, {"R": 5, "C": 3}, spread=1, tolerance=4e-3),
     "norm resident": lambda: _region("in X : fp16[R, 300]\nin g : fp16[300]\nout Y : fp16[R, 300]\nout S : fp32[R]", NORM.replace("C", "300"), {"R": 3}, spread=1, tolerance=4e-3),
     "argmax": lambda: _region("in X : fp32[R, C]\nout Y : i64[R]", FOLD.format(op="argmax", dtype="i64"), {"R": 5, "C": 257}, {"R": 200, "C": 3}, tolerance=0),

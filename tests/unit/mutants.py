@@ -138,15 +138,6 @@ def _is_number_of_a_lane(lines: list[str], number: int, rule: str) -> bool:
     return rule == "place of a lane" and re.search(r"lane [%/] 32\b", lines[number]) is not None
 
 
-def _is_before_any_use(lines: list[str], number: int, rule: str) -> bool:
-    """A barrier outside of loops whose fold is the first to touch its shared memory: nobody can still read that."""
-    if rule not in ("barrier dropped", "moved after its use") or not lines[number].startswith("  __syncthreads"):
-        return False
-    found = re.match(rf"\s*if \(.*\) ({NAME})\[.*\] = ", lines[number + 1])
-    head = _head_of(lines, number)
-    return found is not None and not any(f"{found[1]}[" in line and "__shared__" not in line for line in lines[head:number])
-
-
 def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
     """`cp_async_wait<0>` behind the loop: the last steps copy nothing, and the loop has waited for all that was copied."""
     return rule in ("wait dropped", "wait too loose") and "cp_async_wait<0>" in lines[number] and lines[number - 1] == "  }"
@@ -181,7 +172,7 @@ def _is_choice_of_tiles(lines: list[str], number: int, rule: str) -> bool:
 
 
 EQUIVALENT = (
-    _is_loop_of_shuffles, _is_number_of_a_lane, _is_before_any_use, _is_last_wait, _is_drain, _is_multiplied_by_0, _is_thrown_away,
+    _is_loop_of_shuffles, _is_number_of_a_lane, _is_last_wait, _is_drain, _is_multiplied_by_0, _is_thrown_away,
     _is_for_rows_that_see_nothing, _is_choice_of_tiles,
 )  # each says why  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import Mapping
 
 from ..ir import resources
 from ..ir.body import Body, Read, Reduce, Select, Unary, walk
-from ..ir.kernels import Contraction, Kernel, Prefix, Row, axes_of, bodies_of, extent_of, reads_apart
+from ..ir.kernels import Contraction, Kernel, Prefix, Row, axes_of, bodies_of, extent_of, reads_apart, walks_apart
 from ..ir.neighbours import crossed_reads
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
@@ -30,7 +30,9 @@ from .tensor import warp_specialized_parts
 from .work import Work, ops_each
 
 BARRIER_CLOCKS = 40
-SCAN_CLOCKS = 5 * 30  # five shuffles of a warp, each needing the one before
+SHUFFLE_CLOCKS = 30
+CLUSTER_CLOCKS = 1500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
+SCAN_CLOCKS = 5 * SHUFFLE_CLOCKS  # five shuffles of a warp, each needing the one before
 LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads read different rows
 WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
@@ -180,25 +182,35 @@ def _dram(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Dev
 
 
 def _row(plan: Plan, region: Region, kernel: Row, sizes: Mapping[str, int], device: Device, occupancy: int, flops: int, moved: int) -> dict[str, float]:
-    """One CTA a row (or `tile[0]` rows): each pass reads the row, folds it over the CTA and waits. A row in registers is on its way at once; one
-    that is read again comes from L2 then, and a few elements at a time."""
+    """Each pass reads a row, folds it over its team of threads and waits. A row in registers is on its way at once; one that is read again comes from
+    L2 then, or from memory where the rows at hand do not stay there, and a few elements at a time."""
     rows, length = (extent_of(g).evaluate(sizes) for g in kernel.groups)
-    threads = resources.threads_of(plan)
-    turns = -(-rows // plan.tile[0])
-    passes = 1 if plan.algo == "row_resident" else kernel.passes
-    elements = -(-length // threads)
-    issued = MAP_ISSUE / plan.widest + 2
+    team, width, is_resident = resources.team_of(plan), plan.widest, plan.algo == "row_resident"
+    elements = -(-length // (team * width)) * width
+    ctas = -(-rows // plan.tile[0]) * (team // plan.threads[0])
+    again = 0 if is_resident else kernel.passes - 1
+    issued = MAP_ISSUE / width + 2
     moved *= LINE_LOSS if reads_apart(region) else 1
-    waits = min(elements, 2) if plan.algo == "row_resident" else -(-elements // max(resources.WALK, 2 * plan.widest))
-    wait = (device.dram_latency_ns + (passes - 1) * device.l2_latency_ns) * device.clock_ghz * waits
-    one = wait + passes * (6 * BARRIER_CLOCKS + elements * issued)
-    resident = max(1, min(occupancy, -(-turns // device.sms)))
-    issue = (rows * length * passes * issued + flops) / device.arch.warp / device.arch.schedulers / device.sms
+    waits = 1 if is_resident else -(-length // plan.tile[1])
+    wait = (device.dram_latency_ns + again * device.l2_latency_ns) * device.clock_ghz * waits
+    one = wait + kernel.passes * (_meeting(plan) + elements * issued)
+    resident = max(1, min(occupancy, -(-ctas // device.sms)))
+    latency = -(-ctas // (device.sms * resident)) * one / device.clock_ghz / 1e3
+    issue = (ctas * resources.threads_of(plan) * elements * (1 + again) * issued + flops) / device.arch.warp / device.arch.schedulers / device.sms
+    stays = min(ctas, device.sms * resident) * plan.tile[0] * moved / max(rows, 1) <= device.l2_useful_bytes
+    fetched = moved * (1 if stays else 1 + again)
     return {
-        "memory": max(moved / device.dram_bytes_per_us, moved * passes / device.l2_bytes_per_us),
+        "memory": longer_of(max(fetched / device.dram_bytes_per_us, moved * (1 + again) / device.l2_bytes_per_us), latency, WAITING_SHARPNESS),
         "compute": issue / device.clock_ghz / 1e3,
-        "latency": -(-turns // (device.sms * resident)) * one / device.clock_ghz / 1e3,
+        "latency": latency,
     }
+
+
+def _meeting(plan: Plan) -> float:
+    """Clocks in which the threads of a row close a fold."""
+    shuffles = SHUFFLE_CLOCKS * math.log2(min(plan.threads[0], 32))
+    of_block = 2 * BARRIER_CLOCKS + plan.threads[0] if plan.threads[0] > 32 else 0
+    return shuffles + of_block + (CLUSTER_CLOCKS if plan.cluster else 0)
 
 
 def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
@@ -233,6 +245,7 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     width = plan.widest
     taken = MAP_ISSUE * (1 / width + walked / resources.WALK + _apart(plan, region)) + 2 + 2 * guards + 2 * flops / max(elements, 1)
     issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
+    issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
     turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     under_way = device.sms * min(occupancy, mine) * plan.tile[0] * read / max(elements, 1)  # bytes that the resident threads wait for

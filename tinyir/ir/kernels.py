@@ -125,6 +125,16 @@ def reads_apart(region: Region) -> bool:
     return not any(folded & names for names in last) and any(region.iters[-1].name in names for names in last)
 
 
+def walks_apart(region: Region) -> bool:
+    """Whether threads that each fold a row of their own would read what lies far apart: a read runs along a row, and not along what neighbouring
+    threads are neighbours in."""
+    if not region.iters:
+        return False
+    folds = [n for fold in _folds(region) for n in walk(fold.body) if isinstance(n, Read) and n.index]
+    folded = {a.name for fold in _folds(region) for a in fold.axes}
+    return any(folded & (names := set(n.index[-1].names())) and region.iters[-1].name not in names for n in folds)
+
+
 def kernel_of(region: Region, family: str) -> Kernel | None:
     """The region as a kernel of `family`, or None when it is not one."""
     if family == "contraction":

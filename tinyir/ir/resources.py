@@ -30,6 +30,7 @@ SHARED_ALIGNMENT = 128
 FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an address each
 STREAMED_ADDRESSING = 52  # of the streaming template, whose rows keep a maximum, a sum and a scale each
 LEAVING_BYTES = 40  # registers: 192 sums spill with them in 232 and in 255
+ROW_ADDRESSING = 24  # of the row templates
 WALK = 8  # elements of a long walk that a thread has on their way at once
 SINE_STACK = (32, 40)  # bytes, as ptxas says: of fp32 and narrower, of fp64
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters
@@ -50,7 +51,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     synchronous template keeps widened factors, the rows of an operand that is contiguous along the sum padded by one access.
     `others` are the further regions of the plan, whose inputs may be cached too."""
     if isinstance(kernel, Row):
-        return ARCHS[plan.arch].warp * 4 if plan.arch in ARCHS else 128
+        return aligned(4 * WARP) if threads_of(plan) > WARP and len(plan.threads) == 1 else 0
     if isinstance(kernel, Prefix):
         return threads_of(plan) // WARP * WIDEST if plan.algo == "scan_block" and threads_of(plan) > WARP else 0
     if isinstance(kernel, Streaming):
@@ -152,6 +153,16 @@ def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
     return bool(read.index) and axes[-1].name in set(read.index[-1].names())
 
 
+def team_of(plan: Plan) -> int:
+    """Threads that share a row of a row kernel."""
+    return plan.threads[0] * (math.prod(plan.cluster.shape) if plan.cluster else 1)
+
+
+def each_of(plan: Plan) -> int:
+    """Elements of a row that a thread has at once."""
+    return plan.tile[1] // team_of(plan)
+
+
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
     """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them; of a streaming kernel also fragments and what it knows of its rows; 0 when nothing is
     accumulated over the loop."""
@@ -194,6 +205,8 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
     if plan.consumers:
         return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
     held = accumulators_of(plan, kernel)
+    if isinstance(kernel, Row):
+        return min(arch.registers_per_thread, -(-(each_of(plan) + ROW_ADDRESSING) // 8) * 8)
     if isinstance(kernel, Streaming):
         return min(arch.registers_per_thread, -(-(held + STREAMED_ADDRESSING) // 8) * 8)
     if plan.algo == "gemv" and isinstance(kernel, Contraction):

@@ -62,6 +62,11 @@ class Run:
         """How many whole vectors follow the first `head` elements; less than 0 where the run ends before."""
         return (self.extent - head) // self.width
 
+    @property
+    def most_left(self) -> int:
+        """The most elements that no whole vector has."""
+        return 0 if self.is_whole else self.width - 1 if self.start == ZERO else 2 * (self.width - 1)
+
     def left(self, thread: Expr, head: Expr, whole: Expr) -> Expr:
         """The element that a thread takes of those which no whole vector has, in front of them and behind: of that element and the run's end both
         must be below the latter, and the thread's number not above the element's."""

@@ -74,7 +74,7 @@ def check(module: Module) -> list[Diag]:
     7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
        what moves at once is as wide as the hardware can, and lies on multiples of that                 (E1670, E1671)
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
-    9. every thread comes to every barrier                                                              (E1609)
+    9. every thread comes to every barrier, and every lane of a warp to a fold over lanes               (E1609)
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
     11. shared memory is read after it is whole, and refilled after its readers are done; that of a
         cluster is written by its own CTA, and read between barriers of the cluster                     (E1613)

@@ -203,11 +203,13 @@ class WarpReduce:
 
 @dataclass(frozen=True, slots=True)
 class BlockReduce:
-    """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one element a warp."""
+    """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one element a warp. `fresh` behind
+    it: since a barrier nobody has touched `part`, so that none stands in front of the first write to it."""
 
     op: str
     name: str
     via: str
+    is_fresh: bool = False
     span: Span | None = place_in_text()
 
 

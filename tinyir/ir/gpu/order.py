@@ -24,6 +24,8 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
     """Every thread of the CTA (or of the role, for a named barrier) comes to every barrier: nothing around it depends on the thread."""
     for v in walked:
         s = v.statement
+        if isinstance(s, nodes.WarpReduce):
+            yield from _check_lanes(kernel, s, v)
         if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy)):
             continue
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
@@ -39,37 +41,47 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 break
 
 
+def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag]:
+    """All lanes of a warp come to a shuffle: nothing around it depends on the lane, or on the row of threads where several share a warp."""
+    same = frozenset(("warp.index", "warpgroup.index")) | (frozenset(("thread.y", "thread.z")) if kernel.block[0] % WARP == 0 else frozenset())
+    for around in v.path:
+        if not _is_uniform(around, v, same):
+            yield Diag("E1609", kernel.name, {"what": _word(s), "why": "under a condition that differs between lanes"}, s.span, _label(around))
+            return
+
+
 def _word(s: Statement) -> str:
-    return {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "Copy": "copy"}[type(s).__name__]
+    return {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "Copy": "copy", "WarpReduce": "warp_reduce"}[type(s).__name__]
 
 
 def _label(s: Statement) -> tuple[Label, ...]:
     return (Label(s.span, "inside this"),) if s.span else ()
 
 
-def _is_uniform(around: Statement, v: Visit) -> bool:
+def _is_uniform(around: Statement, v: Visit, same: frozenset[str] = frozenset()) -> bool:
+    """Whether all threads take the same way into a block; names in `same` do not tell those in question apart."""
     if isinstance(around, nodes.If):
         exprs = [e for b in around.guard for e in _exprs(b)]
     elif isinstance(around, nodes.For):
         exprs = [around.low, around.high, around.step]
     else:
         return True
-    return not any(_varies(name, v) for e in exprs for name in e.names())
+    return not any(_varies(name, v, same) for e in exprs for name in e.names())
 
 
 def _exprs(bound: Bound) -> Iterator[Expr]:
     yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
 
 
-def _varies(name: str, v: Visit) -> bool:
-    """Whether an integer differs between threads of a CTA or role."""
+def _varies(name: str, v: Visit, same: frozenset[str]) -> bool:
+    """Whether an integer differs between threads of a CTA or role, or those that `same` does not tell apart."""
     if name in THREAD_NAMES:
-        return True
+        return name not in same
     made = v.names.get(name)
     if isinstance(made, nodes.Let):
-        return any(_varies(n, v) for n in made.value.names() if n != name)
+        return any(_varies(n, v, same) for n in made.value.names() if n != name)
     if isinstance(made, nodes.For):
-        return any(_varies(n, v) for e in (made.low, made.high, made.step) for n in e.names() if n != name)
+        return any(_varies(n, v, same) for e in (made.low, made.high, made.step) for n in e.names() if n != name)
     return isinstance(made, (nodes.Each, nodes.Choose))
 
 
@@ -187,11 +199,10 @@ class _Memory:
                 self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end")
 
     def _one(self, s: Statement, state: _State) -> None:
-        if isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan)):
-            scope = s.scope if isinstance(s, nodes.Barrier) else "cta"
-            for touched in (state.written, state.read):
-                for key in [key for key in touched if self._is_met(key, scope)]:
-                    del touched[key]
+        if isinstance(s, nodes.BlockReduce):
+            self._fold(s, state)
+        elif isinstance(s, (nodes.Barrier, nodes.BlockScan)):
+            self._meet(s.scope if isinstance(s, nodes.Barrier) else "cta", state)
         for node in reads_in(s):
             if isinstance(node, Read) and node.tensor in self.arrays:
                 self._read(s, Place(node.tensor, node.index, node.slot), state)
@@ -202,6 +213,22 @@ class _Memory:
             self._write(s, state)
         if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
             state.waited |= set(s.tokens)
+
+    def _meet(self, scope: str, state: _State) -> None:
+        for touched in (state.written, state.read):
+            for key in [key for key in touched if self._is_met(key, scope)]:
+                del touched[key]
+
+    def _fold(self, s: nodes.BlockReduce, state: _State) -> None:
+        """A fold over the CTA writes its array, meets, and reads it; unless it is fresh, it meets before too."""
+        key = self._key(Place(s.via, ()))
+        if not s.is_fresh:
+            self._meet("cta", state)
+        elif key in state.written or key in state.read:
+            other = state.written.get(key) or state.read[key]
+            self._fault(s, "E1613", other, place=s.via, fault="is refilled with no barrier after other threads read it: it is not fresh")
+        self._meet("cta", state)
+        state.read[key] = s
 
     def _is_met(self, key: tuple[str, str], scope: str) -> bool:
         """Whether all that touch an array's slot come to a barrier of this scope."""

@@ -129,6 +129,6 @@ _SHOW: dict[type, Any] = {
     nodes.Wgmma: _show_wgmma,
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
     nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {show_name(s.name)} width {s.width}",
-    nodes.BlockReduce: lambda s: f"block_reduce {s.op} {show_name(s.name)} via {s.via}",
+    nodes.BlockReduce: lambda s: f"block_reduce {s.op} {show_name(s.name)} via {s.via}{' fresh' * s.is_fresh}",
     nodes.BlockScan: lambda s: f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{show_name(s.name)} after {show_name(s.carry)}{s.via and ' via ' + s.via}",
 }

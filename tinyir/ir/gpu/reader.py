@@ -299,7 +299,7 @@ class _Reader:
         return nodes.WarpReduce(str(p[0]), _name(p[1]), int(p[2]), span=span)
 
     def _block_reduce(self, p: list[Any], span: Span) -> Statement:
-        return nodes.BlockReduce(str(p[0]), _name(p[1]), str(p[2]), span=span)
+        return nodes.BlockReduce(str(p[0]), _name(p[1]), str(p[2]), p[3] is not None, span=span)
 
     def _block_scan(self, p: list[Any], span: Span) -> Statement:
         op, exclusive, name, carry, via = p

@@ -24,7 +24,8 @@ class Folds:
 
         def fold(element: str, dtype: DType) -> None:
             self._over_lanes(s.op, element, dtype, 32)
-            self.say("__syncthreads();")
+            if not (s.is_fresh and element.endswith("[0]")):
+                self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")
             self.say(f"{element} = {'' if dtype.is_float or dtype.bits > 16 else f'({dtype.cuda})'}{part}[0];")

@@ -43,10 +43,11 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
 def bounds_of(kernel: Kernel) -> str:
     """`__launch_bounds__`, with the CTAs an SM that the register limit is for."""
     threads = kernel.threads
-    if kernel.cluster or any(isinstance(s, Role) for s in kernel.body):
-        return f"__launch_bounds__({threads}, 1)" + (f" __cluster_dims__({kernel.cluster[0]}, 1, 1)" if kernel.cluster else "")
+    cluster = f" __cluster_dims__({kernel.cluster[0]}, 1, 1)" if kernel.cluster else ""
+    if any(isinstance(s, Role) for s in kernel.body):
+        return f"__launch_bounds__({threads}, 1){cluster}"
     if not kernel.regs:
-        return f"__launch_bounds__({threads})"
+        return f"__launch_bounds__({threads}){cluster}"
     ctas = max(1, ARCHS[kernel.arch].registers_per_sm // (kernel.regs * (-(-threads // 32) * 32)))
     return f"__launch_bounds__({threads}, {ctas})"
 

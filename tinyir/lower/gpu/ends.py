@@ -22,9 +22,6 @@ from ...ir.gpu.nodes import Statement
 from ...ir.runs import Run
 from .point import Fresh
 
-THREAD = Expr.of("thread.x")
-
-
 @dataclass(frozen=True, slots=True)
 class Ends:
     """A run with the names of its ends, or their numbers where these are known."""
@@ -33,25 +30,26 @@ class Ends:
     head: Expr
     whole: Expr
     left: Expr
+    thread: Expr
 
     @staticmethod
-    def of(run: Run, fresh: Fresh) -> "Ends":
-        """The ends of a run."""
+    def of(run: Run, fresh: Fresh, thread: Expr) -> "Ends":
+        """The ends of a run that is shared by threads of such numbers."""
         head = ZERO if run.start == ZERO else Expr.of(fresh.of("head"))
         count = run.whole(head)
         is_named = not run.is_whole and count.constant is None
-        return Ends(run, head, Expr.of(fresh.of("whole")) if is_named else count, Expr.of(fresh.of("left")))
+        return Ends(run, head, Expr.of(fresh.of("whole")) if is_named else count, Expr.of(fresh.of("left")), thread)
 
     def lets(self) -> tuple[Statement, ...]:
         """The integers that the names stand for."""
         if self.run.is_whole:
             return ()
-        given = ((self.head, self.run.head), (self.whole, self.run.whole(self.head)), (self.left, self.run.left(THREAD, self.head, self.whole)))
+        given = ((self.head, self.run.head), (self.whole, self.run.whole(self.head)), (self.left, self.run.left(self.thread, self.head, self.whole)))
         return tuple(nodes.Let(str(name), e) for name, e in given if name.name is not None and name != e)
 
     def at_left(self, let: Statement, lines: Iterable[Statement]) -> list[Statement]:
         """What is done at the element that is left to a thread, under its name."""
-        low = None if self.head == ZERO else THREAD
+        low = None if self.head == ZERO else self.thread
         return [nodes.If((Bound(self.left, low, self.run.extent),), (let, *lines))]
 
 

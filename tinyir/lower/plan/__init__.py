@@ -18,7 +18,7 @@ from ...analysis.traffic import fills_card
 from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
-from ...ir.kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernels_of, sizes_of, why_none
+from ...ir.kernels import FAMILY, Contraction, Kernel, Map, Prefix, Row, extent_of, kernel_of, kernels_of, sizes_of, walks_apart, why_none
 from ...ir.rules import product
 from ...ir.siblings import Siblings, likeness_of, siblings_in, siblings_of
 from ...ir.streaming import Streaming, streaming_of
@@ -245,9 +245,14 @@ def _of_one(module: region.Module, one: region.Region, sizes: dict[str, int], ca
     kernels = kernels_of(one, sizes)
     if not kernels:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": why_none(one)}, one.span)])
-    kernel = kernels[0]
     work = work_of(one, sizes)
-    return [_judged(proposal, one, kernel, work, sizes, card) for proposal in _propose(kernel, module, one, card)]
+    return [_judged(proposal, one, kernel, work, sizes, card) for kernel in _worth(kernels, one) for proposal in _propose(kernel, module, one, card)]
+
+
+def _worth(kernels: tuple[Kernel, ...], one: region.Region) -> tuple[Kernel, ...]:
+    """The kinds of kernel to propose plans of: the best, and beside a map that folds along what lies side by side the rows of that."""
+    row = kernel_of(one, "row") if isinstance(kernels[0], Map) and walks_apart(one) else None
+    return (kernels[0],) if row is None else (kernels[0], row)
 
 
 def _joined(module: region.Module) -> dict[str, str]:
