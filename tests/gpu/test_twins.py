@@ -97,6 +97,12 @@ def test_products_of_bytes(n: int, dtype: str) -> None:
     agree(code, *arrays, **how)
 
 
+@pytest.mark.parametrize("kinds", [("fp8e4m3", "fp8e5m2"), ("fp8e5m2", "fp8e4m3")])
+def test_products_of_bytes_of_two_kinds(kinds: tuple[str, str]) -> None:
+    code, arrays, how, _ = fp8.product_of_bytes(128, *kinds)
+    agree(code, *arrays, **how)
+
+
 def test_wgmma_of_registers() -> None:
     arrays, how, _ = matrix.of_registers()
     agree(matrix.OF_REGISTERS, *arrays, **how)

@@ -62,17 +62,43 @@ def test_bytes_along_the_sum_are_multiplied_by_wgmma_and_promoted() -> None:
 
 
 @pytest.mark.parametrize("layout", ["NN", "TN", "TT"])
-def test_other_layouts_are_for_a_template_that_widens(layout: str) -> None:
+def test_operands_across_the_sum_are_refused_as_they_are(layout: str) -> None:
     module = sized(layout, (1024, 1024, 1024), dtype="fp8e4m3", out="bf16")
-    assert {p.algo for p in to_plan.lower(module).plans} == {"synchronous"}
     one = with_tile(of_bytes((1024, 1024, 1024)), 64, 64).plans[0]
     with pytest.raises(Refused) as fault:
         to_gpu.lower(plan.Module(module, (one,)))
     assert [d.code for d in fault.value.diags] == ["E1611"] and "along the sum" in str(fault.value.diags[0].facts)
 
 
-def test_sm80_has_no_unit_for_bytes() -> None:
-    assert {p.algo for p in to_plan.lower(of_bytes((1024, 1024, 1024)), arch="sm80").plans} == {"synchronous"}
+def test_sm80_has_no_unit_for_bytes_and_a_remark_says_so() -> None:
+    module = of_bytes((1024, 1024, 1024))
+    assert {p.algo for p in to_plan.lower(module, arch="sm80").plans} == {"synchronous"}
+    (said,) = to_plan.verdicts(module, arch="sm80")
+    assert said.code == "R3474" and dict(said.facts) == {"region": "r", "arch": "sm80", "dtypes": "fp8e4m3", "algo": "synchronous"}
+    assert to_plan.verdicts(module) == [] and to_plan.verdicts(sized("NT", (1024, 1024, 1024)), arch="sm80") == []
+
+
+def mixed(sizes: tuple[int, int, int], wide: str = "fp16", first: str = "fp8e4m3", second: str = "fp8e5m2", **kind: str) -> region.Module:
+    """The product of bytes of two kinds: each is widened to a float that holds it exactly."""
+    text = region.show(of_bytes(sizes, first, **kind)).replace(f"in  B           : {first}", f"in  B           : {second}")
+    return region.parse(text.replace("mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})"))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("first", "second", "wide"), [("fp8e4m3", "fp8e5m2", "fp16"), ("fp8e5m2", "fp8e4m3", "fp32"), ("fp8e4m3", "fp8e4m3", "fp32")])
+def test_bytes_of_two_kinds_are_multiplied_as_they_are(first: str, second: str, wide: str) -> None:
+    sizes = (70, 72, 272)
+    module = with_tile(mixed(sizes, wide, first, second, out="fp32"), 64, 64)
+    assert plan.check(module) == [] and gpu.check(to_gpu.lower(module)) == []
+    name = f"wgmma_m64n64k32_{first}" + (f"_{second}" if first != second else "")
+    assert f"{name}(" in manifest.show(lowered(module)[1]) and is_right(module, dict(zip("MNK", sizes)))
+
+
+@pytest.mark.parametrize("wide", ["bf16", "fp16"])
+def test_a_factor_that_is_rounded_is_more_than_bytes(wide: str) -> None:
+    """A cast that loses something is work, and so is one of what is no byte."""
+    text = region.show(sized("NT", (512, 512, 512), dtype="fp32", out="fp32")).replace("mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})")
+    assert proposed(region.parse(text)) == []
 
 
 def test_promotion_elsewhere_than_at_a_step_is_refused() -> None:
@@ -182,10 +208,10 @@ def test_promotion_brings_the_error_down() -> None:
 # --- the unit and the compiler
 
 
-def product_of_bytes(n: int, dtype: str) -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
+def product_of_bytes(n: int, dtype: str, other: str = "") -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
     """The kernel, the arrays and options that `launched` takes, and what D should be: 128 along the sum, swizzled by 128 bytes."""
     draw = np.random.default_rng(n)
-    a, b = (draw.integers(-4, 5, (rows, 128)).astype(BYTES[dtype]) for rows in (64, n))
+    a, b = (draw.integers(-4, 5, (rows, 128)).astype(BYTES[kind]) for rows, kind in ((64, dtype), (n, other or dtype)))
     c = draw.integers(-9, 9, (64, n)).astype(np.float32)
     raw = np.zeros((64 + n) * 128, np.uint8)
     for start, matrix in ((0, a), (64 * 128, b)):
@@ -194,9 +220,16 @@ def product_of_bytes(n: int, dtype: str) -> tuple[str, tuple[Any, ...], dict[str
                 raw[swizzled(start + 128 * r + k, 128)] = byte
     descriptors = [start >> 4 | 1 << 16 | 64 << 32 | 1 << 62 for start in (0, 64 * 128)]
     numbers = [Scalar(raw.nbytes // 4, 4), *(Scalar(d, 8) for d in descriptors), Scalar(4, 4), Scalar(2, 8), Scalar(2, 8)]
-    code = wgmma_kernel(n, "fp16", 0, 0).replace(f"wgmma_m64n{n}k16_fp16<0, 0>", f"wgmma_m64n{n}k32_{dtype}")
+    code = wgmma_kernel(n, "fp16", 0, 0).replace(f"wgmma_m64n{n}k16_fp16<0, 0>", f"wgmma_m64n{n}k32_{dtype}" + (f"_{other}" if other else ""))
     wanted = a.astype(np.float32) @ b.astype(np.float32).T + c
     return code, ({"raw": raw.view(np.uint16), "C": c}, {"D": np.empty_like(c)}), {"scalars": numbers, "shared": raw.nbytes}, wanted
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("kinds", [("fp8e4m3", "fp8e5m2"), ("fp8e5m2", "fp8e4m3")])
+def test_the_twin_multiplies_bytes_of_two_kinds(kinds: tuple[str, str]) -> None:
+    code, arrays, how, wanted = product_of_bytes(64, *kinds)
+    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
 
 
 @needs_host_compiler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from typing import Iterator
 
@@ -18,7 +19,7 @@ from tinyir.play.arrays import convert
 from .test_warp_specialized import product
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
-DTYPES_DRAWN = ("fp16", "bf16", "fp32", "fp8e4m3", "fp8e5m2")
+DTYPES_DRAWN = ("fp16", "bf16", "fp32", "tf32", "fp8e4m3", "fp8e5m2", "fp8e4m3 fp8e5m2", "fp8e5m2 fp8e4m3")  # tf32: fp32 that may be rounded; two: of A and B
 EPILOGUES = {
     "none": {},
     "fp32 out": {"out": "fp32"},
@@ -57,7 +58,7 @@ class Tuple:
 
     def text(self) -> str:
         """The CUDA."""
-        return _text(self.module(), self.arch)
+        return _text(self.module(), self.arch, "tf32" if self.dtype == "tf32" else "")
 
     def arrays(self, seed: int) -> dict[str, np.ndarray]:
         """Inputs whose products and sums are exact."""
@@ -68,21 +69,29 @@ class Tuple:
 
 @functools.cache
 def _module(layout: str, dtype: str, epilogue: str, size: int) -> region.Module:
-    kind = {key: value.format(dtype=dtype) if key == "extra" else value for key, value in EPILOGUES[epilogue].items()}
-    return product(layout, dtype, **{"out": dtype, **kind}, sizes=", ".join(f"{s}={size}" for s in "MNK"))
+    first, *second = ("fp32" if word == "tf32" else word for word in dtype.split())
+    kind = {key: value.format(dtype=first) if key == "extra" else value for key, value in EPILOGUES[epilogue].items()}
+    module = product(layout, first, **{"out": first, **kind}, sizes=", ".join(f"{s}={size}" for s in "MNK"))
+    return mixed(module, *second) if second else module
+
+
+def mixed(module: region.Module, second: str) -> region.Module:
+    """The product with a right operand of another kind of byte: both are widened to what holds them exactly."""
+    text = re.sub(r"(in  B +: )\w+", rf"\1{second}", region.show(module))
+    return region.parse(re.sub(r"mul\((A\[[^]]*\]), (B\[[^]]*\])\)", r"mul(cast(\1) : fp16, cast(\2) : fp16)", text))
 
 
 @functools.lru_cache(maxsize=512)
-def _text(module: region.Module, arch: str) -> str:
-    return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(module, arch=arch, device="h100"))))
+def _text(module: region.Module, arch: str, math: str) -> str:
+    return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(module, arch=arch, device="h100", fp32=math))))
 
 
 def tuples(count: int, most: int, seed: int, archs: tuple[str, ...] = ("sm80", "sm90"), dtypes: tuple[str, ...] = DTYPES_DRAWN) -> Iterator[Tuple]:
-    """`count` of them, sizes 1..most, a third of them multiples of 16, a third of 2; bytes mostly along the sum, where they have a unit."""
+    """`count` of them, sizes 1..most, a third of them multiples of 16, a third of 2; bytes half of the time along the sum, where nothing is turned."""
     draw = np.random.default_rng(seed)
     for number in range(count):
         step = (16, 2, 1)[number % 3]
         sizes = tuple(step * int(draw.integers(1, most // step + 1)) for _ in "MNK")
         layout, dtype = str(draw.choice(LAYOUTS)), str(draw.choice(dtypes))
-        layout = "NT" if dtype.startswith("fp8") and draw.random() < 0.75 else layout
+        layout = "NT" if dtype.startswith("fp8") and draw.random() < 0.5 else layout
         yield Tuple(layout, dtype, str(draw.choice(list(EPILOGUES))), str(draw.choice(archs)), sizes)

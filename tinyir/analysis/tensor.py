@@ -24,6 +24,7 @@ from .multistage import PRODUCTS
 
 LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
+TURNED = 5  # times the bytes of a turned copy, read and written; worked out, not measured
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
@@ -81,7 +82,7 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
     fetched = 0.0
     for read, side, sharing in ((kernel.lhs, plan.tile[0], across), (kernel.rhs, plan.tile[1], down)):
         shares = sharing if read.tensor in multicast else 1
-        is_aligned = plan.is_padded(read.tensor) or _starts_on_lines(region, kernel, read, sizes)
+        is_aligned = plan.is_copied(read.tensor) or _starts_on_lines(region, kernel, read, sizes)
         fetched += fetched_along(read, kernel, side) / shares * plan.tile[2] * read.dtype.bytes * (1 if is_aligned else t["unaligned"])
     operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
     return fetched * (t["missed"] if operands > device.l2_bytes else 1)
@@ -102,12 +103,12 @@ def _epilogue(plan: Plan, region: Region, rows: int, t: Mapping[str, float]) -> 
 
 
 def _padding(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
-    """Microseconds of the kernel that makes the padded copies at each run: each byte read and written once."""
-    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_padded(r.tensor) and not plan.is_padded_once(r.tensor)}
+    """Microseconds of the kernels that make copies at each run: each byte read and written once. Turned ones move fewer bytes an instruction."""
+    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_copied(r.tensor) and not plan.is_kept(r.tensor)}
     if not reads:
         return 0.0
     types = {tensor.name: tensor.type for tensor in region.inputs}
-    copied = sum(2 * math.prod(e.evaluate(sizes) for e in types[name].shape) * types[name].dtype.bytes for name in reads)
+    copied = sum((TURNED if plan.is_turned(name) else 2) * math.prod(e.evaluate(sizes) for e in types[name].shape) * types[name].dtype.bytes for name in reads)
     return device.tensor["padding_us"] + copied / device.tensor["padding_bytes_per_us"]
 
 

@@ -18,7 +18,7 @@ from .expr import ONE, Bound, Expr
 from .kernels import SIBLING, Contraction, extent_of
 from .model import Model, is_exchanged
 from .region import Region, Tensor, Yield
-from .types import TensorType
+from .types import TensorType, is_exact
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
 LINE_BYTES = 128  # of the L2 cache; where rows begin on lines no fetch touches a line twice
@@ -103,21 +103,29 @@ def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...], is_gat
     """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they can. `is_gathered`: each element
     is copied by itself, so that a guard may stand around what is read."""
     product = region.let(kernel.value).expr.body
-    if kernel.lhs.dtype != kernel.rhs.dtype or kernel.lhs.dtype.name not in factors or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+    dtypes = (kernel.lhs.dtype, kernel.rhs.dtype)
+    is_alike = dtypes[0] == dtypes[1] or {d.bytes for d in dtypes} == {1}
+    if not is_alike or not {d.name for d in dtypes} <= set(factors) or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
         return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
-    return unread(region, kernel, is_gathered)
+    return unread(region, kernel, is_gathered, True)
 
 
-def unread(region: Region, kernel: Contraction, is_gathered: bool = False) -> str:
-    """Why a contraction is not a sum of products of what memory holds, with values of its own element behind it, in words; empty when it is."""
+def unread(region: Region, kernel: Contraction, is_gathered: bool = False, may_widen: bool = False) -> str:
+    """Why a contraction is not a sum of products of what memory holds, with values of its own element behind it, in words; empty when it is. `may_widen`:
+    bytes may be read as wider floats, which hold them exactly."""
     for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs)):
-        if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read:
+        if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read and not (may_widen and _is_widened(factor, read)):
             return "a factor that is more than a read"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
             return f"a {type(node).__name__.lower()} after the accumulator"
     return ""
+
+
+def _is_widened(factor: Body, read: Read) -> bool:
+    """Whether a factor is a read of bytes as floats that hold each of them exactly: bytes of two kinds are multiplied so, and units take them as they are."""
+    return isinstance(factor, Unary) and factor.op == "cast" and factor.x is read and read.dtype.bytes == 1 and read.dtype.is_float and is_exact(read.dtype, factor.dtype)
 
 
 def is_along_sum(kernel: Contraction, side: int) -> bool:
@@ -134,6 +142,22 @@ def padded(view: View, region: Region) -> View:
     row = line * view.dims[-1].size.ceildiv(line)
     shape = tuple(d.size for d in view.dims[:-1])
     return View(Tensor(f"{region.name}.{view.tensor.name}.padded", TensorType(view.tensor.type.dtype, (*shape, row))), view.dims, row)
+
+
+def turned(view: View, region: Region) -> View:
+    """The view of a copy of the tensor that lies along the sum, each row beginning on a line, with zeros behind it: the workspace `r.A.turned`."""
+    line = LINE_BYTES // view.tensor.type.dtype.bytes
+    batch, own, (term,) = ([d for d in view.dims if d.role in roles] for roles in (("batch",), ("left", "right"), ("sum",)))
+    row = line * term.size.ceildiv(line)
+    dims = (*batch, *own, term)
+    shape = (*(d.size for d in dims[:-1]), row)
+    return View(Tensor(f"{region.name}.{view.tensor.name}.turned", TensorType(view.tensor.type.dtype, shape)), dims, row)
+
+
+def copied(view: View, region: Region, hint: str) -> View:
+    """The view of the copy that a plan's `layout` asks for, or the view itself."""
+    way = {"padded": padded, "turned": turned}.get(hint.removesuffix("_once"))
+    return way(view, region) if way else view
 
 
 def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "right") -> View | str:

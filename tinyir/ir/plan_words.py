@@ -36,7 +36,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "split_k": ("cluster", "serial", "workspace", "atomic"),
     "overlap": ("epilogue",),
     "barrier": ("none", "cta", "cp_async_group", "mbarrier"),
-    "layout": ("row_major", "col_major", "channels_last", "packed", "padded", "padded_once"),
+    "layout": ("row_major", "col_major", "channels_last", "packed", "padded", "padded_once", "turned", "turned_once"),
     "edge": ("reg", "smem", "smem_ring"),
     "swizzle": ("0", "32", "64", "128"),
     "math": ("tf32", "tf32x3"),

@@ -9,7 +9,7 @@ from .expr import Bound
 from .plan_words import LEAST_SUM
 
 
-PADDED = ("padded", "padded_once")
+ONCE = "_once"  # at the end of a hint: the copy is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ class Async:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is a copy of it in
-    which each row begins on a line of 128 bytes, `padded_once` one that is kept, of a constant of the model."""
+    which each row begins on a line of 128 bytes, `turned` one whose rows lie along the sum besides; with `_once` behind it one that is kept, of
+    a constant of the model."""
 
     tensor: str
     hint: str
@@ -200,13 +201,25 @@ class Plan:
         """How the output leaves; from registers unless the plan says otherwise."""
         return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
 
+    def layout_of(self, tensor: str) -> str:
+        """The tensor's layout inside the program; empty where it is the signature's."""
+        return next((item.hint for item in self.layout if item.tensor == tensor), "")
+
     def is_padded(self, tensor: str) -> bool:
         """Whether the kernel reads a padded copy of the tensor, made at each run or once."""
-        return any(item.tensor == tensor and item.hint in PADDED for item in self.layout)
+        return self.layout_of(tensor).removesuffix(ONCE) == "padded"
 
-    def is_padded_once(self, tensor: str) -> bool:
+    def is_turned(self, tensor: str) -> bool:
+        """Whether the kernel reads a copy of the tensor that lies along the sum, made at each run or once."""
+        return self.layout_of(tensor).removesuffix(ONCE) == "turned"
+
+    def is_copied(self, tensor: str) -> bool:
+        """Whether the kernel reads a copy of the tensor."""
+        return self.is_padded(tensor) or self.is_turned(tensor)
+
+    def is_kept(self, tensor: str) -> bool:
         """Whether that copy is made once."""
-        return Layout(tensor, "padded_once") in self.layout
+        return self.layout_of(tensor).endswith(ONCE)
 
     @property
     def parts(self) -> int:

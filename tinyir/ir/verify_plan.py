@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, multiple_of, operand_needs, padded, store_view, view_of
+from .boxes import View, copied, multiple_of, operand_needs, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
@@ -344,10 +344,11 @@ def _check_streaming(case: Case) -> Iterator[Diag]:
 def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
     for item in plan.layout:
-        if plan.is_padded(item.tensor) and plan.load_of(item.tensor).by != "tma":
-            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is padded, and not fetched by tma")
-        if plan.is_padded_once(item.tensor) and not any(is_constant(t) for t in case.model.inputs if t.name == item.tensor):
-            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is padded once, and no constant of the model (storage=const_pool)")
+        way = item.hint.replace("_", " ")
+        if plan.is_copied(item.tensor) and plan.load_of(item.tensor).by != "tma":
+            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and not fetched by tma")
+        if plan.is_kept(item.tensor) and not any(is_constant(t) for t in case.model.inputs if t.name == item.tensor):
+            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)")
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
         return
     moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
@@ -355,7 +356,7 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
     views = []
     for word, name, view in moved:
         if isinstance(view, View):
-            views.append(padded(view, region) if plan.is_padded(name) else view)
+            views.append(copied(view, region, plan.layout_of(name)))
         else:
             yield _fault(plan, "E1523", word, tensor=name, fault=view)
     for need in operand_needs(kernel, case.model, views, plan.least_sum):

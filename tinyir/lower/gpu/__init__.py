@@ -4,7 +4,7 @@
 
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
 are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
-and gemm.keep for those of constants, made once. A plan of siblings has one kernel for all of them.
+and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A plan of siblings has one kernel for all of them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .scan import scan_kernel
 from .siblings import region_of, with_picks
 from .streaming import streaming_kernel
 from .transposed import transposed_kernel
+from .turning import turned_workspaces, turning_kernels
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
@@ -48,7 +49,7 @@ def lower(module: plan.Module) -> gpu.Module:
         except Refused as fault:
             faults.extend(fault.diags)
             continue
-        kernels += [replace(made, name=f"{name}.{'keep' if made.is_once else 'pad'}", serves=name) for made in before[0]]
+        kernels += [replace(made, name=name + made.name.removeprefix(one.name), serves=name) for made in before[0]]
         workspaces |= {t.name: t for t in before[1]}
         kernels.append(main)
     if faults:
@@ -57,13 +58,14 @@ def lower(module: plan.Module) -> gpu.Module:
 
 
 def _padding(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
-    """The kernels that make the padded copies which a plan wants, once and at each run, with their memory."""
+    """The kernels that make the copies which a plan wants, once and at each run, with their memory."""
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
     if not one.layout or not isinstance(kernel, Contraction):
         return (), ()
     made = (padding_kernel(one, region, kernel, module.program.model, is_once) for is_once in (True, False))
-    return tuple(k for k in made if k is not None), workspaces_of(one, region, kernel)
+    kernels = (*(k for k in made if k is not None), *turning_kernels(one, region, kernel, module.program.model))
+    return kernels, (*workspaces_of(one, region, kernel), *turned_workspaces(one, region, kernel))
 
 
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:

@@ -82,7 +82,7 @@ def workspaces_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[Tens
 
 def padding_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model, is_once: bool) -> Kernel | None:
     """One kernel that makes all the copies of a plan that are made once, or at each run; None where there are none."""
-    copied = tuple(c for c in padded_operands(plan, region, kernel) if plan.is_padded_once(c.read.tensor) == is_once)
+    copied = tuple(c for c in padded_operands(plan, region, kernel) if plan.is_kept(c.read.tensor) == is_once)
     if not copied:
         return None
     fresh = Fresh(model, region)
@@ -96,7 +96,7 @@ def padding_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model
         body.append(nodes.Let(str(before), copied[0].pieces.ceildiv(WARPS)))
         body.append(nodes.If((Bound(cta, upper=before),), _block(copied[0], "a", cta, fresh)))
         body.append(nodes.If((Bound(cta, lower=before),), _block(copied[1], "b", cta - before, fresh)))
-    return Kernel(f"{plan.name}.pad", plan.regions, plan.arch, (grid,), (THREADS,), tuple(body), is_once=is_once)
+    return Kernel(f"{plan.name}.{'keep' if is_once else 'pad'}", plan.regions, plan.arch, (grid,), (THREADS,), tuple(body), is_once=is_once)
 
 
 def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement, ...]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...ir.boxes import WGMMA_FACTORS, Dim, View, misfit, padded, view_of
+from ...ir.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -194,8 +194,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     view = view_of(region, read.tensor, read.index, kernel)
     if isinstance(view, str):
         raise _refusal(plan, "load", view)
-    if plan.is_padded(read.tensor):
-        view = padded(view, region)
+    view = copied(view, region, plan.layout_of(read.tensor))
     shares = _across(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
         raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")

@@ -18,6 +18,7 @@ from ...analysis.traffic import fills_card
 from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
+from ...ir.boxes import WGMMA_FACTORS, misfit
 from ...ir.kernels import FAMILY, Contraction, Kernel, Map, Prefix, Row, extent_of, kernel_of, kernels_of, sizes_of, walks_apart, why_none
 from ...ir.rules import product
 from ...ir.siblings import Siblings, likeness_of, siblings_in, siblings_of
@@ -149,7 +150,7 @@ def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], c
 
 def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
-    are one launch."""
+    are one launch; R3474 for bytes that no tensor core of the card multiplies."""
     whole, apart = kernels_for(module, arch, device, fp32)
     groups = [group for group in launches(whole, arch, device, fp32) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
     said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
@@ -161,7 +162,20 @@ def verdicts(module: region.Module, arch: str = "sm90", device: str | None = Non
     for one in apart:
         facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
         said.append(Diag("R3470", one.region.name, facts, one.region.span))
+    said += _without_unit(module, arch, device, fp32)
     return said + _several("R3473", sum_in_steps, _sums_by(materialize_prologues(module, times.of)[0], times))
+
+
+def _without_unit(module: region.Module, arch: str, device: str | None, fp32: str) -> list[Diag]:
+    """A remark for each product of bytes on a card whose tensor cores take none."""
+    said = []
+    for one in () if card_of(arch, device, fp32).arch.has_tma else module.program.regions:
+        kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
+        if isinstance(kernel, Contraction) and kernel.lhs.dtype.bytes == 1 and not misfit(one, kernel, WGMMA_FACTORS[""]):
+            dtypes = " and ".join(dict.fromkeys(r.dtype.name for r in (kernel.lhs, kernel.rhs)))
+            algo = candidates(module, one, arch, device, fp32=fp32)[0].plan.algo
+            said.append(Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span))
+    return said
 
 
 def _several(code: str, rewrite: Rewrite, parts: dict[str, Regions]) -> list[Diag]:

@@ -40,7 +40,8 @@ def _parts(plan: Plan) -> str:
     ways = f", sum in {plan.parts}" if plan.parts > 1 else ""
     ways += ", swapped" if plan.swap_ab else ""
     ways += f", {plan.partials} partial sums" if plan.partials > 1 else ""
-    ways += f", {' and '.join(item.tensor + ' once' * plan.is_padded_once(item.tensor) for item in plan.layout)} padded" if plan.layout else ""
+    for word, names in (("padded", [i.tensor for i in plan.layout if plan.is_padded(i.tensor)]), ("turned", [i.tensor for i in plan.layout if plan.is_turned(i.tensor)])):
+        ways += f", {' and '.join(name + ' once' * plan.is_kept(name) for name in names)} {word}" if names else ""
     if plan.consumers:
         cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"
         return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}{ways}"

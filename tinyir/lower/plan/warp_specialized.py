@@ -12,7 +12,7 @@ from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir import resources
-from ...ir.boxes import LINE_BYTES, WGMMA_FACTORS, View, misfit, multiple_of, operand_needs, padded, store_view, view_of
+from ...ir.boxes import LINE_BYTES, WGMMA_FACTORS, View, misfit, multiple_of, operand_needs, padded, store_view, turned, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of, sizes_of
 from ...ir.model import Model, is_constant
@@ -95,6 +95,7 @@ class Way:
     """How tensors are moved: which operands are padded first, how outputs leave, and the views for which something must hold."""
 
     padded: tuple[str, ...]
+    turned: tuple[str, ...]
     stores: tuple[Store, ...]
     views: tuple[View, ...]
     operands: tuple[View, ...]
@@ -112,8 +113,10 @@ class Way:
 
 
 def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) -> Iterator[Way]:
-    """As the tensors lie, where the copy engine takes them at every shape set; with the operands padded that it does not take; with those
+    """With operands turned that must lie along the sum. As the tensors lie, where the copy engine takes them at every shape set; with the operands padded that it does not take; with those
     whose rows do not begin on lines; and with all, which assumes nothing of the rows of any tensor."""
+    across = _across(kernel, views)
+    views = [turned(v, region) if v.tensor.name in across else v for v in views]
     needy = tuple(dict.fromkeys(v.tensor.name for v in views if v.needs()))
     unfit = tuple(n for n in needy if not holds_everywhere(next(v for v in views if v.tensor.name == n).needs(), model))
     astray = tuple(n for n in needy if not holds_everywhere(_lines(next(v for v in views if v.tensor.name == n)), model))
@@ -126,7 +129,17 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
             by_engine = not view.needs() or not is_free and holds_everywhere(view.needs(), model)
             stores.append(Store(item.output, "tma" if by_engine else "rows"))
             stored += [view] if by_engine else []
-        yield Way(names, tuple(stores), tuple(stored), tuple(padded(v, region) if v.tensor.name in names else v for v in views))
+        yield Way(names, across, tuple(stores), tuple(stored), tuple(padded(v, region) if v.tensor.name in names else v for v in views))
+
+
+def _across(kernel: Contraction, views: list[View]) -> tuple[str, ...]:
+    """The operands that wgmma takes only along the sum, and that lie across it: bytes, and of words one where both do. None where they are one
+    tensor, which then lies both ways."""
+    found = tuple(v.tensor.name for v in views if v.inner != "sum")
+    size = kernel.lhs.dtype.bytes
+    if size == 2 or kernel.lhs.tensor == kernel.rhs.tensor or size == 4 and len(found) < 2:
+        return ()
+    return found[-1:] if size == 4 else found
 
 
 def _lines(view: View) -> tuple[Bound, ...]:
@@ -182,9 +195,10 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
 
 
 def _layout(way: Way, model: Model) -> tuple[Layout, ...]:
-    """Constants of the model are padded once, what else there is at every run."""
+    """Constants of the model are copied once, what else there is at every run."""
     kept = {t.name for t in model.inputs if is_constant(t)}
-    return tuple(Layout(name, "padded_once" if name in kept else "padded") for name in way.padded)
+    hints = [(name, word) for word, names in (("padded", way.padded), ("turned", way.turned)) for name in names]
+    return tuple(Layout(name, f"{word}_once" if name in kept else word) for name, word in hints)
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
