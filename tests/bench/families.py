@@ -3,7 +3,7 @@
     python tests/bench/families.py [--out families.json] [--only copy,softmax,...]     needs a GPU, PyCUDA and torch
     python tests/bench/families.py --emit DIR                                          only write the CUDA texts, which needs none of them
 
-Nine ops at three sizes, in fp32 and fp16. Each model goes through the whole compiler, and the plan is the cost model's own choice. What a kernel
+Ten ops at three sizes and more, in fp32 and fp16: odd lengths, short rows and long ones too. Each model goes through the whole compiler, and the plan is the cost model's own choice. What a kernel
 gives is compared with torch in fp64 before it is timed. Both sides are replayed as CUDA graphs, in turns, each run behind a write of four times the
 L2 cache. Medians in microseconds; the share is that of the bandwidth at which the card copies 1 GiB, counting what must be read and written once.
 """
@@ -28,14 +28,15 @@ RUNS = 25
 NEAR = {"fp32": 2e-5, "fp16": 2e-3}  # of the largest number of the output
 BYTES = {"fp32": 4, "fp16": 2, "i64": 8}
 SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
-    "copy": ((1 << 20,), (1 << 24,), (1 << 26,)),
-    "add": ((1 << 20,), (1 << 24,), (1 << 26,)),
+    "copy": ((1 << 20,), (1 << 24,), (1 << 26,), (16777213,)),
+    "add": ((1 << 20,), (1 << 24,), (1 << 26,), (4097, 4095)),
     "transpose": ((1024, 1024), (4096, 4096), (8192, 6144)),
-    "softmax": ((4096, 1024), (8192, 4096), (128, 1 << 17)),
-    "layernorm": ((4096, 768), (8192, 4096), (65536, 1024)),
+    "softmax": ((4096, 1024), (8192, 4096), (128, 1 << 17), (1 << 18, 64), (65536, 197), (8192, 4093)),
+    "layernorm": ((4096, 768), (8192, 4096), (65536, 1024), (128, 768), (16384, 1023)),
+    "row_sum": ((1 << 18, 64), (65536, 197), (8192, 4096), (64, 1 << 18)),
     "sum": ((1 << 20,), (1 << 24,), (1 << 26,)),
     "column_sum": ((1024, 1024), (4096, 4096), (65536, 1024)),
-    "cumsum": ((4096, 1024), (64, 1 << 18), (1, 1 << 24)),
+    "cumsum": ((4096, 1024), (64, 1 << 18), (1, 1 << 24), (4096, 1021)),
     "gather": ((4096, 768), (32768, 1024), (65536, 2048)),
 }
 TABLE = 50000  # rows that a gather picks from
@@ -63,7 +64,7 @@ class Case:
             "layernorm": {"X": (d, s), "g": (d, s[1:]), "b": (d, s[1:])},
             "gather": {"X": (d, (TABLE, *s[1:])), "at": ("i64", s[:1])},
         }.get(self.op, {"X": (d, s)})
-        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:])}.get(self.op, (d, s))
+        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:]), "row_sum": ("fp32", s[:1])}.get(self.op, (d, s))
         return {**inputs, "Y": output}
 
     @property
@@ -84,7 +85,7 @@ def model_of(case: Case) -> str:
     op, attrs = {
         "copy": ("Elementwise", {"fn": "identity"}), "add": ("Elementwise", {"fn": "add"}), "transpose": ("Transpose", {"perm": [1, 0]}),
         "softmax": ("Softmax", {"axis": 1}), "layernorm": ("LayerNorm", {"axis": 1}), "sum": ("Reduce", {"op": "sum"}),
-        "column_sum": ("Reduce", {"op": "sum", "axes": [0]}), "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}),
+        "column_sum": ("Reduce", {"op": "sum", "axes": [0]}), "row_sum": ("Reduce", {"op": "sum", "axes": [1]}), "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}),
     }[case.op]  # fmt: skip
     inputs = [n for n in case.tensors if n != "Y"]
     tensors = {n: {"dtype": d, "shape": list(s)} for n, (d, s) in case.tensors.items()}
@@ -130,6 +131,7 @@ def rival_of(case: Case, x: dict[str, Any]) -> Any:
         "layernorm": lambda: functional.layer_norm(X, X.shape[1:], x["g"], x["b"]),
         "sum": lambda: torch.sum(X, dtype=torch.float32),
         "column_sum": lambda: torch.sum(X, 0, dtype=torch.float32),
+        "row_sum": lambda: torch.sum(X, 1, dtype=torch.float32),
         "cumsum": lambda: torch.cumsum(X, 1, out=Y),
         "gather": lambda: torch.index_select(X, 0, x["at"], out=Y),
     }[case.op]
@@ -145,7 +147,7 @@ def wanted_of(case: Case, x: dict[str, Any]) -> Any:
     if case.op == "layernorm":
         return torch.nn.functional.layer_norm(exact["X"], exact["X"].shape[1:], exact["g"], exact["b"])
     return {"copy": lambda: exact["X"], "add": lambda: exact["X"] + exact["Z"], "transpose": lambda: exact["X"].t(), "softmax": lambda: torch.softmax(exact["X"], 1),
-            "sum": lambda: exact["X"].sum(), "column_sum": lambda: exact["X"].sum(0), "cumsum": lambda: exact["X"].cumsum(1)}[case.op]()  # fmt: skip
+            "sum": lambda: exact["X"].sum(), "column_sum": lambda: exact["X"].sum(0), "row_sum": lambda: exact["X"].sum(1), "cumsum": lambda: exact["X"].cumsum(1)}[case.op]()  # fmt: skip
 
 
 def operands_of(case: Case) -> dict[str, Any]:

@@ -124,7 +124,9 @@ def _row_of(op: str, length: int, is_wanted: Callable[[plan.Plan], Any]) -> Fami
     body, outs = {"softmax": (SOFTMAX.replace("C", str(length)) + "\nyield S[i0] = %z", f"out Y : fp32[R, {length}]\nout S : fp32[R]"), "sum": (FOLD.format(op="sum", dtype="fp32").replace("C", str(length)), "out Y : fp32[R]")}[op]
     module = region.parse(region_text(f"in X : fp32[R, {length}]\n{outs}", body))
     chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.rejected in ("", CROWDED) and is_wanted(c.plan))
-    inputs = (_wild(module, {"R": 5}, 3, 1), _wild(module, {"R": 2}, 4, 300))
+    inputs = (_wild(module, {"R": 5}, 3, 1), _wild(module, {"R": 4}, 4, 300))
+    for number, column in enumerate((0, -1, length // 2), 1):  # a row's largest element, in front of its whole vectors or behind them
+        inputs[1]["X"][number, column] = 5000
     return _emitted(plan.Module(module, (chosen,)), *inputs)
 
 
@@ -158,7 +160,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "attention masked": lambda: _attention(s=33, t=90, d=32, mask="bool", dtype="fp16"),
     "attention fp32": lambda: _attention(),
     "scan": lambda: _scan("sum", 0),
-    "scan of odd rows": lambda: _region("in X : fp32[R, 301]\nout Y : fp32[R, 301]", "for i0: R, i1: 301\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", {"R": 5}, tolerance=0),
+    "scan of odd rows": lambda: _region("in X : fp32[R, 4101]\nout Y : fp32[R, 4101]", "for i0: R, i1: 4101\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", {"R": 2}, tolerance=0),
     "scan of a warp": lambda: _scan("reverse exclusive", 1),
     "scan of columns": lambda: _scan("columns", 0, ((1100, 2), (3, 40))),
     "scan in one pass": lambda: _scan("exclusive", 2),
@@ -168,14 +170,15 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "softmax resident": lambda: _region("in X : fp32[R, 300]\nout Y : fp32[R, 300]", SOFTMAX.replace("C", "300"), {"R": 3}, spread=300),
     "softmax odd": lambda: _region("in X : fp16[R, 333]\nout Y : fp16[R, 333]", SOFTMAX.replace("C", "333").replace("X[i0, i1]", "cast(X[i0, i1]) : fp32").replace("Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))", "Y[i0, i1] = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16"), {"R": 5}, spread=300, tolerance=4e-3),
     "softmax of lanes": lambda: _row_of("softmax", 60, lambda p: p.threads == (8, 16) and p.vectorize),
-    "softmax of odd lanes": lambda: _row_of("softmax", 77, lambda p: p.threads == (32, 4) and p.algo == "row_streamed" and p.vectorize),
+    "softmax of odd lanes": lambda: _row_of("softmax", 333, lambda p: p.threads == (32, 4) and p.algo == "row_streamed" and p.vectorize),
     "softmax of a cluster": lambda: _row_of("softmax", 4097, lambda p: p.cluster is not None and p.cluster.shape == (1, 2) and p.threads == (256,) and p.vectorize),
     "sums of lanes": lambda: _row_of("sum", 33, lambda p: p.threads == (4, 32) and not p.vectorize),
     "norm": lambda: _region("in X : fp16[R, C]\nin g : fp16[C]\nout Y : fp16[R, C]\nout S : fp32[R]", NORM, {"R": 3, "C": 333}, {"R": 5, "C": 3}, spread=1, tolerance=4e-3),
     "norm resident": lambda: _region("in X : fp16[R, 300]\nin g : fp16[300]\nout Y : fp16[R, 300]\nout S : fp32[R]", NORM.replace("C", "300"), {"R": 3}, spread=1, tolerance=4e-3),
     "argmax": lambda: _region("in X : fp32[R, C]\nout Y : i64[R]", FOLD.format(op="argmax", dtype="i64"), {"R": 5, "C": 257}, {"R": 200, "C": 3}, tolerance=0),
     "columns": lambda: _region("in X : fp32[R, C]\nout Y : fp32[C]", "for i0: C\n%y = reduce sum (k0: R) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", {"R": 257, "C": 70}, tolerance=0),
-    "full": lambda: _region("in X : fp32[R, C]\nout Y : fp32[]", "for\n%y = reduce sum (k0: R, k1: C) : fp32 { X[k0, k1] }\nyield Y[] = %y", {"R": 33, "C": 70}, tolerance=0),
+    "columns in vectors": lambda: _region("in X : fp16[R, 72]\nout Y : fp32[72]", "for i0: 72\n%y = reduce sum (k0: R) : fp32 { cast(X[k0, i0]) : fp32 }\nyield Y[i0] = %y", {"R": 57}, tolerance=0),
+    "full": lambda: _region("in X : fp32[R, C]\nout Y : fp32[]", "for\n%y = reduce sum (k0: R, k1: C) : fp32 { X[k0, k1] }\nyield Y[] = %y", {"R": 133, "C": 70}, tolerance=0),
     "product": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R]", FOLD.format(op="prod", dtype="fp32").replace("X[i0, k0] }", "add(mul(X[i0, k0], 0.01), 1.0) }"), {"R": 5, "C": 257}),
     "map": lambda: _region("in X : fp32[N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = add(X[i0], 1.0)", {"N": 1000}, {"N": 7}, tolerance=0),
     "map in vectors": lambda: _region("in X : fp32[N, 8]\nin b : fp32[8]\nout Y : fp32[N, 8]", "for i0: N, i1: 8\nyield Y[i0, i1] = mul(X[i0, i1], broadcast_in_dim(b[i1], dims=[1]))", {"N": 77}, tolerance=0),
@@ -202,6 +205,7 @@ def _sample(path: Path) -> Family:
     wild = {n: a if a.dtype.kind == "f" else a * 3 - 7 for n, a in second.items()}
     if path.stem == "softmax":
         wild["X"][0], wild["X"][1:, 37] = -1000, 60000
+        wild["X"][-1, 37], wild["X"][-1, -3] = 0, 60000
     return Family(path.with_suffix(".gpu").read_text(encoding="utf-8"), text, (sample_arrays(text), wild) if path.stem in SAMPLE_SIZES else (sample_arrays(text),), 2e-3)
 
 

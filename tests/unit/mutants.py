@@ -143,6 +143,11 @@ def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
     return rule in ("wait dropped", "wait too loose") and "cp_async_wait<0>" in lines[number] and lines[number - 1] == "  }"
 
 
+def _is_of_a_long_row(lines: list[str], number: int, rule: str) -> bool:
+    """`thread_x <= left`: a row of a known length is no shorter than what stands in front of its first whole vector."""
+    return rule == "guard removed" and re.search(r"thread_x <= left && left < \d+\)", lines[number]) is not None
+
+
 def _is_drain(lines: list[str], number: int, rule: str) -> bool:
     """The end of a producer whose CTA is alone: no other CTA writes to its barriers, and its consumers wait for what it has loaded."""
     start = max((n for n in range(number) if re.match(r"\s*for \(", lines[n])), default=0)
@@ -172,7 +177,7 @@ def _is_choice_of_tiles(lines: list[str], number: int, rule: str) -> bool:
 
 
 EQUIVALENT = (
-    _is_loop_of_shuffles, _is_number_of_a_lane, _is_last_wait, _is_drain, _is_multiplied_by_0, _is_thrown_away,
+    _is_loop_of_shuffles, _is_number_of_a_lane, _is_last_wait, _is_of_a_long_row, _is_drain, _is_multiplied_by_0, _is_thrown_away,
     _is_for_rows_that_see_nothing, _is_choice_of_tiles,
 )  # each says why  # fmt: skip
 

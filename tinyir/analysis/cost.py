@@ -199,8 +199,9 @@ def _row(plan: Plan, region: Region, kernel: Row, sizes: Mapping[str, int], devi
     issue = (ctas * resources.threads_of(plan) * elements * (1 + again) * issued + flops) / device.arch.warp / device.arch.schedulers / device.sms
     stays = min(ctas, device.sms * resident) * plan.tile[0] * moved / max(rows, 1) <= device.l2_useful_bytes
     fetched = moved * (1 if stays else 1 + again)
+    through = moved * (1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)  # the busiest SM's share, times SMs
     return {
-        "memory": longer_of(max(fetched / device.dram_bytes_per_us, moved * (1 + again) / device.l2_bytes_per_us), latency, WAITING_SHARPNESS),
+        "memory": longer_of(max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us), latency, WAITING_SHARPNESS),
         "compute": issue / device.clock_ghz / 1e3,
         "latency": latency,
     }
@@ -243,7 +244,7 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     tiles = -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
     width = plan.widest
-    taken = MAP_ISSUE * (1 / width + walked / resources.WALK + _apart(plan, region)) + 2 + 2 * guards + 2 * flops / max(elements, 1)
+    taken = MAP_ISSUE * (1 / width + walked / resources.WALK / width + _apart(plan, region)) + 2 + 2 * guards + 2 * flops / max(elements, 1)
     issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
     turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
+from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
 from .expr import ONE, ZERO, Expr
 from .kernels import Prefix, Row, axes_of, bodies_of, extent_of
@@ -84,14 +85,23 @@ def map_runs(region: Region) -> tuple[Run, ...]:
 
 def map_run(region: Region, count: int, width: int) -> Run | None:
     """The run of a map's last `count` axes in vectors of `width`; None where it is none. One along all axes may end in a piece of a vector."""
-    if any(isinstance(n, (Reduce, Scan, Scatter)) for b in bodies_of(region) for n in walk(b)):
+    if not all(map(_is_by_neighbours, bodies_of(region))):
         return None
     axes = region.iters[len(region.iters) - count :]
     starts = _starts(region, (axes,), is_everywhere=True)
     if not starts or not _fits(starts, width) or not all(is_multiple(e, width) for e, _ in starts):
         return None
     run = Run(axes, width)
-    return run if run.is_whole or count == len(region.iters) and _is_worth_cutting(run) else None
+    folds = any(isinstance(n, Reduce) for b in bodies_of(region) for n in walk(b))
+    return run if run.is_whole or not folds and count == len(region.iters) and _is_worth_cutting(run) else None
+
+
+def _is_by_neighbours(body: Body) -> bool:
+    """Whether what a body folds can be folded for neighbours beside one another: plainly, and of what is read."""
+    nodes = tuple(walk(body))
+    inner = [n for fold in nodes if isinstance(fold, Reduce) for n in walk(fold.body)]
+    is_plain_fold = all(is_plain(n.op) and all(a.size is not None for a in n.axes) for n in nodes if isinstance(n, Reduce))
+    return is_plain_fold and not any(isinstance(n, (Scan, Scatter)) for n in nodes) and not any(isinstance(n, (Reduce, Ref, Gather)) for n in inner)
 
 
 def row_runs(region: Region, kernel: Row | Prefix) -> tuple[Run, ...]:

@@ -12,23 +12,35 @@ A run of all axes may be of any length. Then it is counted in elements:
     if e < M*N - 7
       loads of X[floor((e + v)/N), e + v - N*floor((e + v)/N)], which lies at e + v; the loop, stores
 
-What is only moved goes from tensor to tensor; what is the same for all neighbours stands before the loop.
+What is only moved goes from tensor to tensor; what is the same for all neighbours stands before the loop. So does a fold, whose sums are of all of
+them: columns of a matrix are folded several at once.
+
+    reg y.acc : fp32[4] = 0.0
+    for k0 in 0..R unroll 8
+      X.v[v] over v: 4 = X[k0, i0 + v] vector 4
+      for v in 0..4 unroll
+        y.acc[v] = add(y.acc[v], X.v[v])
 """
 
 from __future__ import annotations
 
-from typing import Iterable
+from dataclasses import dataclass, replace
+from typing import Callable, Iterable
 
-from ...ir.body import Axis, Ref, walk
+from ...ir.accumulate import cast, fold_word, neutral_of
+from ...ir.body import Axis, Binary, Read, Ref, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Statement
+from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import axes_of, extent_of
 from ...ir.region import Region
 from ...ir.runs import Run
-from .point import Fresh, below, needed, split
+from .fold import Accumulator, type_of
+from .point import Fresh, Values, below, needed, split
 from .side_by_side import SideBySide
-from .statements import Statements
+from .statements import FEW, Statements
+
+ON_THEIR_WAY = 32  # elements of a fold that a thread has on their way at once
 
 
 def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_guarded: bool) -> tuple[Statement, ...]:
@@ -50,7 +62,8 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
 
 def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
     """The values and stores at the neighbours from `first` on, which stands for `at`."""
-    writer, neighbours = Statements(region, fresh), SideBySide(region, fresh, run, first, {str(first): at})
+    neighbours = SideBySide(region, fresh, run, first, {str(first): at})
+    writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
     writer.point |= neighbours.point(run.axes)
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
     for item in region.yields:
@@ -62,10 +75,34 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
     return (*same, *neighbours.loop(varying, one=[*single, *Statements(region, fresh).at_point(region.yields)] if single else ()))
 
 
+@dataclass
+class _Beside(Statements):
+    """Statements at neighbours, whose folds stand in front of the loop over them."""
+
+    beside: Callable[[], SideBySide] | None = None
+
+    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
+        fold, neighbours = accumulator.fold, self.beside()
+        width, at = neighbours.run.width, Expr.of(neighbours.turn)
+        names = {a.name: Expr.of(a.name) for a in fold.axes}
+        element = values.shielded(replace(values, point={**values.point, **names}).at(fold.body))
+        held = Read(accumulator.name, (at,), fold.dtype)
+        step = nodes.Assign(Place(held.tensor, (at,)), Binary(fold_word(fold.op), held, cast(element, fold.dtype), fold.dtype))
+        inside = neighbours.loop([step])
+        for axis in reversed(fold.axes):
+            is_few = axis.size.constant is not None and axis.size.constant <= FEW
+            inside = [nodes.For(axis.name, ZERO, axis.size, tuple(inside), unroll=0 if is_few else max(2, ON_THEIR_WAY // width))]
+        before += [nodes.Reg(held.tensor, type_of(fold.dtype, width), init=neutral_of(fold.op, fold.dtype)), *inside]
+        return held
+
+
 def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
     """The statements that are the same for all neighbours, and the others."""
     same, inside, varying = [], [], set()
     for s in lines:
+        if isinstance(s, (nodes.Reg, nodes.For)):
+            same.append(s)
+            continue
         is_inside = turn in axes_of(s.value) or any(isinstance(n, Ref) and n.name in varying for n in walk(s.value))
         (inside if is_inside else same).append(s)
         if is_inside and isinstance(s, nodes.Value):
