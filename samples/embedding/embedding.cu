@@ -21,7 +21,7 @@
 //     halo []  buffer reg depth 1  barrier none
 //
 // manifest
-//   launch embedding : sm90 grid [floor((3*S + 31)/32)] block [256]
+//   launch embedding : sm90 grid [floor((3*S + 3)/4)] block [128]
 //     tensors [ids, table, Y]  symbols [S, V]
 //     flops 0  bytes 1540*S + 1536*V
 
@@ -35,25 +35,21 @@ __device__ __forceinline__ long long place_below(long long at, long long extent)
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region embedding: embedding : Embedding at 16:5
-// plan map flat: tile [8192], micro [32], threads [256]
-extern "C" __global__ void __launch_bounds__(256)
+// plan map flat: tile [1024], micro [8], threads [128]
+extern "C" __global__ void __launch_bounds__(128)
 embedding(const int *__restrict__ ids, const fp16 *__restrict__ table, fp16 *__restrict__ Y, int S, int V)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
-  // region embedding: Y
-  #pragma unroll
-  for (int u = 0; u < 4; ++u) {
-    const long long e = (long long)cta_x * 1024 + thread_x + 256 * u;
-    if (e < (long long)S * 96) {
-      const int i0 = (int)(e / 96);
-      const int i1 = (int)(8 * (e % 96));
-      const int k0_at = (int)place_below(ids[i0], V);
-      if (0 <= k0_at) *(vector_of<fp16, 8> *)&Y[(long long)i0 * 768 + i1] = *(const vector_of<fp16, 8> *)&table[(long long)k0_at * 768 + i1];
-      else
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          Y[(long long)i0 * 768 + i1 + v] = 0 <= k0_at ? table[(long long)k0_at * 768 + i1 + v] : fp16{0x0000};
-    }
+  const long long e = (long long)cta_x * 128 + thread_x;
+  if (e < (long long)S * 96) {
+    const int i0 = (int)(e / 96);
+    const int i1 = (int)(8 * (e % 96));
+    const int k0_at = (int)place_below(ids[i0], V);
+    if (0 <= k0_at) *(vector_of<fp16, 8> *)&Y[(long long)i0 * 768 + i1] = *(const vector_of<fp16, 8> *)&table[(long long)k0_at * 768 + i1];
+    else
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        Y[(long long)i0 * 768 + i1 + v] = 0 <= k0_at ? table[(long long)k0_at * 768 + i1 + v] : fp16{0x0000};
   }
 }

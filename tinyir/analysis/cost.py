@@ -249,9 +249,11 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
     turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
-    under_way = device.sms * min(occupancy, mine) * plan.tile[0] * read / max(elements, 1)  # bytes that the resident threads wait for
+    steps = -(-walked // (max(2, resources.ON_THEIR_WAY // width) if width > 1 else resources.WALK)) if walked else 1  # of a walk, whose elements are on their way together
+    under_way = min(tiles, device.sms * min(occupancy, mine)) * plan.tile[0] * read / max(elements, 1) / steps  # bytes that the resident threads wait for
     waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
     crossed = {r.tensor for r in crossed_reads(region)} if plan.algo == "flat" else set()
     moved += (LINE_LOSS - 1) * sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed)
-    memory = longer_of(moved / device.dram_bytes_per_us, waited, WAITING_SHARPNESS)
+    through = moved * device.sms * mine / max(tiles, 1)  # the busiest SM's share, times SMs
+    memory = longer_of(max(moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS)
     return {"memory": memory, "compute": issue / device.clock_ghz / 1e3, "latency": device.dram_latency_ns * turns / 1e3}

@@ -31,6 +31,7 @@ FRAGMENT_ADDRESSING = 68  # of the multistage template, whose copies keep an add
 STREAMED_ADDRESSING = 52  # of the streaming template, whose rows keep a maximum, a sum and a scale each
 LEAVING_BYTES = 40  # registers: 192 sums spill with them in 232 and in 255
 ROW_ADDRESSING = 24  # of the row templates
+ON_THEIR_WAY = 32  # elements of a fold of neighbours that a thread has on their way at once
 WALK = 8  # elements of a long walk that a thread has on their way at once
 SINE_STACK = (32, 40)  # bytes, as ptxas says: of fp32 and narrower, of fp64
 ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointers, guards, loop counters

@@ -34,13 +34,12 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import axes_of, extent_of
 from ...ir.region import Region
+from ...ir.resources import ON_THEIR_WAY
 from ...ir.runs import Run
 from .fold import Accumulator, type_of
 from .point import Fresh, Values, below, needed, split
 from .side_by_side import SideBySide
 from .statements import FEW, Statements
-
-ON_THEIR_WAY = 32  # elements of a fold that a thread has on their way at once
 
 
 def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_guarded: bool) -> tuple[Statement, ...]:
