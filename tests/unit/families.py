@@ -18,7 +18,7 @@ from tinyir.play.arrays import bind_symbols, convert
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice
 
-from . import test_any_shape, test_multistage, test_scan_kernels, test_streaming, test_warp_specialized
+from . import test_any_shape, test_multistage, test_scan_kernels, test_streaming, test_tf32_wgmma, test_warp_specialized
 from .emitted import planned, region_text
 from .test_kernels_run import NORM, SOFTMAX
 from .test_samples_run import SAMPLES
@@ -68,6 +68,7 @@ def _wild(module: region.Module, sizes: Mapping[str, int], seed: int = 3, spread
 
 MNK = (dict(zip("MNK", (200, 264, 328))), dict(zip("MNK", (72, 16, 24))))
 ODD = (dict(zip("MNK", (131, 67, 99))), dict(zip("MNK", (5, 133, 11))))
+LONG = (dict(zip("MNK", (136, 72, 336))), dict(zip("MNK", (8, 80, 144))))
 Sizes = tuple[Mapping[str, int], ...]
 
 
@@ -85,6 +86,23 @@ def _staged(module: plan.Module, stages: int) -> plan.Module:
 def _cut() -> Family:
     module = test_any_shape.cut("NN", (64, 128), 2, (64, 136, 512), **BIAS)
     return _emitted(_staged(module, 2), *(_whole(module.program, dict(zip("MNK", s))) for s in ((72, 136, 456), (8, 264, 128))), tolerance=0)
+
+
+def _words(layout: str, tile: tuple[int, int], math: str, sizes: Sizes, kind: Mapping[str, str]) -> Family:
+    """Whole numbers; where words are split, numbers that need both parts, one of them infinite."""
+    module = test_tf32_wgmma.of_words(layout, **kind)
+    made = [(_whole if math == "tf32" else _wild)(module, s) for s in sizes]
+    for given in made if math != "tf32" else ():
+        given["A"][0, 3] = np.inf
+    return _emitted(_staged(test_tf32_wgmma.with_tile(module, tile, math=math), 3), *made, tolerance=0 if math == "tf32" else 1e-4)
+
+
+def _bytes(layout: str, partials: int, sizes: Sizes) -> Family:
+    """Factors of a byte, turned where they must be."""
+    module = product(layout, "fp8e4m3", "fp32", sizes="M=512, N=512, K=512")
+    found = (c.plan for c in candidates(module, module.program.regions[0]) if c.plan.persistent and c.plan.tile[:2] == (64, 64) and c.plan.partials == partials)
+    one = replace(next(found), persistent=2)
+    return _emitted(_staged(plan.Module(module, (one,)), 3), *(_whole(module, s) for s in sizes), tolerance=0)
 
 
 def _ampere(layout: str, tile: tuple[int, int, int], sizes: Sizes, kind: Mapping[str, str], is_free: bool = False) -> Family:
@@ -152,6 +170,10 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "hopper cluster": lambda: _hopper("NN", (128, 128), MNK, BIAS, (2, 1)),
     "hopper padded": lambda: _hopper("NN", (64, 128), ODD, BIAS, padded=("A", "B"), stages=2),
     "hopper cut": _cut,
+    "hopper words": lambda: _words("NN", (64, 64), "tf32", MNK, SCALED),
+    "hopper words thrice": lambda: _words("TT", (64, 64), "tf32x3", LONG, {}),
+    "hopper bytes in turn": lambda: _bytes("NT", 2, LONG),
+    "hopper bytes turned": lambda: _bytes("TN", 1, LONG),
     "ampere": lambda: _ampere("NN", (128, 128, 32), MNK, BIAS),
     "ampere transposed": lambda: _ampere("TT", (64, 64, 32), MNK, RESIDUAL),
     "ampere odd": lambda: _ampere("NT", (64, 64, 32), ODD, SCALED, is_free=True),

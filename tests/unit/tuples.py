@@ -94,4 +94,6 @@ def tuples(count: int, most: int, seed: int, archs: tuple[str, ...] = ("sm80", "
         sizes = tuple(step * int(draw.integers(1, most // step + 1)) for _ in "MNK")
         layout, dtype = str(draw.choice(LAYOUTS)), str(draw.choice(dtypes))
         layout = "NT" if dtype.startswith("fp8") and draw.random() < 0.5 else layout
+        if dtype == "fp32":  # a sum that is long enough for three products
+            sizes = (*sizes[:2], sizes[2] + 128)
         yield Tuple(layout, dtype, str(draw.choice(list(EPILOGUES))), str(draw.choice(archs)), sizes)
