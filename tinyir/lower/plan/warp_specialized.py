@@ -19,7 +19,7 @@ from ...ir.model import Model, is_constant
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
-from ...ir.resources import WARPGROUP_ROWS
+from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
 from .candidate import Proposal, batch_bind, holds_everywhere, math_of, parts_of_axes
 
@@ -237,8 +237,10 @@ def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
     found += [(*tile, True) for tile in SWAPPED_TILES if way.takes(True) and (is_staged or not way.takes(False))]
     for tile in found:
         rows, columns = tile[1::-1] if tile[4] else tile[:2]
+        left = way.operands[tile[4]]
+        held = OPERAND_DEPTH * OPERAND_SETS if left.inner != "sum" and left.tensor.type.dtype.bytes == 4 else 0  # as many registers as so many columns
         is_tall = rows // tile[2] > WARPGROUP_ROWS
-        if not is_tall or widest <= 2 or columns <= WORD_COLUMNS and (is_staged or not tile[4]):
+        if not is_tall or widest <= 2 or columns + held <= WORD_COLUMNS and (is_staged or not tile[4]):
             yield tile
 
 
