@@ -244,10 +244,6 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
           if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
         }
       }
-      for (int i = 0; i < 8; ++i) {
-        mbarrier_wait(&empty[p_slot], p_phase);
-        if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
-      }
     }
   } else {  // role consumer
     const int warpgroup_index = thread_x / 128 - 1;
@@ -418,10 +414,6 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
           tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
           if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
         }
-      }
-      for (int i = 0; i < 8; ++i) {
-        mbarrier_wait(&empty[p_slot], p_phase);
-        if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
       }
     }
   } else {  // role consumer

@@ -222,10 +222,6 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
           if (++p_slot == 3) { p_slot = 0; p_phase ^= 1; }
         }
       }
-      for (int i = 0; i < 3; ++i) {
-        mbarrier_wait(&empty[p_slot], p_phase);
-        if (++p_slot == 3) { p_slot = 0; p_phase ^= 1; }
-      }
     }
   } else {  // role consumer
     take_registers<232>();
@@ -360,10 +356,6 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
             tma_load_2d(b + 4096 * box + 8192 * p_slot, &b_map, &full[p_slot], 64 * box + n0, 64 * k);
           if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
         }
-      }
-      for (int i = 0; i < 6; ++i) {
-        mbarrier_wait(&empty[p_slot], p_phase);
-        if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
       }
     }
   } else {  // role consumer

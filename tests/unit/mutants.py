@@ -148,13 +148,6 @@ def _is_of_a_long_row(lines: list[str], number: int, rule: str) -> bool:
     return rule == "guard removed" and re.search(r"thread_x <= left && left < \d+\)", lines[number]) is not None
 
 
-def _is_drain(lines: list[str], number: int, rule: str) -> bool:
-    """The end of a producer whose CTA is alone: no other CTA writes to its barriers, and its consumers wait for what it has loaded."""
-    start = max((n for n in range(number) if re.match(r"\s*for \(", lines[n])), default=0)
-    head = _head_of(lines, number)
-    return "int i = 0" in lines[start] and "mbarrier_wait(&empty" in lines[start + 1] and number - start <= 2 and "cluster" not in "".join(lines[head - 2 : number])
-
-
 def _is_multiplied_by_0(lines: list[str], number: int, rule: str) -> bool:
     """The total and the result that attention starts from: its first step has no maximum before it, and scales both by exp2(-inf)."""
     return rule == "start of a sum" and re.search(r" (?:total|acc)\b", lines[number]) is not None and any("float top[" in line for line in lines[number - 3 : number])
@@ -177,7 +170,7 @@ def _is_choice_of_tiles(lines: list[str], number: int, rule: str) -> bool:
 
 
 EQUIVALENT = (
-    _is_loop_of_shuffles, _is_number_of_a_lane, _is_last_wait, _is_of_a_long_row, _is_drain, _is_multiplied_by_0, _is_thrown_away,
+    _is_loop_of_shuffles, _is_number_of_a_lane, _is_last_wait, _is_of_a_long_row, _is_multiplied_by_0, _is_thrown_away,
     _is_for_rows_that_see_nothing, _is_choice_of_tiles,
 )  # each says why  # fmt: skip
 

@@ -19,6 +19,7 @@ from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
 from tinyir.ir.kernels import kernels_of
 from tinyir.kit.diag import Refused
+from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.lower.plan.table import rows_of
 from tinyir.runtime.arrays import random_arrays
@@ -328,3 +329,10 @@ def test_the_model_follows_the_measurements() -> None:
 def test_the_plan_that_the_model_puts_first_is_near_the_fastest() -> None:
     losses = {shape: timed[min(expected, key=lambda name: round(expected[name], 6))] / min(timed.values()) for shape, (timed, expected) in judged().items()}
     assert len(losses) == 43 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.03 and max(losses.values()) < 1.35
+
+
+def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:
+    lone, pair = (gpu.show(to_gpu.lower(with_tile(product("NN", **BIAS), 128, 128, cluster))) for cluster in ((1, 1), (2, 1)))
+    assert "drain" not in lone and "multicast" not in lone and pair.count("drain empty from p") == 1
+    without = "".join(line for line in pair.splitlines(keepends=True) if "drain" not in line)
+    assert gpu.check(gpu.parse(pair)) == [] and [d.code for d in gpu.check(gpu.parse(without))] == ["E1613"]

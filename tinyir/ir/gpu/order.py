@@ -284,6 +284,9 @@ def _check_rings(kernel: Kernel) -> Iterator[Diag]:
                 arrivals.setdefault(s.barrier.name, set()).add(number)
     shared = {s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
     for number, role in enumerate(roles):
+        shared_load = next((s for s in statements(role.body) if isinstance(s, nodes.TmaLoad) and s.multicast), None)
+        if shared_load is not None and not any(isinstance(s, nodes.Drain) for s in statements(role.body)):
+            yield Diag("E1613", kernel.name, {"place": str(shared_load.to), "fault": "is filled by other CTAs of the cluster, and no `drain` stands before the kernel's end"}, shared_load.span)
         for block in _blocks(role.body):
             freed: set[str] = set()
             for s in block:

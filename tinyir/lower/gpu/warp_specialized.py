@@ -232,7 +232,8 @@ def _producer(plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Opera
         fill.append(nodes.TmaLoad(f"load.{o.tile}", Place(fresh(o.tile), slot=slot), source, full, tuple(range(o.shares)) if o.shares > 1 else ()))
     fill.append(nodes.Advance(fresh("p")))
     loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), *shared_sum.steps(plan, fresh), tuple(fill)),))
-    one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), *loop, nodes.Drain(fresh("empty"), fresh("p")))
+    shared = any(o.shares > 1 for o in operands)  # others write to this CTA's slots and barriers
+    one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), *loop, *((nodes.Drain(fresh("empty"), fresh("p")),) if shared else ()))
     return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0)
 
 
