@@ -51,10 +51,10 @@ cumsum(const float *__restrict__ X, float *__restrict__ Y, int C)
         const auto other = __shfl_up_sync(0xffffffffu, cumsum_acc[0], lanes);
         if (lane >= lanes) cumsum_acc[0] = cumsum_acc[0] + other;
       }
-      auto before = cumsum_carry[0];
       __syncthreads();
       if (lane == 31) part[warp_index] = cumsum_acc[0];
       __syncthreads();
+      auto before = cumsum_carry[0];
       #pragma unroll
       for (int w = 0; w < 4; ++w) {
         if (w < warp_index) before = before + part[w];

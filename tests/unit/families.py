@@ -18,7 +18,7 @@ from tinyir.play.arrays import bind_symbols, convert
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice
 
-from . import test_any_shape, test_multistage, test_scan_kernels, test_streaming, test_tf32_wgmma, test_warp_specialized
+from . import test_any_shape, test_look_back, test_multistage, test_scan_kernels, test_streaming, test_tf32_wgmma, test_warp_specialized
 from .emitted import planned, region_text
 from .test_kernels_run import NORM, SOFTMAX
 from .test_samples_run import SAMPLES
@@ -123,11 +123,18 @@ def _attention(number: int = 0, **how: Any) -> Family:
     return _emitted(module, *scaled, tolerance=4e-3)
 
 
-def _scan(name: str, way: int, sizes: tuple[tuple[int, int], ...] = ((2, 1100), (70, 5))) -> Family:
+def _scan(name: str, algo: str, threads: int, sizes: tuple[tuple[int, int], ...] = ((2, 1100), (70, 5))) -> Family:
     head, scan = test_scan_kernels.CASES[name]
     text = region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", f"{head}\n%y = {scan}\nyield Y[i0, i1] = %y")
-    module = test_scan_kernels.every_way(text)[way]
+    (module,) = (m for m in test_scan_kernels.every_way(text) if (m.plans[0].algo, m.plans[0].threads) == (algo, (threads,)))
     return _emitted(module, *(_whole(module.program, {"R": r, "C": c}, r) for r, c in sizes), tolerance=0)
+
+
+def _look_back(name: str, threads: int, *sizes: Mapping[str, int]) -> Family:
+    """Small tiles, so that there are over 32 of them in a row, and over 1024."""
+    tensors, body, width, _ = test_look_back.CASES[name]
+    module = test_look_back.module_of(tensors, body, width, threads)
+    return _emitted(module, *(_whole(module.program, s, n) for n, s in enumerate(sizes)), tolerance=0)
 
 
 def _region(tensors: str, body: str, *sizes: Mapping[str, int], number: int = 0, spread: float = 0.0, tolerance: float = 1e-3, **fields: Any) -> Family:
@@ -181,11 +188,13 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "attention": lambda: _attention(causal=True, s=70, t=70, d=64, dtype="fp16"),
     "attention masked": lambda: _attention(s=33, t=90, d=32, mask="bool", dtype="fp16"),
     "attention fp32": lambda: _attention(),
-    "scan": lambda: _scan("sum", 0),
+    "scan": lambda: _scan("sum", "scan_block", 1024),
     "scan of odd rows": lambda: _region("in X : fp32[R, 4101]\nout Y : fp32[R, 4101]", "for i0: R, i1: 4101\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", {"R": 2}, tolerance=0),
-    "scan of a warp": lambda: _scan("reverse exclusive", 1),
-    "scan of columns": lambda: _scan("columns", 0, ((1100, 2), (3, 40))),
-    "scan in one pass": lambda: _scan("exclusive", 2),
+    "scan of a warp": lambda: _scan("reverse exclusive", "scan_block", 32),
+    "scan of columns": lambda: _scan("columns", "scan_block", 1024, ((1100, 2), (3, 40))),
+    "scan of a thread": lambda: _scan("exclusive", "scan_thread", 32),
+    "scan by look back": lambda: _look_back("rows", 32, {"R": 2, "C": 4500}, {"R": 1, "C": 66000}),
+    "scan by look back at flags": lambda: _look_back("i64 in vectors", 64, {}),
     "scatter": _scatter,
     "gather": _gather,
     "softmax": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX, {"R": 3, "C": 333}, {"R": 5, "C": 2}, spread=300),

@@ -16,10 +16,10 @@ NAME = r"[A-Za-z_]\w*"
 NO_FAULT = re.compile(r"#pragma|^\s*//|prefetch_map|grouped_tile|give_registers|take_registers|__launch_bounds__|__shared__|^\s*extern|\(&\w+\)\[")
 DECLARED = re.compile(rf"^\s*(?:const )?(?:unsigned |signed )?(?:{NAME})(?: long)? {NAME}(?:\[\w+\])+(?: = \{{.*\}})?;")
 BARRIER = re.compile(r"^\s*(?:if \([^()]*\) )?(?:__syncthreads|__syncwarp|\w*barrier(?:_sync)?)\(.*\);$")
-WAIT = re.compile(r"^\s*(?:mbarrier_wait|\w+_wait)(?:<\d+>)?\(.*\);$")
+WAIT = re.compile(r"^\s*(?:mbarrier_wait|\w+_wait|await_\w+)(?:<\d+>)?\(.*\);$")
 FENCE = re.compile(r"^\s*(?:fence_\w+|wgmma_fence)\(\);$")
 COMMIT = re.compile(r"^\s*\w+_commit\(\);$")
-STORE = re.compile(rf"^\s*(?:if \([^()]*\) )?(?:{NAME}(?:\[.*\])+ (?:[-+*]?=) .*;|(?:tma_\w+|store_\w+|copy_\d+|mma_\w+|operand_\w+|swizzled_at|cp_async\w*|atomic\w+)[<(].*\);)(?:  //.*)?$")
+STORE = re.compile(rf"^\s*(?:if \([^()]*\) )?(?:{NAME}(?:\[.*\])+ (?:[-+*]?=) .*;|(?:tma_\w+|store_\w+|copy_\d+|mma_\w+|operand_\w+|swizzled_at|cp_async\w*|atomic\w+|publish_\w+)[<(].*\);)(?:  //.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +138,16 @@ def _is_number_of_a_lane(lines: list[str], number: int, rule: str) -> bool:
     return rule == "place of a lane" and re.search(r"lane [%/] 32\b", lines[number]) is not None
 
 
+def _is_before_any_use(lines: list[str], number: int, rule: str) -> bool:
+    """A barrier outside of loops whose fold is the first to touch its shared memory: nobody can still read that."""
+    if rule not in ("barrier dropped", "moved after its use") or not lines[number].startswith("  __syncthreads"):
+        return False
+    following = next(line for line in lines[number + 1 :] if not re.match(r"\s*(?:#pragma|for \()", line))
+    found = re.match(rf"\s*if \(.*\) ({NAME})\[.*\] = ", following)
+    head = _head_of(lines, number)
+    return found is not None and not any(f"{found[1]}[" in line and "__shared__" not in line for line in lines[head:number])
+
+
 def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
     """`cp_async_wait<0>` behind the loop: the last steps copy nothing, and the loop has waited for all that was copied."""
     return rule in ("wait dropped", "wait too loose") and "cp_async_wait<0>" in lines[number] and lines[number - 1] == "  }"
@@ -169,9 +179,15 @@ def _is_choice_of_tiles(lines: list[str], number: int, rule: str) -> bool:
     return rule == "wrong axis of a tile" and re.search(r"if \(0 <= .*m0 \+ \d+ - n0\)", lines[number]) is not None
 
 
+def _is_for_more_tiles(lines: list[str], number: int, rule: str) -> bool:
+    """What a look back does with over 32 words of the last level, which more than 32768 tiles have; and all lanes may publish what is theirs alike."""
+    is_last_level = re.search(r"level < 3;|is_last && level < 2", lines[number]) and rule in ("bound off by one", "guard removed")
+    return bool(is_last_level) or rule == "step of a loop" and "n < at; n += 32" in lines[number]
+
+
 EQUIVALENT = (
-    _is_loop_of_shuffles, _is_number_of_a_lane, _is_last_wait, _is_of_a_long_row, _is_multiplied_by_0, _is_thrown_away,
-    _is_for_rows_that_see_nothing, _is_choice_of_tiles,
+    _is_loop_of_shuffles, _is_number_of_a_lane, _is_before_any_use, _is_last_wait, _is_of_a_long_row, _is_multiplied_by_0, _is_thrown_away,
+    _is_for_rows_that_see_nothing, _is_choice_of_tiles, _is_for_more_tiles,
 )  # each says why  # fmt: skip
 
 

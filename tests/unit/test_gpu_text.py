@@ -81,6 +81,11 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   warp_reduce sum own width 32
   block_reduce max own via part
   block_scan sum exclusive own after own via part
+  ticket turn of I[0] below 12 via part
+  publish own to X[turn]
+  publish own to X[turn] with Y
+  look_back max own from X[turn] via part
+  look_back max own from X[turn] via part with Y
   atomic sum Y[at] = own[0]
   role consumer warpgroups 0..1 regs 240
     wait full[p.slot] phase p.phase for %load.x

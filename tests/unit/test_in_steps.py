@@ -112,7 +112,7 @@ def planned(tensors: str, body: str) -> plan.Module:
 @pytest.mark.parametrize("tensors, body, codes", [
     ("in X : fp32[16777216]\nout Y : fp32[]", "for\n%y = reduce sum (k0: 16777216) : fp32 { X[k0] }\nyield Y[] = %y", ["R3471"]),
     ("in X : fp32[4096, 4096]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 4096) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", ["R3471"]),
-    ("in X : fp32[16777216]\nout Y : fp32[16777216]", "for i0: 16777216\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y", ["R3472"]),
+    ("in X : fp32[65536, 1024]\nout Y : fp32[65536, 1024]", "for i0: 65536, i1: 1024\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", ["R3472"]),
     ("in X : fp32[4096, 1024]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 1024) : fp32 { X[i0, k0] }\nyield Y[i0] = %y", []),
 ])  # fmt: skip
 def test_long_ones_use_the_whole_card(tensors: str, body: str, codes: list[str]) -> None:

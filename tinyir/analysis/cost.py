@@ -33,6 +33,9 @@ BARRIER_CLOCKS = 40
 SHUFFLE_CLOCKS = 30
 CLUSTER_CLOCKS = 1500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
 SCAN_CLOCKS = 5 * SHUFFLE_CLOCKS  # five shuffles of a warp, each needing the one before
+LOOKS = 4  # at words that other CTAs publish, each behind the one before
+CLEARING_US = 1.0  # of the launch that clears such words
+SECTOR_BYTES = 32  # of memory, of which a thread whose neighbours read elsewhere uses one element
 LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads read different rows
 WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
@@ -215,19 +218,25 @@ def _meeting(plan: Plan) -> float:
 
 
 def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
-    """A CTA a row, a barrier twice a turn of it; or a thread a row, whose loads follow one another and are a line each for every thread
-    unless neighbouring rows are neighbours in memory."""
+    """A CTA a row, a barrier twice a turn of it; a thread a row, whose loads follow one another; or a CTA a tile, which waits for those before it
+    once, behind a launch that clears their words. A load is a sector for every thread where neighbouring threads have no neighbours in memory."""
     rows, length = (extent_of(g).evaluate(sizes) for g in kernel.groups)
-    threads = resources.threads_of(plan)
-    ctas = rows if plan.algo == "scan_block" else -(-rows // threads)
-    is_apart = plan.algo == "scan_thread" and kernel.row[0] == region.iters[-1]
-    turns = -(-length // plan.tile[1]) if plan.algo == "scan_block" else length
-    one = device.dram_latency_ns * device.clock_ghz + (2 * BARRIER_CLOCKS + MAP_ISSUE * plan.widest + SCAN_CLOCKS if plan.algo == "scan_block" else MAP_ISSUE)
+    threads, tiles = resources.threads_of(plan), -(-length // plan.tile[1])
+    is_apart = (plan.algo == "scan_thread") == (kernel.row[0] == region.iters[-1])
+    wait = device.dram_latency_ns * device.clock_ghz
+    block = wait + 2 * BARRIER_CLOCKS + MAP_ISSUE * plan.widest + SCAN_CLOCKS
+    look_back = block + resources.held_of(plan) // plan.widest * SCAN_CLOCKS + LOOKS * device.l2_latency_ns * device.clock_ghz
+    ctas, turns, one, before = {
+        "scan_block": (rows, tiles, block, 0.0),
+        "scan_thread": (-(-rows // threads), length, wait + MAP_ISSUE, 0.0),
+        "scan_look_back": (rows * tiles, 1, look_back, CLEARING_US),
+    }[plan.algo]
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
-    return {
-        "memory": moved / device.dram_bytes_per_us * (LINE_LOSS if is_apart else 1),
-        "latency": -(-ctas // (device.sms * resident)) * turns * one / device.clock_ghz / 1e3,
-    }
+    narrowest = min(t.type.dtype.bytes for t in (*region.inputs, *region.outputs))
+    memory = moved / device.dram_bytes_per_us * (SECTOR_BYTES / narrowest if is_apart else 1)
+    latency = -(-ctas // (device.sms * resident)) * turns * one / device.clock_ghz / 1e3
+    joined = longer_of(memory, latency, WAITING_SHARPNESS) if plan.algo == "scan_look_back" else memory
+    return {"memory": before + joined, "latency": before + latency}
 
 
 def _apart(plan: Plan, region: Region) -> int:

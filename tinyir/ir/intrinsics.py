@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Iterable
 
-from . import ampere, hopper, tf32
+from . import ampere, hopper, tf32, words
 from .types import DTYPES
 
 
@@ -71,7 +71,7 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
   *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
                             __funnelshift_r(w[3], w[4], bits));
 }"""),
-    *(Intrinsic(*row) for row in (*ampere.GUARDED, *tf32.GUARDED, *hopper.GUARDED)),
+    *(Intrinsic(*row) for row in (*ampere.GUARDED, *tf32.GUARDED, *hopper.GUARDED, *words.GUARDED)),
 )
 
 

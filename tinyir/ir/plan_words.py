@@ -8,7 +8,7 @@ from __future__ import annotations
 FAMILIES: dict[str, tuple[str, ...]] = {
     "contraction": ("synchronous", "multistage", "implicit_gemm", "warp_specialized", "gemv", "streaming", "streaming_softmax"),
     "row": ("row_resident", "row_streamed"),
-    "scan": ("scan_block", "scan_thread"),
+    "scan": ("scan_block", "scan_thread", "scan_look_back"),
     "map": ("flat", "transposed"),
 }
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -23,6 +23,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "row_streamed": ("threads",),
     "scan_block": ("threads",),
     "scan_thread": ("threads",),
+    "scan_look_back": ("threads",),
     "flat": ("micro", "threads"),
     "transposed": ("micro", "threads"),
 }

@@ -54,7 +54,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     if isinstance(kernel, Row):
         return aligned(4 * WARP) if threads_of(plan) > WARP and len(plan.threads) == 1 else 0
     if isinstance(kernel, Prefix):
-        return threads_of(plan) // WARP * WIDEST if plan.algo == "scan_block" and threads_of(plan) > WARP else 0
+        parts = {"scan_block": 1, "scan_look_back": held_of(plan) // plan.widest}.get(plan.algo, 0)
+        return threads_of(plan) // WARP * WIDEST * parts if threads_of(plan) > WARP else 0
     if isinstance(kernel, Streaming):
         return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
     if plan.algo == "transposed":
@@ -99,6 +100,11 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         warps = threads_of(plan) // ARCHS[plan.arch].warp
         return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
+
+
+def held_of(plan: Plan) -> int:
+    """Elements of its tile that a thread of a scan by look back keeps in registers; 0 of other plans."""
+    return plan.tile[1] // threads_of(plan) if plan.algo == "scan_look_back" and len(plan.tile) == 2 else 0
 
 
 def pitch_of(side: int, size: int) -> int:
@@ -217,7 +223,7 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
         sides, words = sum(plan.warp_tile), 2 if kernel.lhs.dtype.bytes == 4 else 1
         wanted = held + words * sides // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
     elif plan.warp_tile or not isinstance(kernel, Contraction):
-        wanted = held + sum(plan.warp_tile) // 8 + ADDRESSING
+        wanted = held + 5 * held_of(plan) // 4 + sum(plan.warp_tile) // 8 + ADDRESSING
     else:
         wide = 8 if kernel.lhs.dtype.bytes >= 4 else 0
         unrolled = max(held - 16, 0) // 2 + 4 if plan.tile[2] > 8 else max(held - 16, 0) // 4

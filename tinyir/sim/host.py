@@ -39,7 +39,7 @@ MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k\d+_(fp16|bf16|fp8e4m3|fp8e5m2|
 FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2", "tf32")  # as shim/numbers.hpp counts them
 DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
 LAUNCHER_SOURCES = (
-    "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
+    "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "global.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
     "trace.hpp", "launcher.cpp",
 )  # fmt: skip
 KERNEL_SOURCES = ("abi.h", "device.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")

@@ -22,6 +22,7 @@ from . import layout as abi
 from .report import Scene, diag_of, place_in
 
 _ONE_AT_A_TIME = threading.Lock()
+AWAITS = re.compile(r"\bawait_(?:word|flag)\(&")  # of a text whose blocks wait for one another
 CLUSTERED = re.compile(r"__cluster_dims__\(([\d, ]+)\)[^;{}]*?\b(\w+)\s*\(")
 
 
@@ -112,7 +113,7 @@ class SimDevice:
         launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
         fault, waits = abi.Fault(), (abi.Wait * (_count(block) * _count(cluster)))()
         entries = (getattr(self._code, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic"))
-        code = abi.Code(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries), self.mode == "traced")
+        code = abi.Code(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries), self.mode == "traced", bool(AWAITS.search(self._text)))
         with _ONE_AT_A_TIME:
             _library().tinyir_launch(ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits)
         if fault.kind:

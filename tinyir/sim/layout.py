@@ -11,7 +11,7 @@ from ..runtime.device import Box
     MEMORY, TRAP, DEADLOCK, DIVERGENCE, ARITHMETIC, TIME, COLLECTIVE, STACK, NO_MEMORY, UNWRITTEN, IN_FLIGHT, STILL_READ, RACE, PROXY,
     ACCUMULATOR, NO_BARRIER, ARRIVALS, BYTES, BEHIND, UNFENCED, OPERAND, UNEQUAL, LEFT, OUTSIDE, NO_FENCE,
 ) = range(1, 26)  # TinyirFaultKind  # fmt: skip
-EXITED, AT_BARRIER, AT_COLLECTIVE, AT_MBARRIER, AT_CLUSTER, AT_WGMMA, AT_REGISTERS = range(1, 8)  # TinyirWaitKind
+EXITED, AT_BARRIER, AT_COLLECTIVE, AT_MBARRIER, AT_CLUSTER, AT_WGMMA, AT_REGISTERS, AT_WORD = range(1, 9)  # TinyirWaitKind
 MAP_MARK = 0x70616D74
 MAP_ALIGNMENT = 64  # bytes
 MAX_THREADS, MAX_BLOCKS = 1024, 16  # of a block, of a cluster
@@ -40,7 +40,7 @@ class Launch(ctypes.Structure):
 class Code(ctypes.Structure):
     """TinyirCode."""
 
-    _fields_ = [*_fields(ctypes.c_void_p, "call touch_shared dynamic"), ("is_traced", ctypes.c_int)]
+    _fields_ = [*_fields(ctypes.c_void_p, "call touch_shared dynamic"), *_fields(ctypes.c_int, "is_traced is_waiting")]
 
 
 class Wait(ctypes.Structure):

@@ -127,11 +127,18 @@ def _notes_of(waits: Sequence[abi.Wait], lines: Mapping[int, int], scene: Scene)
             abi.AT_MBARRIER: f"waiting at line {line} for phase {last.numbers[0]} of {place} ({come}{missing})",
             abi.AT_CLUSTER: f"waiting at line {line} for the cluster ({come})",
             abi.AT_WGMMA: f"waiting at line {line} for the warpgroup's products ({come})",
+            abi.AT_WORD: f"waiting at line {line} for {_word_at(last.numbers[0], scene)}, which no block that runs will publish",
             abi.AT_REGISTERS: f"waiting at line {line} for {number} registers ({last.numbers[0]} are free)",
         }.get(kind, "could go on")
         of = f" of block {block} of the cluster" if scene.blocks > 1 else ""
         notes.append((span_of_line(scene.text, line) if kind > abi.EXITED else None, f"{_threads(threads)}{of} {what}"))
     return notes[:MOST_NOTES]
+
+
+def _word_at(address: int, scene: Scene) -> str:
+    """An element of a buffer by its address."""
+    buffer = next((b for b in scene.buffers.values() if b.address <= address < b.address + b.bytes), None)
+    return f"{buffer.name}[{(address - buffer.address) // buffer.item}]" if buffer else f"{address:#x}"
 
 
 def _threads(threads: list[int]) -> str:

@@ -216,8 +216,8 @@ class BlockReduce:
 @dataclass(frozen=True, slots=True)
 class BlockScan:
     """`block_scan sum x after carry via part`, `exclusive` behind the op: a thread's x becomes carry folded with the x of the threads
-    before it and (unless exclusive) its own; carry, alike in all threads, becomes the fold with all of them. Both have one element;
-    `part` holds one a warp, and a CTA of one warp goes without."""
+    before it and (unless exclusive) its own; carry, alike in all threads, becomes the fold with all of them. Of several elements x[0] of all
+    threads comes before x[1] of any; carry has one. `part` holds as many for each warp, and a CTA of one warp goes without."""
 
     op: str
     is_exclusive: bool

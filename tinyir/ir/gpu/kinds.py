@@ -27,7 +27,7 @@ def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
         yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
-    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.Atomic)):
+    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.LookBack, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")
@@ -79,11 +79,12 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
         yield s.to, _is(nodes.Reg, kind=("rows",)), "registers of kind rows"
     if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
         yield s.name, _is(nodes.Reg, kind=("",)), "an array of each thread"
-    if isinstance(s, nodes.BlockReduce) or isinstance(s, nodes.BlockScan) and s.via:
+    if isinstance(s, (nodes.BlockReduce, nodes.Ticket, nodes.LookBack)) or isinstance(s, nodes.BlockScan) and s.via:
         yield s.via, shared, "shared memory"
     if isinstance(s, nodes.BlockScan):
-        for name in (s.name, s.carry):
-            yield name, lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1], "one element of each thread"
+        yield s.name, lambda a: isinstance(a, nodes.Reg) and not a.kind and a.type.rank == 1, "elements of each thread in a row"
+    if isinstance(s, (nodes.BlockScan, nodes.Publish, nodes.LookBack)):
+        yield getattr(s, "carry", s.name), lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1], "one element of each thread"
 
 
 __all__ = ["kinds_of", "words_of"]

@@ -9,6 +9,7 @@ from ...kit.diag import Diag, Label
 from ..body import Read
 from ..expr import Bound, Expr
 from . import nodes
+from .across import ACROSS
 from .nodes import PRODUCERS, Kernel, Place, Statement
 from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
 
@@ -26,7 +27,7 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
         s = v.statement
         if isinstance(s, nodes.WarpReduce):
             yield from _check_lanes(kernel, s, v)
-        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy)):
+        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy, *ACROSS)):
             continue
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
         is_named = isinstance(s, nodes.Barrier) and s.threads > 0
@@ -51,7 +52,8 @@ def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag
 
 
 def _word(s: Statement) -> str:
-    return {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "Copy": "copy", "WarpReduce": "warp_reduce"}[type(s).__name__]
+    names = {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "WarpReduce": "warp_reduce", "LookBack": "look_back"}
+    return names.get(type(s).__name__, type(s).__name__.lower())
 
 
 def _label(s: Statement) -> tuple[Label, ...]:
@@ -201,7 +203,7 @@ class _Memory:
     def _one(self, s: Statement, state: _State) -> None:
         if isinstance(s, nodes.BlockReduce):
             self._fold(s, state)
-        elif isinstance(s, (nodes.Barrier, nodes.BlockScan)):
+        elif isinstance(s, (nodes.Barrier, nodes.BlockScan, nodes.Ticket, nodes.LookBack)):
             self._meet(s.scope if isinstance(s, nodes.Barrier) else "cta", state)
         for node in reads_in(s):
             if isinstance(node, Read) and node.tensor in self.arrays:

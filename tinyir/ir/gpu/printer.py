@@ -56,6 +56,10 @@ def _moved(to: Place, over: Axes, value: Any, vector: int, lets: Lets = ()) -> s
     return f"{to}{axes}{named} = {show_body(value)}{_opt('vector', vector, 1)}"
 
 
+def _held(name: str) -> str:
+    return f" with {show_name(name)}" if name else ""
+
+
 def _trans(is_transposed: bool) -> str:
     return " trans" if is_transposed else ""
 
@@ -131,4 +135,7 @@ _SHOW: dict[type, Any] = {
     nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {show_name(s.name)} width {s.width}",
     nodes.BlockReduce: lambda s: f"block_reduce {s.op} {show_name(s.name)} via {s.via}{' fresh' * s.is_fresh}",
     nodes.BlockScan: lambda s: f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{show_name(s.name)} after {show_name(s.carry)}{s.via and ' via ' + s.via}",
+    nodes.Ticket: lambda s: f"ticket {s.name} of {s.source} below {s.extent} via {show_name(s.via)}",
+    nodes.Publish: lambda s: f"publish {show_name(s.name)} to {s.to}{_held(s.held)}",
+    nodes.LookBack: lambda s: f"look_back {s.op} {show_name(s.name)} from {s.source} via {show_name(s.via)}{_held(s.held)}",
 }

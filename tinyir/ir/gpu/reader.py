@@ -305,6 +305,18 @@ class _Reader:
         op, exclusive, name, carry, via = p
         return nodes.BlockScan(str(op), exclusive is not None, _name(name), _name(carry), str(via or ""), span=span)
 
+    # --- between the CTAs of a launch
+
+    def _ticket(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Ticket(str(p[0]), self._place(p[1]), expr_of(p[2]), _name(p[3]), span=span)
+
+    def _publish(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Publish(_name(p[0]), self._place(p[1]), _name(p[2]) if p[2] is not None else "", span=span)
+
+    def _look_back(self, p: list[Any], span: Span) -> Statement:
+        op, name, source, via, held = p
+        return nodes.LookBack(str(op), _name(name), self._place(source), _name(via), _name(held) if held is not None else "", span=span)
+
 
 def _name(tree: Any) -> str:
     return name_of(tree.children[0])

@@ -11,20 +11,22 @@ from ..expr import Bound, Expr
 from ..model import is_constant
 from ..verify import nearest
 from . import nodes
+from .accesses import check_vectors
+from .across import ACROSS
+from .in_turn import check_turns
 from .kinds import kinds_of, words_of
 from .nodes import Kernel, Place
-from .accesses import check_vectors
 from .order import ORDER_CHECKS
+from .picks import check_picks
 from .replay import check_copies
 from .replay_products import check_products
-from .picks import check_picks
 from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
 MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
 
 
 def check_kernels(module: Any) -> list[Diag]:
-    """Invariants 2 to 12 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
+    """Invariants 2 to 13 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
     diags = [*_check_regions(module)]
     for kernel in module.kernels:
         heads = [*_check_head(kernel, module)]
@@ -102,7 +104,7 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield _unknown(kernel, s, name, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")})
         for name in _defined(s):
             earlier = v.names.get(name, v.arrays.get(name)) if name in v.names or name in v.arrays else None
-            if name in v.names or name in v.arrays or (name in tensors and not isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Each, nodes.Order))):
+            if name in v.names or name in v.arrays or (name in tensors and not isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket))):
                 labels = (Label(earlier.span, "first defined here"),) if earlier is not None and earlier.span else ()
                 yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
 
@@ -112,7 +114,7 @@ def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
 
 
 def _defined(s: Any) -> tuple[str, ...]:
-    if isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap, nodes.Pick)):
+    if isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Ticket, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap, nodes.Pick)):
         return (s.name,)
     if isinstance(s, nodes.Cursor):
         return (f"{s.name}.slot",)
@@ -123,8 +125,9 @@ def _defined(s: Any) -> tuple[str, ...]:
 def _array_names(s: Any) -> list[str]:
     """Arrays and barriers that a statement names without a place."""
     words = {nodes.Each: ("of",), nodes.Mma: ("acc",), nodes.Wgmma: ("acc",), nodes.RowReduce: ("source", "to"), nodes.WarpReduce: ("name",),
-             nodes.BlockReduce: ("name", "via"), nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",)}
-    return [*(s.of if isinstance(s, nodes.Pick) else ()), *(getattr(s, w) for w in words.get(type(s), ()))]
+             nodes.BlockReduce: ("name", "via"), nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",),
+             nodes.Ticket: ("via",), nodes.Publish: ("name",), nodes.LookBack: ("name", "via")}
+    return [*(s.of if isinstance(s, nodes.Pick) else ()), *filter(None, (getattr(s, "held", ""),)), *(getattr(s, w) for w in words.get(type(s), ()))]
 
 
 def exprs_in(s: Any) -> Iterator[Expr]:
@@ -177,8 +180,9 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "has a size that is not a positive number"}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"}, s.span)
-        via = v.arrays.get(s.via) if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via else None
-        if isinstance(via, nodes.Shared) and via.bytes // via.ring < -(-kernel.threads // 32) * via.type.dtype.bytes:
+        via, own = (v.arrays.get(name) for name in (s.via, s.name)) if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via else (None, None)
+        each = own.type.shape[0].constant if isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1 else 1
+        if isinstance(via, nodes.Shared) and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes:
             yield Diag("E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span)
         needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
@@ -192,7 +196,7 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum))) for _, p in places_in(s)]
+        used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum, *ACROSS))) for _, p in places_in(s)]
         used += [(n.tensor, n.index, n.slot, False) for n in reads_in(s) if isinstance(n, Read)]
         for name, index, slot, may_be_whole in used:
             item = tensors[tensor_of(name, v)] if tensor_of(name, v) in tensors and name not in tensors else v.arrays.get(name, tensors.get(name))
@@ -215,9 +219,9 @@ def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        if isinstance(s, (nodes.Store, nodes.Atomic)) and tensor_of(s.to.name, v) in tensors:
-            yield from _outside(kernel, v, s.to, tensors[tensor_of(s.to.name, v)].type.shape, v.inside, "E1615")
         for _, place in places_in(s):
+            if isinstance(s, (nodes.Store, nodes.Atomic, *ACROSS)) and tensor_of(place.name, v) in tensors:
+                yield from _outside(kernel, v, place, tensors[tensor_of(place.name, v)].type.shape, v.inside, "E1615")
             array = v.arrays.get(place.name)
             if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
                 yield from _outside(kernel, v, place, array.type.shape, v.inside, "E1614")
@@ -292,4 +296,4 @@ def _registers_held(body: Any) -> int:
     return own + deepest
 
 
-_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks)
+_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns)

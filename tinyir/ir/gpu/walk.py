@@ -75,6 +75,8 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
         elif isinstance(s, nodes.Choose):
             names, facts = {**names, s.name: s}, facts.with_range(s.name, Expr.of(-1), s.extent)
+        elif isinstance(s, nodes.Ticket):
+            names, facts = {**names, s.name: s}, facts.with_range(s.name, ZERO, s.extent)
         elif isinstance(s, nodes.Assume):
             facts = facts.with_guard(s.guard)
         elif isinstance(s, nodes.Order):
@@ -103,6 +105,12 @@ def tensor_of(name: str, v: Visit) -> str:
     """The tensor of a name at a statement; of one that is picked the first, which all of them are like."""
     item = v.arrays.get(name)
     return item.of[0] if isinstance(item, nodes.Pick) else name
+
+
+def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
+    """The tensors that a kernel may touch, by name."""
+    program = module.plans.program.program
+    return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
 
 
 def end_of(loop: nodes.For) -> Expr:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Iterable, Iterator, Mapping
 
 from ...kit.diag import Diag, Label
-from ..expr import Bound, Expr
+from ..expr import ZERO, Bound, Expr
 from ..sets import read_set
 from . import nodes
 from .nodes import Kernel, Statement
@@ -171,6 +171,8 @@ class _Walk:
             return replace(point, lost=point.lost | {s.name})
         elif isinstance(s, nodes.Cursor):
             return replace(point, lost=point.lost | {f"{s.name}.{part}" for part in ("slot", "phase", "previous")})
+        elif isinstance(s, nodes.Ticket):
+            return without(point, {"cta.x"}).with_dim(s.name, ZERO, s.extent)  # in any order the CTAs get each number once
         elif isinstance(s, nodes.Order):
             return self._order(s, point)
         elif isinstance(s, nodes.For):

@@ -38,8 +38,8 @@ class Folds:
     def _blockscan(self: Any, s: nodes.BlockScan) -> None:
         names = (n and self.names.of("array", n) for n in (s.name, s.carry, s.via))
         lane, warp = map(self._spell, ("lane", "warp.index"))
-        dtype = self.arrays[s.name].type.dtype
-        for line in scan_lines(s, *names, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)):
+        dtype, each = self.arrays[s.name].type.dtype, self.arrays[s.name].type.shape[0].evaluate({})
+        for line in scan_lines(s, *names, each, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)):
             self.say(line)
 
     def _each_element(self: Any, name: str, fold: Any) -> None:
@@ -55,11 +55,14 @@ class Folds:
         self.say(f"for (int lanes = {width // 2}; lanes > 0; lanes /= 2) {self._folded(op, element, f'__shfl_xor_sync(0xffffffffu, {element}, lanes)', dtype)}")
 
     def _folded(self: Any, op: str, element: str, other: str, dtype: DType) -> str:
+        other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
+        return f"{element} = {self._applied(op, element, other, dtype)};"
+
+    def _applied(self: Any, op: str, left: str, right: str, dtype: DType) -> str:
         word = REDUCERS[op.upper()].fold
         if word is None:
             raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
-        other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other
-        return f"{element} = {self.values.applied(word.lower(), dtype, element, other)};"
+        return self.values.applied(word.lower(), dtype, left, right)
 
 
 __all__ = ["Folds"]

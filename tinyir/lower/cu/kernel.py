@@ -8,16 +8,19 @@ from typing import Callable, Iterable
 from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.across import ACROSS
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.gpu.walk import end_of, start_of, statements
+from ...ir.gpu.walk import end_of, places_in, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
 from ...ir.model import Model
 from ...ir.plan import Module
 from ...ir.region import Region, Tensor
+from ...ir.remainder import remainders
 from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
 from .head import COUNTED, SPECIAL, bounds_of, comment_of, in_memory_order, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
+from .across import Across
 from .ampere import Ampere
 from .folds import Folds
 from .hopper import Hopper, picks_one_thread
@@ -47,7 +50,7 @@ def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] 
     return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper, Ampere, Vectors, Folds):
+class _Printer(Hopper, Ampere, Vectors, Folds, Across):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel
@@ -58,6 +61,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         self.plan = plan_of(kernel, plans.plans)
         self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
         self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
+        self.outputs |= {n for s in statements(kernel.body) if isinstance(s, ACROSS) for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))}
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names = Names()
@@ -216,14 +220,16 @@ class _Printer(Hopper, Ampere, Vectors, Folds):
         self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
 
     def _range(self, value: Expr, sizes: tuple[Expr, ...]) -> Interval:
-        """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if guards prove it so."""
+        """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if guards prove it
+        so, or that of a remainder."""
         found = self.integers.interval(value)
         limit = self.limits.get(self.facts.plain(value))
         if limit is not None and found.low is not None:
             return Interval(found.low, limit)
         if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
             return found
-        ends = [self.integers.interval(size).high for size in sizes if self.facts.is_below(value, size)]
+        limits = (*sizes, *(r.divisor for r in remainders(value)))
+        ends = [self.integers.interval(size).high for size in limits if self.facts.is_below(value, size)]
         least = min((e for e in ends if e is not None), default=None)
         return found if least is None else Interval(0, least - 1)
 

@@ -4,7 +4,8 @@
 
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
 are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
-and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A plan of siblings has one kernel for all of them.
+and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs
+wait for one another has scan.start, which clears what they tell. A plan of siblings has one kernel for all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import gpu, plan
-from ...ir.kernels import Contraction, Kernel, kernel_of
+from ...ir.kernels import Contraction, Kernel, Prefix, kernel_of
 from ...ir.region import Region, Tensor
 from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
@@ -20,6 +21,7 @@ from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .flat import flat_kernel
 from .gemv import gemv_kernel
+from .look_back import look_back_kernel, look_back_workspaces, start_kernel
 from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
@@ -31,7 +33,8 @@ from .turning import turned_workspaces, turning_kernels
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
-TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "transposed": transposed_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel}
+TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "transposed": transposed_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel,
+             "scan_look_back": look_back_kernel}
 OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel, "gemv": gemv_kernel}
 
 
@@ -45,7 +48,7 @@ def lower(module: plan.Module) -> gpu.Module:
         try:
             main = _kernel(module, one)
             main = replace(main, name=name, body=without_unused(main.body))
-            before = _padding(module, one)
+            before = _in_front(module, one)
         except Refused as fault:
             faults.extend(fault.diags)
             continue
@@ -57,10 +60,13 @@ def lower(module: plan.Module) -> gpu.Module:
     return gpu.Module(module, tuple(kernels), tuple(workspaces.values()))
 
 
-def _padding(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
-    """The kernels that make the copies which a plan wants, once and at each run, with their memory."""
+def _in_front(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
+    """The kernels that a plan's kernel has in front of it, with the memory that they hand on: copies, made once or at each run, or what CTAs tell one
+    another, cleared."""
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
+    if one.algo == "scan_look_back" and isinstance(kernel, Prefix):
+        return (start_kernel(one, region, kernel),), look_back_workspaces(one, region, kernel)
     if not one.layout or not isinstance(kernel, Contraction):
         return (), ()
     made = (padding_kernel(one, region, kernel, module.program.model, is_once) for is_once in (True, False))

@@ -39,7 +39,7 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
     turn, number, shared, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
     skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
-    count, width, limits = run.covering(skew), run.width, _limits(run)
+    count, width, limits = run.covering(skew), run.width, limits_of(run)
     guard = () if divides(threads, count) else below(Expr.of(number), count)
     inner: list[Statement] = [nodes.Let(number, Expr.of(turn) + "thread.x"), nodes.Let(axis.name, width * Expr.of(number) - skew)]
 
@@ -80,10 +80,10 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop))
 
 
-def _limits(run: Run) -> tuple[Bound, ...]:
+def limits_of(run: Run) -> tuple[Bound, ...]:
     """What says that an element of a vector is one of the row's."""
     low, high = None if run.start == ZERO else ZERO, None if run.is_whole else run.extent
     return () if low is high is None else (Bound(Expr.of(run.axes[0].name), low, high),)
 
 
-__all__ = ["scan_vector_kernel"]
+__all__ = ["limits_of", "scan_vector_kernel"]

@@ -6,7 +6,8 @@ after:  region y.part     for c0: C/4096           %y.part = reduce sum (k0: 409
         region y          for c0: C/4096, i0: 4096 %y.own = scan sum (i0) { X[4096*c0 + i0] }
                                                    %y = add(broadcast_in_dim(y.before[c0], dims=[0]), %y.own)      yield Y[4096*c0 + i0] = %y
 
-It is done where the cost model finds that it is faster: where there are too few rows to fill the card. What is computed of a scan has a region
+It is done where the cost model finds that it is faster: for long columns, of which neighbouring threads take neighbouring ones; rows are read once
+instead (`lower.gpu.look_back`). What is computed of a scan has a region
 of its own then, unless it is written as it is.
 """
 

@@ -70,6 +70,7 @@ enum TinyirWaitKind {
   TINYIR_AT_CLUSTER = 5,
   TINYIR_AT_WGMMA = 6,
   TINYIR_AT_REGISTERS = 7,   // numbers = {registers of the block that are free}
+  TINYIR_AT_WORD = 8,        // that a block publishes: numbers = {address}
 };
 
 struct TinyirWait {
@@ -133,6 +134,9 @@ void tinyir_mbar_arrive(unsigned barrier);
 void tinyir_mbar_expect(unsigned barrier, unsigned bytes);
 void tinyir_mbar_wait(unsigned barrier, unsigned parity);
 
+void tinyir_publish(void* word, const void* value, unsigned bytes, int is_release);
+uint64_t tinyir_await(const void* word, unsigned bytes, int is_acquire);
+
 void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas);  // ctas 0: the own block
 void tinyir_tma_store(const void* map, unsigned from, int rank, const int* at);
 void tinyir_bulk_commit(void);
@@ -160,13 +164,14 @@ void tinyir_forget(int allocation);                                   // as it w
 int64_t tinyir_stray(int allocation);  // byte offset (negative) of a store into the slack before the data, or 0
 void tinyir_free(int allocation);
 
-// `touch_shared` gives an address in the kernels' shared memory, `dynamic` start and size of the dynamic part (null: there is none), and
-// `is_traced` says that the code calls back for each access to memory.
+// `touch_shared` gives an address in the kernels' shared memory, `dynamic` start and size of the dynamic part (null: there is none), `is_traced`
+// says that the code calls back for each access to memory, and `is_waiting` that blocks wait for what others publish.
 struct TinyirCode {
   void (*call)(void**);
   void* (*touch_shared)(void);
   void* (*dynamic)(size_t* bytes);
   int is_traced;
+  int is_waiting;
 };
 int tinyir_launch(const struct TinyirCode* code, void** arguments, const struct TinyirLaunch* launch, struct TinyirFault* fault,
                   struct TinyirWait* waits);

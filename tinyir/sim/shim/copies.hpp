@@ -242,7 +242,7 @@ inline void do_work(size_t number) {
 // Does one piece of the units' work; false when there is none.
 inline bool let_units_work() {
   if (machine->work.empty()) return false;
-  do_work(machine->is_seeded ? size_t(mix(machine->random) % machine->work.size()) : 0);
+  do_work(draw.is_seeded ? size_t(mix(draw.random) % machine->work.size()) : 0);
   return true;
 }
 

@@ -1,6 +1,8 @@
-// Runs the kernels of an emitted text on the CPU: clusters in turn, the threads of their blocks as fibers. A fault ends the launch and is
-// returned as facts; nothing here prints.
+// Runs the kernels of an emitted text on the CPU: clusters in turn, or a few by turns, the threads of their blocks as fibers. A fault ends the
+// launch and is returned as facts; nothing here prints.
 #include <link.h>
+
+#include <algorithm>
 
 #include "trace.hpp"
 
@@ -34,7 +36,6 @@ namespace tinyir_sim {
 
 namespace {
 
-Machine the_machine;
 void (*kernel)(void**);
 void** kernel_arguments;
 
@@ -71,7 +72,7 @@ void prepare_block(const TinyirLaunch& launch, Block& block, unsigned rank, Tiny
   block.readers.assign(m.shared_bytes / kPin + 1, 0);
   block.warpgroups.resize(m.threads / kWarpgroup);
   if (m.is_traced) block.cells.resize(m.shared_bytes / kCell + 1);
-  if (m.count > 1) block.kept.assign(m.shared_bytes, char(kPoison));
+  if (m.count > 1 || m.takes_turns) block.kept.assign(m.shared_bytes, char(kPoison));
   unsigned number = 0;
   for (unsigned z = 0; z < launch.block.z; ++z)
     for (unsigned y = 0; y < launch.block.y; ++y)
@@ -85,19 +86,20 @@ void prepare_block(const TinyirLaunch& launch, Block& block, unsigned rank, Tiny
         fiber.registers = kRegisters / m.threads / 8 * 8;
         set_ready(fiber);
         block.live_lanes[number / kWarp] |= 1u << number % kWarp;
-        prepare(fiber.context, stacks[rank] + number * kStack, kStack, run_fiber);
+        prepare(fiber.context, stacks[m.slot * m.count + rank] + number * kStack, kStack, run_fiber);
       }
 }
 
-void shuffle(std::vector<unsigned>& order) {
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(machine->random) % i]);
+template <class T>
+void shuffle(std::vector<T>& order) {
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[mix(draw.random) % i]);
 }
 
 // One turn of each fiber of the block that can run; false when there is none. With a seed half of the warps stay behind.
 bool run_ready(unsigned rank, std::vector<unsigned>& order) {
   Machine& m = *machine;
   bool has_run = false;
-  uint64_t stay = m.is_seeded ? mix(m.random) : 0;
+  uint64_t stay = draw.is_seeded ? mix(draw.random) : 0;
   for (unsigned number : order) {
     Fiber& fiber = m.fibers[rank * m.threads + number];
     if (!fiber.is_ready) continue;
@@ -133,7 +135,7 @@ struct Surplus {
   size_t begin, end;
 };
 
-void run_cluster(const TinyirLaunch& launch, TinyirDim first, Surplus surplus) {
+void start_cluster(const TinyirLaunch& launch, TinyirDim first, unsigned number, Surplus surplus) {
   Machine& m = *machine;
   const TinyirDim& size = launch.cluster;
   m.live = m.count * m.threads;
@@ -143,7 +145,11 @@ void run_cluster(const TinyirLaunch& launch, TinyirDim first, Surplus surplus) {
   m.active = m.cluster_arrived = 0;
   m.now = 1;
   m.cluster_floor = 0;
-  known.clear();
+  m.known.clear();
+  m.number = number;
+  m.heard.clear();
+  m.epoch = 1;
+  m.is_stuck = m.steps_aside = false;
   memset(m.shared, kPoison, m.shared_bytes);
   unsigned rank = 0;
   for (unsigned z = 0; z < size.z; ++z)
@@ -152,18 +158,90 @@ void run_cluster(const TinyirLaunch& launch, TinyirDim first, Surplus surplus) {
         prepare_block(launch, m.blocks[rank], rank, TinyirDim{first.x + x, first.y + y, first.z + z});
         memset(m.blocks[rank].state.data() + surplus.begin, kOutside, surplus.end - surplus.begin);
       }
+}
+
+bool waits_for_others() {
+  for (const Fiber& fiber : machine->fibers)
+    if (fiber.wait.kind == TINYIR_AT_WORD) return true;
+  return false;
+}
+
+// Runs the cluster until it ends, has told others something, or waits for them; true when it has ended.
+bool run_cluster() {
+  Machine& m = *machine;
   std::vector<unsigned> order(m.threads), ranks(m.count);
   for (unsigned t = 0; t < m.threads; ++t) order[t] = t;
   for (unsigned r = 0; r < m.count; ++r) ranks[r] = r;
-  while (m.live) {
+  while (m.live && !m.steps_aside) {
     bool has_run = false;
-    if (m.is_seeded) shuffle(order);
-    if (m.is_seeded) shuffle(ranks);
+    if (draw.is_seeded) shuffle(order);
+    if (draw.is_seeded) shuffle(ranks);
     for (unsigned r : ranks) has_run = run_ready(r, order) || has_run;
-    if (has_run && !(m.is_seeded && mix(m.random) % 4 == 0)) continue;
-    if (!let_units_work() && !has_run) stop(TINYIR_DEADLOCK, 0);
+    if (has_run && !(draw.is_seeded && mix(draw.random) % 4 == 0)) continue;
+    if (let_units_work() || has_run) continue;
+    if (!waits_for_others()) stop(TINYIR_DEADLOCK, 0);
+    m.is_stuck = true;
+    return false;
   }
+  m.steps_aside = false;
+  if (m.live) return false;
   finish_cluster();
+  return true;
+}
+
+// The cluster's shared memory leaves, and another's comes.
+void leave_cluster() {
+  if (machine->live) memcpy(machine->blocks[machine->active].kept.data(), machine->shared, machine->shared_bytes);
+}
+
+void enter_cluster(Machine& next) {
+  if (machine == &next) return;
+  leave_cluster();
+  machine = &next;
+  memcpy(next.shared, next.blocks[next.active].kept.data(), next.shared_bytes);
+  fault.block = next.fibers[0].place.block;
+}
+
+// The clusters of a launch, by their first blocks, in the order in which they begin: none is promised. Where blocks wait for one another the last
+// come first, so that waiting for one that has not begun shows.
+std::vector<TinyirDim> clusters_of(const TinyirLaunch& launch, bool is_waiting) {
+  std::vector<TinyirDim> found;
+  for (unsigned z = 0; z < launch.grid.z; z += launch.cluster.z)
+    for (unsigned y = 0; y < launch.grid.y; y += launch.cluster.y)
+      for (unsigned x = 0; x < launch.grid.x; x += launch.cluster.x) found.push_back(TinyirDim{x, y, z});
+  if (draw.is_seeded) shuffle(found);
+  else if (is_waiting) std::vector<TinyirDim>(found.rbegin(), found.rend()).swap(found);
+  return found;
+}
+
+// The clusters run one by one, or where they wait for one another a few by turns: the last to begin as far as it can, or drawn.
+void run_grid(const TinyirLaunch& launch, bool is_waiting, Surplus surplus) {
+  const std::vector<TinyirDim> clusters = clusters_of(launch, is_waiting);
+  unsigned most = is_waiting ? std::max(1u, std::min(kMaxClusters, kMaxBlocks / machines[0].count)) : 1;
+  if (draw.is_seeded && most > 2) most = 2 + unsigned(mix(draw.random) % (most - 1));
+  std::vector<Machine*> running, idle;
+  for (unsigned slot = most; slot > 0; --slot) idle.push_back(&machines[slot - 1]);
+  size_t next = 0;
+  while (next < clusters.size() || !running.empty()) {
+    if (next < clusters.size() && !idle.empty()) {
+      leave_cluster();
+      machine = idle.back();
+      idle.pop_back();
+      running.push_back(machine);
+      fault.block = clusters[next];
+      start_cluster(launch, clusters[next], unsigned(next + 1), surplus);
+      ++next;
+    } else {
+      std::vector<Machine*> able;
+      for (Machine* m : running)
+        if (!m->is_stuck) able.push_back(m);
+      if (able.empty()) stop(TINYIR_DEADLOCK, 0);
+      enter_cluster(*able[draw.is_seeded ? mix(draw.random) % able.size() : able.size() - 1]);
+    }
+    if (!run_cluster()) continue;
+    running.erase(std::find(running.begin(), running.end(), machine));
+    idle.push_back(machine);
+  }
 }
 
 // The thread-local storage of the kernels' shared object is the shared memory of a block.
@@ -193,7 +271,7 @@ int find_object(dl_phdr_info* object, size_t, void* wanted) {
 }
 
 bool has_stacks(unsigned blocks) {
-  for (unsigned b = 0; b < blocks; ++b) {
+  for (unsigned b = 0; b < blocks && b < kMaxBlocks; ++b) {
     if (stacks[b]) continue;
     void* mapped = mmap(nullptr, kMaxThreads * kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) return false;
@@ -243,7 +321,10 @@ void tinyir_collective(unsigned mask, void* payload, TinyirComplete complete, in
 }
 
 void tinyir_warp_fence(unsigned mask) { warp_fence(mask); }
-void tinyir_atomic(int is_begin) { current->is_atomic = is_begin != 0; }
+void tinyir_atomic(int is_begin) {
+  current->is_atomic = is_begin != 0;
+  if (!is_begin) machine->steps_aside = machine->takes_turns;
+}
 
 void tinyir_yield(int line) {
   current->wait.line = line;
@@ -279,6 +360,9 @@ void tinyir_mbar_init_fence() { TINYIR_ENTER(), fence_mbarriers(); }
 void tinyir_mbar_arrive(unsigned barrier) { TINYIR_ENTER(), arrive_at(barrier, 0); }
 void tinyir_mbar_expect(unsigned barrier, unsigned bytes) { TINYIR_ENTER(), arrive_at(barrier, bytes); }
 void tinyir_mbar_wait(unsigned barrier, unsigned parity) { TINYIR_ENTER(), wait_for_phase(barrier, parity); }
+
+void tinyir_publish(void* word, const void* value, unsigned bytes, int is_release) { TINYIR_ENTER(), publish(word, value, bytes, is_release != 0); }
+uint64_t tinyir_await(const void* word, unsigned bytes, int is_acquire) { return TINYIR_ENTER(), await(word, bytes, is_acquire != 0); }
 
 void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas) {
   TINYIR_ENTER();
@@ -343,38 +427,40 @@ int tinyir_launch(const TinyirCode* code, void** arguments, const TinyirLaunch* 
   fault = TinyirFault{};
   fault.allocation = -1;
   current = nullptr;
-  machine = &the_machine;
   kernel = code->call;
   kernel_arguments = arguments;
   Object object{code->touch_shared(), nullptr, 0};
   dl_iterate_phdr(find_object, &object);
-  Machine& m = *machine;
-  m.threads = launch->block.x * launch->block.y * launch->block.z;
-  m.count = launch->cluster.x * launch->cluster.y * launch->cluster.z;
-  m.shared = object.data;
-  m.shared_bytes = object.bytes;
-  m.is_traced = code->is_traced != 0;
-  m.random = launch->seed;
-  m.is_seeded = launch->seed != 0;
-  if (!has_stacks(m.count)) return report->kind = TINYIR_NO_MEMORY;
-  settle_writers();
+  draw = Draw{launch->seed, launch->seed != 0};
+  unsigned count = launch->cluster.x * launch->cluster.y * launch->cluster.z;
+  for (unsigned slot = 0; slot < kMaxClusters; ++slot) {
+    Machine& m = machines[slot];
+    m.fibers.clear();
+    m.live = 0;
+    m.slot = slot;
+    m.threads = launch->block.x * launch->block.y * launch->block.z;
+    m.count = count;
+    m.shared = object.data;
+    m.shared_bytes = object.bytes;
+    m.is_traced = code->is_traced != 0;
+    m.takes_turns = code->is_waiting != 0;
+  }
+  machine = &machines[0];
+  if (!has_stacks(code->is_waiting ? count * kMaxClusters : count)) return report->kind = TINYIR_NO_MEMORY;
+  settle_writers(code->is_waiting && code->is_traced);
+  told.clear();
   Surplus surplus{0, 0};
   size_t dynamic_bytes = 0;
   if (const char* dynamic = static_cast<const char*>(code->dynamic(&dynamic_bytes)))
-    surplus = {size_t(dynamic - m.shared) + launch->dynamic_shared, size_t(dynamic - m.shared) + dynamic_bytes};
+    surplus = {size_t(dynamic - object.data) + launch->dynamic_shared, size_t(dynamic - object.data) + dynamic_bytes};
   Watch watch(launch->limit_ns);
   if (sigsetjmp(way_out, 1) == 0) {
-    for (unsigned z = 0; z < launch->grid.z; z += launch->cluster.z)
-      for (unsigned y = 0; y < launch->grid.y; y += launch->cluster.y)
-        for (unsigned x = 0; x < launch->grid.x; x += launch->cluster.x) {
-          fault.block = TinyirDim{x, y, z};
-          run_cluster(*launch, TinyirDim{x, y, z}, surplus);
-        }
+    run_grid(*launch, code->is_waiting != 0, surplus);
   } else {
-    for (size_t f = 0; f < m.fibers.size(); ++f) {
-      TinyirWait& wait = m.fibers[f].wait;
+    for (size_t f = 0; f < machine->fibers.size(); ++f) {
+      TinyirWait& wait = machine->fibers[f].wait;
       if (wait.kind == TINYIR_AT_MBARRIER)  // how it stands now, not when the fiber came
-        for (const Mbarrier& barrier : block_of(m.fibers[f]).mbarriers)
+        for (const Mbarrier& barrier : block_of(machine->fibers[f]).mbarriers)
           if (barrier.at == (wait.id & 0xffffff)) {
             wait.arrived = barrier.count - barrier.pending;
             wait.numbers[1] = barrier.bytes;

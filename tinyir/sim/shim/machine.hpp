@@ -1,5 +1,5 @@
 // The blocks that run together: those of one cluster, on one host thread. Their threads are fibers; shared memory belongs to the block
-// whose fiber runs, and is moved in and out when another block's turn comes.
+// whose fiber runs, and is moved in and out when another block's turn comes. Where blocks wait for one another several clusters run by turns.
 #pragma once
 #include <setjmp.h>
 
@@ -12,7 +12,7 @@
 namespace tinyir_sim {
 
 constexpr size_t kStack = size_t(128) << 10;  // bytes a thread; the lowest page is a guard
-constexpr unsigned kMaxThreads = 1024, kMaxBlocks = 16, kWarp = 32, kWarpgroup = 128, kBarriers = 16;
+constexpr unsigned kMaxThreads = 1024, kMaxBlocks = 16, kMaxClusters = 4, kWarp = 32, kWarpgroup = 128, kBarriers = 16;
 constexpr unsigned kRegisters = 65536;  // of a block at most, and of a multiprocessor
 
 typedef std::vector<uint32_t> Clocks;  // for each fiber of the cluster, up to which of its stamps one knows what it did
@@ -104,14 +104,25 @@ struct Machine {
   uint32_t now = 1, cluster_floor = 0;
   bool is_traced = false;
   unsigned cluster_arrived = 0, cluster_round = 0;
+  std::vector<Clocks> known;     // by fiber; empty until something other than a barrier of the block orders two fibers
+  unsigned slot = 0, number = 0;  // which of the clusters that run; which of the launch, from 1
+  Clocks heard;                   // by number, up to which of its epochs one knows what that cluster did
+  uint32_t epoch = 1;             // grows when others are told what was done
+  bool takes_turns = false, is_stuck = false, steps_aside = false;
+};
+
+// How threads and clusters take turns.
+struct Draw {
   uint64_t random = 0;
   bool is_seeded = false;
 };
 
+inline Machine machines[kMaxClusters];
 inline Machine* machine;
+inline Draw draw;
 inline Fiber* current;
 inline Context scheduler;
-inline char* stacks[kMaxBlocks];
+inline char* stacks[kMaxBlocks];  // of all blocks that run
 inline sigjmp_buf way_out;
 
 inline Block& block_of(const Fiber& fiber) { return machine->blocks[fiber.block]; }
@@ -192,41 +203,6 @@ inline void wait_here() {
 
 // Lets every other fiber run as far as it can: what is not ordered shows.
 inline void step_aside() { switch_to(current->context, scheduler); }
-
-// --- global memory
-
-inline unsigned char tag_of(const Fiber& fiber) {
-  const TinyirPlace& at = fiber.place;
-  uint64_t number = at.block.x + uint64_t(at.grid_size.x) * (at.block.y + uint64_t(at.grid_size.y) * at.block.z);
-  return static_cast<unsigned char>(kFirstBlock + number % (256 - kFirstBlock));
-}
-
-[[noreturn]] inline void stop_in(int kind, const Allocation& allocation, const char* at, bool is_write) {
-  fault.allocation = int(&allocation - allocations);
-  fault.byte_offset = at - allocation.data;
-  fault.is_write = is_write;
-  leave(kind);
-}
-
-// An access of the running fiber to global memory. What is far outside is left to the guard zones, which need no trace.
-inline void note_global(const void* address, size_t bytes, bool is_write) {
-  if (!machine->is_traced) return;
-  Allocation* found = find_data(address, bytes);
-  if (!found) {
-    int near = find_allocation(address);
-    if (near >= 0) stop_in(TINYIR_MEMORY, allocations[near], static_cast<const char*>(address), is_write);
-    return;
-  }
-  const char* p = static_cast<const char*>(address);
-  unsigned char* writers = found->writers + (p - found->data);
-  unsigned char own = tag_of(*current);
-  if (current->is_atomic) own = kBefore;  // an atomic and a plain store of another block may follow each other
-  for (size_t i = 0; i < bytes; ++i) {
-    if (!is_write && writers[i] == kNobody) stop_in(TINYIR_UNWRITTEN, *found, p + i, false);
-    if (is_write && writers[i] >= kFirstBlock && writers[i] != own && !current->is_atomic) stop_in(TINYIR_RACE, *found, p + i, true);
-    if (is_write) writers[i] = own;
-  }
-}
 
 // --- shared memory of the blocks
 

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "abi.h"
 
 namespace tinyir_sim {
@@ -22,6 +24,7 @@ struct Allocation {
   char* data = nullptr;
   size_t bytes = 0;
   unsigned char* writers = nullptr;  // of each byte: kNobody, kBefore the launch, or a block of it
+  std::vector<uint64_t> stamps;      // of each byte, where blocks wait for one another: which cluster stored it, and in which epoch
 };
 
 enum : unsigned char { kNobody = 0, kBefore = 1, kFirstBlock = 2 };
@@ -88,10 +91,12 @@ inline Allocation* find_data(const void* address, size_t bytes) {
 }
 
 // A launch begins: what the ones before it wrote is there.
-inline void settle_writers() {
-  for (int index = 0; index < allocation_count; ++index)
+inline void settle_writers(bool is_stamped) {
+  for (int index = 0; index < allocation_count; ++index) {
+    allocations[index].stamps.assign(is_stamped && allocations[index].zone ? allocations[index].bytes : 0, 0);
     for (size_t i = 0; i < allocations[index].bytes; ++i)
       if (allocations[index].writers[i] > kBefore) allocations[index].writers[i] = kBefore;
+  }
 }
 
 // The offset from the data of a byte outside it that no longer holds the poison, or 0.

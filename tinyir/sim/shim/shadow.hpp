@@ -1,7 +1,7 @@
 // What is known of every byte of shared memory: whether it was written, whether a copy is on its way to it, which asynchronous unit still
 // reads it, who touched it last and what orders that. A clock is a stamp that grows when its fiber lets others know what it did.
 #pragma once
-#include "machine.hpp"
+#include "global.hpp"
 
 namespace tinyir_sim {
 
@@ -18,9 +18,8 @@ constexpr unsigned kCell = 2, kPin = 16;
 
 // --- clocks
 
-inline std::vector<Clocks> known;  // by fiber; empty until something other than a barrier of the block orders two fibers
-
 inline Clocks& known_to(const Fiber& fiber) {
+  std::vector<Clocks>& known = machine->known;
   if (known.size() != machine->fibers.size()) known.assign(machine->fibers.size(), Clocks());
   Clocks& clocks = known[fiber.id];
   if (clocks.empty()) clocks.assign(machine->fibers.size(), 0);
@@ -61,6 +60,7 @@ inline void meet(Block& block) {
 inline bool is_ordered(const Block& block, uint32_t stamp, unsigned who, const Fiber& fiber) {
   uint32_t floor = fiber.block == block.rank ? block.floor : machine->cluster_floor;
   if (!stamp || stamp < floor || who == fiber.id) return true;
+  const std::vector<Clocks>& known = machine->known;
   return known.size() == machine->fibers.size() && !known[fiber.id].empty() && stamp <= known[fiber.id][who];
 }
 

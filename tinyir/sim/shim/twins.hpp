@@ -33,6 +33,17 @@ __device__ void copy_16(void* to, const void* from) {
     for (int i = 0; i < 8; ++i) static_cast<unsigned short*>(to)[i] = static_cast<const unsigned short*>(from)[i];
 }
 
+__device__ void publish_word(unsigned long long* word, tinyir_uint value) {
+  const unsigned long long whole = (unsigned long long)value << 32 | 1;
+  tinyir_publish(word, &whole, sizeof whole, 0);
+}
+__device__ tinyir_uint await_word(const unsigned long long* word) { return tinyir_uint(tinyir_await(word, sizeof *word, 0) >> 32); }
+__device__ void publish_flag(tinyir_uint* flag) {
+  const tinyir_uint whole = 1;
+  tinyir_publish(flag, &whole, sizeof whole, 1);
+}
+__device__ void await_flag(const tinyir_uint* flag) { tinyir_await(flag, sizeof *flag, 1); }
+
 typedef unsigned long long tinyir_mbarrier;
 __device__ tinyir_uint shared_address(const void* p) { return tinyir_shared_address(p); }
 __device__ void mbarrier_init(tinyir_mbarrier* barrier, int count) { tinyir_mbar_init(tinyir_shared_address(barrier), tinyir_uint(count)); }
