@@ -3,7 +3,7 @@
     python tests/bench/families.py [--out families.json] [--only copy,softmax,...]     needs a GPU, PyCUDA and torch
     python tests/bench/families.py --emit DIR                                          only write the CUDA texts, which needs none of them
 
-Ten ops at three sizes and more, in fp32 and fp16: odd lengths, short rows and long ones too. Each model goes through the whole compiler, and the plan is the cost model's own choice. What a kernel
+Eleven ops at three sizes and more, in fp32 and fp16: odd lengths, short rows and long ones too. Each model goes through the whole compiler, and the plan is the cost model's own choice. What a kernel
 gives is compared with torch in fp64 before it is timed. Both sides are replayed as CUDA graphs, in turns, each run behind a write of four times the
 L2 cache. Medians in microseconds; the share is that of the bandwidth at which the card copies 1 GiB, counting what must be read and written once.
 """
@@ -36,6 +36,7 @@ SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
     "row_sum": ((1 << 18, 64), (65536, 197), (8192, 4096), (64, 1 << 18)),
     "sum": ((1 << 20,), (1 << 24,), (1 << 26,)),
     "column_sum": ((1024, 1024), (4096, 4096), (65536, 1024)),
+    "argmax": ((4096, 1024), (256, 50257), (1, 1 << 24)),
     "cumsum": ((4096, 1024), (64, 1 << 18), (1, 1 << 24), (4096, 1021)),
     "gather": ((4096, 768), (32768, 1024), (65536, 2048)),
 }
@@ -64,7 +65,7 @@ class Case:
             "layernorm": {"X": (d, s), "g": (d, s[1:]), "b": (d, s[1:])},
             "gather": {"X": (d, (TABLE, *s[1:])), "at": ("i64", s[:1])},
         }.get(self.op, {"X": (d, s)})
-        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:]), "row_sum": ("fp32", s[:1])}.get(self.op, (d, s))
+        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:]), "row_sum": ("fp32", s[:1]), "argmax": ("i64", s[:1])}.get(self.op, (d, s))
         return {**inputs, "Y": output}
 
     @property
@@ -85,7 +86,8 @@ def model_of(case: Case) -> str:
     op, attrs = {
         "copy": ("Elementwise", {"fn": "identity"}), "add": ("Elementwise", {"fn": "add"}), "transpose": ("Transpose", {"perm": [1, 0]}),
         "softmax": ("Softmax", {"axis": 1}), "layernorm": ("LayerNorm", {"axis": 1}), "sum": ("Reduce", {"op": "sum"}),
-        "column_sum": ("Reduce", {"op": "sum", "axes": [0]}), "row_sum": ("Reduce", {"op": "sum", "axes": [1]}), "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}),
+        "column_sum": ("Reduce", {"op": "sum", "axes": [0]}), "row_sum": ("Reduce", {"op": "sum", "axes": [1]}), "argmax": ("Reduce", {"op": "argmax", "axes": [1]}),
+        "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}),
     }[case.op]  # fmt: skip
     inputs = [n for n in case.tensors if n != "Y"]
     tensors = {n: {"dtype": d, "shape": list(s)} for n, (d, s) in case.tensors.items()}
@@ -132,6 +134,7 @@ def rival_of(case: Case, x: dict[str, Any]) -> Any:
         "sum": lambda: torch.sum(X, dtype=torch.float32),
         "column_sum": lambda: torch.sum(X, 0, dtype=torch.float32),
         "row_sum": lambda: torch.sum(X, 1, dtype=torch.float32),
+        "argmax": lambda: torch.argmax(X, 1, out=Y),
         "cumsum": lambda: torch.cumsum(X, 1, out=Y),
         "gather": lambda: torch.index_select(X, 0, x["at"], out=Y),
     }[case.op]
@@ -143,6 +146,9 @@ def wanted_of(case: Case, x: dict[str, Any]) -> Any:
 
     if case.op == "gather":
         return x["X"][x["at"]].double()
+    if case.op == "argmax":  # the first of equal ones
+        places = torch.arange(case.shape[1], device="cuda")
+        return torch.where(x["X"] == x["X"].amax(1, keepdim=True), places, case.shape[1]).amin(1).double()
     exact = {n: t.double() for n, t in x.items() if t.is_floating_point()}
     if case.op == "layernorm":
         return torch.nn.functional.layer_norm(exact["X"], exact["X"].shape[1:], exact["g"], exact["b"])

@@ -13,12 +13,14 @@ from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.types import DTYPES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
 from tinyir.lower.plan import CROWDED, candidates
+from tinyir.lower.plan.fold_in_steps import fold_in_steps
 from tinyir.play.arrays import bind_symbols, convert
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice
 
-from . import test_any_shape, test_look_back, test_multistage, test_scan_kernels, test_streaming, test_tf32_wgmma, test_warp_specialized
+from . import test_any_shape, test_in_steps, test_look_back, test_multistage, test_scan_kernels, test_streaming, test_tf32_wgmma, test_warp_specialized
 from .emitted import planned, region_text
 from .test_kernels_run import NORM, SOFTMAX
 from .test_samples_run import SAMPLES
@@ -126,7 +128,9 @@ def _attention(number: int = 0, **how: Any) -> Family:
 def _scan(name: str, algo: str, threads: int, sizes: tuple[tuple[int, int], ...] = ((2, 1100), (70, 5))) -> Family:
     head, scan = test_scan_kernels.CASES[name]
     text = region_text("in X : fp32[R, C]\nout Y : fp32[R, C]", f"{head}\n%y = {scan}\nyield Y[i0, i1] = %y")
-    (module,) = (m for m in test_scan_kernels.every_way(text) if (m.plans[0].algo, m.plans[0].threads) == (algo, (threads,)))
+    whole = region.parse(text)
+    chosen = next(c.plan for c in to_plan.candidates(whole, whole.program.regions[0]) if (c.plan.algo, c.plan.threads) == (algo, (threads,)))
+    module = plan.Module(whole, (chosen,))
     return _emitted(module, *(_whole(module.program, {"R": r, "C": c}, r) for r, c in sizes), tolerance=0)
 
 
@@ -169,6 +173,14 @@ def _gather() -> Family:
     return _emitted(planned(text), {"T": table, "I": np.array([0, 4, -1, -5, 5, -6, 1 << 40, 2, 3], np.int64)}, tolerance=0)
 
 
+def _argmax_in_steps() -> Family:
+    text = region_text("in X : fp32[R, N]\nout Y : i64[R]", "for i0: R\n%y = reduce argmax (k0: N) : i64 { X[i0, k0] }\nyield Y[i0] = %y")
+    module = to_plan.lower(test_in_steps.in_steps(text, fold_in_steps))
+    x = np.random.default_rng(3).integers(-9, -1, (4, 333)).astype(np.float32)
+    x[0, [90, 200]], x[1, 332], x[2, [16, 31, 300]], x[3, 331:] = -1, -1, -1, np.nan
+    return _emitted(module, {"X": x}, {"X": x[:2, :90].copy()}, tolerance=0)
+
+
 FOLD = "for i0: R\n%y = reduce {op} (k0: C) : {dtype} {{ X[i0, k0] }}\nyield Y[i0] = %y"
 FAMILIES: dict[str, Callable[[], Family]] = {
     "hopper": lambda: _hopper("NN", (64, 128), MNK, BIAS),
@@ -207,6 +219,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "norm": lambda: _region("in X : fp16[R, C]\nin g : fp16[C]\nout Y : fp16[R, C]\nout S : fp32[R]", NORM, {"R": 3, "C": 333}, {"R": 5, "C": 3}, spread=1, tolerance=4e-3),
     "norm resident": lambda: _region("in X : fp16[R, 300]\nin g : fp16[300]\nout Y : fp16[R, 300]\nout S : fp32[R]", NORM.replace("C", "300"), {"R": 3}, spread=1, tolerance=4e-3),
     "argmax": lambda: _region("in X : fp32[R, C]\nout Y : i64[R]", FOLD.format(op="argmax", dtype="i64"), {"R": 5, "C": 257}, {"R": 200, "C": 3}, tolerance=0),
+    "argmax in steps": _argmax_in_steps,
     "columns": lambda: _region("in X : fp32[R, C]\nout Y : fp32[C]", "for i0: C\n%y = reduce sum (k0: R) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", {"R": 257, "C": 70}, tolerance=0),
     "columns in vectors": lambda: _region("in X : fp16[R, 72]\nout Y : fp32[72]", "for i0: 72\n%y = reduce sum (k0: R) : fp32 { cast(X[k0, i0]) : fp32 }\nyield Y[i0] = %y", {"R": 57}, tolerance=0),
     "full": lambda: _region("in X : fp32[R, C]\nout Y : fp32[]", "for\n%y = reduce sum (k0: R, k1: C) : fp32 { X[k0, k1] }\nyield Y[] = %y", {"R": 133, "C": 70}, tolerance=0),

@@ -38,6 +38,11 @@ FOLDS = {  # regions, tensors, body
     "several at once": (
         2, "in X : fp16[R, N]\nout Y : fp16[R]\nout Z : fp32[R]",
         "for i0: R\n%y = reduce sum (k0: N) : fp32 { X[i0, k0] }\n%z = reduce min (k1: N) : fp16 { X[i0, k1] }\nyield Y[i0] = cast(add(%y, cast(%z) : fp32)) : fp16\nyield Z[i0] = %y"),
+    "the place of the greatest": (2, "in X : fp32[R, N]\nout Y : i64[R]", "for i0: R\n%y = reduce argmax (k0: N) : i64 { X[i0, k0] }\nyield Y[i0] = %y"),
+    "its place in two axes": (2, "in X : fp16[N, R]\nout Y : i32[]", "for\n%y = reduce argmin (k0: N, k1: R) : i32 { abs(X[k0, k1]) }\nyield Y[] = add(%y, 1)"),
+    "its place down columns, and itself": (
+        2, "in X : fp32[N, R]\nout Y : i64[R]\nout Z : fp32[R]",
+        "for i0: R\n%y = reduce argmin (k0: N) : i64 { X[k0, i0] }\n%z = reduce min (k1: N) : fp32 { X[k1, i0] }\nyield Y[i0] = %y\nyield Z[i0] = %z"),
     "its own axis": (2, "in X : fp32[R, N]\nout Y : fp32[R]", ROWS + "%c = mul(X[i0, i1], 3.0)\n%y = reduce sum (i1) : fp32 { %c }\nyield Y[i0] = %y"),
     "softmax of columns": (5, "in X : fp32[N, R]\nout Y : fp32[N, R]", SOFTMAX_DOWN),
     "softmax": (5, "in X : fp32[R, N]\nout Y : fp32[R, N]\nout Z : fp32[R]", ROWS + SOFTMAX),
@@ -104,6 +109,30 @@ def test_steps_mean_what_the_whole_meant(rewrite: object, name: str) -> None:
                 np.testing.assert_allclose(found[output].astype(np.float64), array.astype(np.float64), rtol=tolerance, atol=2e-3)
 
 
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_the_place_is_of_the_first_of_equal_ones_and_of_the_first_nan(op: str) -> None:
+    """Ties within a chunk and between chunks, at the ends of chunks; nothing but infinities, which are what padding holds; NaN before and behind the best."""
+    text = region_text("in X : fp32[R, N]\nout Y : i64[R]", f"for i0: R\n%y = reduce {op} (k0: N) : i64 {{ X[i0, k0] }}\nyield Y[i0] = %y")
+    steps = in_steps(text, fold_in_steps)
+    assert len(steps.program.regions) == 2
+    code = lowered(to_plan.lower(steps))[1]
+    best = np.inf if op == "argmax" else -np.inf
+    x = np.random.default_rng(1).integers(-3, 3, (9, 1500)).astype(np.float32)
+    x[1] = -best
+    x[2], x[2, -1] = -best, 0
+    x[3] = best
+    x[4, [15, 16, 31, 32]] = best
+    x[5, [700, 1499]], x[5, 900] = best, np.nan
+    x[6, [900, 1200]], x[6, 1300] = np.nan, best
+    x[7] = np.nan
+    x[8] = -0.0
+    x[8, 40:] = 0.0
+    wanted = (np.argmax if op == "argmax" else np.argmin)(x, 1)
+    for found in (play(steps, {"X": x}), simulated(code, {"X": x}, seed=2)):
+        np.testing.assert_array_equal(found["Y"], wanted)
+
+
 def planned(tensors: str, body: str) -> plan.Module:
     """The plans that the cost model chooses."""
     return to_plan.lower(region.parse(region_text(tensors, body)))
@@ -112,7 +141,8 @@ def planned(tensors: str, body: str) -> plan.Module:
 @pytest.mark.parametrize("tensors, body, codes", [
     ("in X : fp32[16777216]\nout Y : fp32[]", "for\n%y = reduce sum (k0: 16777216) : fp32 { X[k0] }\nyield Y[] = %y", ["R3471"]),
     ("in X : fp32[4096, 4096]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 4096) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", ["R3471"]),
-    ("in X : fp32[65536, 1024]\nout Y : fp32[65536, 1024]", "for i0: 65536, i1: 1024\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", ["R3472"]),
+    ("in X : fp32[16777216]\nout Y : i64[]", "for\n%y = reduce argmax (k0: 16777216) : i64 { X[k0] }\nyield Y[] = %y", ["R3471"]),
+    ("in X : fp32[131072, 2048]\nout Y : fp32[131072, 2048]", "for i0: 131072, i1: 2048\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", ["R3472"]),
     ("in X : fp32[4096, 1024]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 1024) : fp32 { X[i0, k0] }\nyield Y[i0] = %y", []),
 ])  # fmt: skip
 def test_long_ones_use_the_whole_card(tensors: str, body: str, codes: list[str]) -> None:

@@ -107,12 +107,6 @@ def tensor_of(name: str, v: Visit) -> str:
     return item.of[0] if isinstance(item, nodes.Pick) else name
 
 
-def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
-    """The tensors that a kernel may touch, by name."""
-    program = module.plans.program.program
-    return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
-
-
 def end_of(loop: nodes.For) -> Expr:
     """What the loop's name stays below: its last step is whole where the step divides the way."""
     step = loop.step.constant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.accumulate import neutral_of
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
 from ...ir.intervals import Interval

@@ -36,7 +36,7 @@ from ...ir.neighbours import is_multiple
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.runs import Run, row_run
-from ...ir.types import DTYPES, DType, TensorType
+from ...ir.types import DTYPES, TensorType
 from ...ir.words import LEVELS, WORDS_OF
 from ...kit.diag import refuse
 from .fold import type_of

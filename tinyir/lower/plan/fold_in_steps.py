@@ -4,6 +4,14 @@ before: region sum        for             %sum = reduce sum (k0: 16777216) { X[k
 after:  region sum.part   for c0: 512     %sum.part = reduce sum (k0: 32768) { X[32768*c0 + k0] }   yield sum.part[c0] = %sum.part
         region sum        for             %sum = reduce sum (c0: 512) { sum.part[c0] }              yield Y[] = %sum
 
+A place is found so too: where in each chunk its best stands, and in which chunk the best of all.
+
+before: region top        for             %top = reduce argmax (k0: 16777216) { X[k0] }             yield Y[] = %top
+after:  region top.part   for c0: 512     %top.best = reduce max (k0: 32768) { X[32768*c0 + k0] }   yield top.best[c0] = %top.best
+                                          %top.part = reduce argmax (k0: 32768) { ... }             yield top.part[c0] = add(32768*c0, %top.part)
+        region top        for             %top.chunk = reduce argmax (c0: 512) { top.best[c0] }
+                                          %top = gather (c0: 512 = %top.chunk) { top.part[c0] }     yield Y[] = %top
+
 Folds that need one another, and what is written along the axis that they fold (softmax), become parts first. It is done where the cost model
 finds that it is faster: where there are too few rows, or columns, to fill the card.
 """
@@ -11,11 +19,11 @@ finds that it is faster: where there are too few rows, or columns, to fill the c
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterator, Mapping
+from typing import Callable, Iterator, Mapping
 
 from ...analysis.regions import fold_sizes
 from ...ir.accumulate import cast, is_plain, wide
-from ...ir.body import Axis, Read, Reduce, Ref, substitute
+from ...ir.body import Axis, Binary, Body, BroadcastInDim, Gather, Index, Read, Reduce, Ref, substitute
 from ...ir.expr import Expr
 from ...ir.kernels import Map, Row, axes_of, extent_of, kernels_of, reads_apart
 from ...ir.region import Let, Region, Tensor, Yield
@@ -24,6 +32,7 @@ from .inline import Tangled, is_fold, padded, written_out
 from .parts import Names, Parts, Surroundings, free_name, numbered_name, refs_of, region_of
 
 LEAST = 1 << 15  # elements that are worth a second kernel
+BEST = {"argmax": "max", "argmin": "min"}  # the fold that gives the element which the place is of
 CHUNKS = tuple(1 << n for n in range(4, 18))  # points of the axis that is cut
 
 
@@ -84,10 +93,12 @@ def _ways(region: Region, names: Names, sizes: Mapping[str, int]) -> Iterator[tu
     folds = _folds(region)
     axes = {tuple(_points(region, (a,)) for a in let.expr.axes) for let in folds}
     is_only_folds = sum(is_fold(item.expr) for item in (*region.lets, *region.yields)) == len(folds)
-    if not is_only_folds or len(axes) != 1 or not all(is_plain(let.expr.op) for let in folds):
+    if not is_only_folds or len(axes) != 1 or any(not is_plain(let.expr.op) and let.expr.body.dtype.kind == "b" for let in folds):
         return
     extents = [e.evaluate(sizes) for e in next(iter(axes))]
     cut = extents.index(max(extents))
+    if cut and not all(is_plain(let.expr.op) for let in folds):
+        return  # the elements of a chunk do not follow one another
     try:
         if _own(region):
             yield (_over_new_axes(region, folds),)
@@ -103,7 +114,7 @@ def _over_new_axes(region: Region, folds: tuple[Let, ...]) -> Region:
     changed = {}
     for let in folds:
         axes = tuple(Axis(a.name, _points(region, (a,))) for a in let.expr.axes)
-        changed[let.name] = replace(let.expr, axes=axes, body=written_out(region, let.expr.body))
+        changed[let.name] = (replace(let, expr=replace(let.expr, axes=axes, body=written_out(region, let.expr.body))),)
     whole = replace(region, iters=tuple(a for a in region.iters if a.name not in _own(region)))
     return region_of(region.name, whole, _still_used(region, changed), region.yields, ())
 
@@ -118,20 +129,31 @@ def two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, name
     rows = tuple(a for a in region.iters if a.name not in own)
     iters = (across, *rows) if is_outermost else (*rows, across)
     lets, yields, buffers, second = [], [], [], {}
+
+    def kept(word: str, fold: Reduce, value: Callable[[Body, tuple[str, ...]], Body] = lambda body, axes: body) -> Read:
+        """What a chunk folds to is written to a buffer; gives the read of it."""
+        index = tuple(a for a in iters if a == across or a.name in axes_of(fold.body))
+        axes = tuple(a.name for a in index)
+        name = free_name(f"{let.name}.{word}", names.memory | {b.name for b in buffers})
+        buffers.append(Tensor(name, TensorType(fold.dtype, tuple(a.size for a in index))))
+        lets.append(Let(name, fold, let.origin))
+        yields.append(Yield(name, tuple(map(Expr.of, axes)), value(Ref(name, fold.dtype), axes), (), let.origin))
+        return Read(name, tuple(map(Expr.of, axes)), fold.dtype)
+
     for let in folds:
         fold, axis = let.expr, let.expr.axes[cut].name
         inner = tuple(Axis(a.name, Expr.of(chunk) if n == cut else _points(region, (a,))) for n, a in enumerate(fold.axes))
         place = chunk * Expr.of(number) + axis
         body = padded(substitute(written_out(region, fold.body), {axis: place}), fold.op, place, size, chunk)
-        kept = wide(fold.dtype)
-        part = Reduce(fold.op, inner, body, kept)
-        index = tuple(a for a in iters if a == across or a.name in axes_of(body))
-        name = free_name(f"{let.name}.part", names.memory | {b.name for b in buffers})
-        buffers.append(Tensor(name, TensorType(kept, tuple(a.size for a in index))))
-        lets.append(Let(name, part, let.origin))
-        yields.append(Yield(name, tuple(Expr.of(a.name) for a in index), Ref(name, kept), (), let.origin))
-        read = Read(name, tuple(Expr.of(a.name) for a in index), kept)
-        second[let.name] = cast(Reduce(fold.op, (across,), read, kept), fold.dtype)
+        if is_plain(fold.op):
+            read = kept("part", Reduce(fold.op, inner, body, wide(fold.dtype)))
+            second[let.name] = (replace(let, expr=cast(Reduce(fold.op, (across,), read, read.dtype), fold.dtype)),)
+            continue
+        best = kept("best", Reduce(BEST[fold.op], inner, body, body.dtype))
+        first = Index(extent_of(inner) * Expr.of(number), fold.dtype)  # of the chunk, in the order of the fold
+        part = kept("part", Reduce(fold.op, inner, body, fold.dtype), lambda at, axes: Binary("add", _along(first, axes, number), at, at.dtype))
+        chosen = Let(f"{let.name}.chunk", Reduce(fold.op, (across,), best, fold.dtype), let.origin)
+        second[let.name] = (chosen, replace(let, expr=Gather(across, Ref(chosen.name, fold.dtype), part, fold.dtype)))
     whole = replace(region, iters=iters, name=free_name(f"{folds[0].name}.part", names.regions))
     return (
         region_of(whole.name, whole, tuple(lets), tuple(yields), tuple(buffers)),
@@ -139,13 +161,19 @@ def two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, name
     )
 
 
-def _still_used(region: Region, changed: Mapping[str, object]) -> tuple[Let, ...]:
-    """The values that the writes need, once some are others."""
+def _along(body: Body, axes: tuple[str, ...], own: str) -> Body:
+    """What varies along one axis alone, as it is along several."""
+    return body if axes == (own,) else BroadcastInDim(body, (axes.index(own),), body.dtype, axes)
+
+
+def _still_used(region: Region, changed: Mapping[str, tuple[Let, ...]]) -> tuple[Let, ...]:
+    """The values that the writes need, once some are made in other ways."""
     lets, used = [], {r for y in region.yields for r in refs_of(y.expr)}
     for let in reversed(region.lets):
         if let.name in used:
-            lets.insert(0, replace(let, expr=changed.get(let.name, let.expr)))
-            used.update(refs_of(lets[0].expr))
+            found = changed.get(let.name, (let,))
+            lets[:0] = found
+            used.update(r for made in found for r in refs_of(made.expr))
     return tuple(lets)
 
 

@@ -27,7 +27,7 @@ def propose_scan(kernel: Prefix, region: Region, card: Device) -> tuple[Proposal
     threads = tuple(_plan(kernel, region, card, "scan_thread", (threads, 1), threads) for threads in OF_THREADS) if kernel.rows else ()
     if any(wide(s.dtype).bytes not in WORDS_OF for s in scans_of(region)):
         return (*blocks, *threads)
-    tiles = tuple(_plan(kernel, region, card, "scan_look_back", (1, threads * held), threads, width) for width in widths for threads in OF_TILE for held in HELD)
+    tiles = tuple(_plan(kernel, region, card, "scan_look_back", (1, threads * held), threads, width) for width in widths for threads in OF_TILE for held in HELD if held >= width)
     return (*blocks, *threads, *tiles)
 
 
