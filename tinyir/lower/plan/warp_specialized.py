@@ -65,6 +65,7 @@ DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
 SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
+SPLIT_COLUMNS = 144  # at most, of warpgroups of 64 rows: with 160 transposed plans spill
 LEAST_STAGES = 3
 PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
@@ -205,7 +206,8 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
     sizes, math = {t.name: t.type.dtype.bytes for t in region.outputs}, math_of(kernel, card)
     is_staged = all(s.by == "tma" and sizes[s.tensor] == 2 for s in way.stores)
     for rows, columns, consumers, clusters, is_swapped in _tiles(way, is_staged, max(kernel.lhs.dtype.bytes, *sizes.values())):
-        if math == "tf32x3" and (consumers not in SPLIT_REGS or (columns if is_swapped else rows) > WARPGROUP_ROWS * consumers):
+        down, across = (columns, rows) if is_swapped else (rows, columns)
+        if math == "tf32x3" and (consumers not in SPLIT_REGS or down > WARPGROUP_ROWS * consumers or across > SPLIT_COLUMNS):
             continue
         stores = () if is_swapped and not is_staged else way.stores
         assume = way.needs(kernel, model, LEAST_SUM[math], with_stores=bool(stores))
