@@ -135,6 +135,16 @@ def test_accumulators_fit_in_the_registers_of_a_consumer() -> None:
     assert found[192, 176] == "over 160 registers a thread" and found[192, 128] in ("", to_plan.CROWDED)
 
 
+def test_outputs_of_bytes_leave_in_rows_that_can_be_swizzled() -> None:
+    """The pieces of 144 columns are 16 wide, and no swizzle has so few bytes."""
+    module = of_bytes((512, 512, 512), out="fp8e4m3")
+    found = {c.plan.tile[:2]: c for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.persistent and c.plan.partials == 1}
+    assert found[128, 144].rejected == "C leaves in rows of 16 bytes" and found[128, 160].rejected in ("", to_plan.CROWDED)
+    with pytest.raises(Refused) as fault:
+        to_gpu.lower(plan.Module(module, (found[128, 144].plan,)))
+    assert [d.code for d in fault.value.diags] == ["E1611"]
+
+
 def test_a_sum_read_while_it_runs_is_found() -> None:
     text = gpu.show(to_gpu.lower(with_tile(of_bytes((1024, 1024, 1024)), 64, 64)))
     assert gpu.check(gpu.parse(text)) == []

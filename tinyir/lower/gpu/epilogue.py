@@ -25,7 +25,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, axes_of, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.resources import STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, chunk_of
+from ...ir.resources import LEAST_SWIZZLE, STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, chunk_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from .fresh import Fresh
@@ -104,7 +104,7 @@ def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item
         raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
     width = WARPGROUP_ROWS if plan.swap_ab else chunk
-    if dtype.name not in STAGED_DTYPES or width * dtype.bytes > SWIZZLE_BYTES or plan.swap_ab and view is None:
+    if dtype.name not in STAGED_DTYPES or not LEAST_SWIZZLE <= width * dtype.bytes <= SWIZZLE_BYTES or plan.swap_ab and view is None:
         raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory by {plan.store_of(item.output).by}", region=plan.name)
     label = re.sub(r"\W", "_", item.output)
     return Leaving(item, dtype, view, fresh(f"{label}.out"), f"store.{item.output}", width * dtype.bytes)

@@ -226,7 +226,14 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
                     order=Order("group", width),
                     asynchrony=Async(max(stages, 1), "epilogue"),
                 )
-                yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+                yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else _too_narrow(plan, region))
+
+
+def _too_narrow(plan: Plan, region: Region) -> str:
+    """Why an output cannot leave through shared memory in pieces of these columns, in words; empty when all can."""
+    columns = WARPGROUP_ROWS if plan.swap_ab else resources.chunk_of(plan, region, plan.tile[1])
+    narrow = (t.name for t in region.outputs if plan.store_of(t.name).by in resources.STAGED_STORES and columns * t.type.dtype.bytes < resources.LEAST_SWIZZLE)
+    return "".join(f"{name} leaves in rows of {columns} bytes" for name in list(narrow)[:1])
 
 
 def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
