@@ -29,6 +29,7 @@ TEMPLATES = {  # the sizes planned for and run, and what a candidate must be
     "synchronous": ("NN", (72, 72, 40), lambda p: p.algo == "synchronous"),
     "multistage": ("NN", (72, 72, 64), lambda p: p.algo == "multistage" and p.stages > 2),
     "multistage, element by element": ("TT", (71, 73, 45), lambda p: p.algo == "multistage" and not p.assume),
+    "multistage, padded": ("TN", (71, 73, 145), lambda p: p.algo == "multistage" and len(p.layout) == 2),
     "gemv": ("NT", (3, 72, 136), lambda p: p.algo == "gemv"),
     "warp_specialized": ("NN", (72, 136, 72), lambda p: _is_hopper(p) and not p.cluster and not p.swap_ab and not p.layout and p.parts == 1 and p.persistent),
     "warp_specialized, multicast": ("NT", (136, 72, 72), lambda p: _is_hopper(p) and p.cluster and not p.swap_ab and not p.layout and p.parts == 1),

@@ -14,8 +14,8 @@ from ..kit.diag import refuse
 @dataclass(frozen=True, slots=True)
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
-    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `tensor` those
-    of warp-specialised ones, `mma` those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes
+    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `padding` those of copies in
+    front of a contraction, `tensor` those of warp-specialised ones, `mma` those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes
     from. `fp32` is no figure: what plans may make of fp32 factors ("tf32": round them to 11 bits)."""
 
     name: str
@@ -35,6 +35,7 @@ class Device:
     peak: Mapping[str, float]
     reached: Mapping[str, float]
     simt: Mapping[str, float]
+    padding: Mapping[str, float]
     tensor: Mapping[str, Any] = field(default_factory=dict)
     mma: Mapping[str, float] = field(default_factory=dict)
     gemv: Mapping[str, float] = field(default_factory=dict)

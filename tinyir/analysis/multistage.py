@@ -18,6 +18,7 @@ from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
 from .device import Device
+from .padding import padding_us
 
 SHARED_BYTES = 128  # a clock, of an SM
 PRODUCTS = {"": 1, "tf32": 1, "tf32x3": 3}  # of a multiply-add, by `math`
@@ -47,4 +48,5 @@ def multistage_parts(plan: Plan, region: Region, kernel: Contraction, sizes: Map
         return steps * (ctas * busy + chain) + ctas * bm * bn * c["element_clocks"]
 
     clocks = rounds * turn(resident) + (turn(rest) if rest else 0.0)
-    return {"compute": clocks / device.clock_ghz / 1e3, "memory": moved / device.dram_bytes_per_us}
+    before = padding_us(plan, region, kernel, sizes, device)
+    return {"compute": before + clocks / device.clock_ghz / 1e3, "memory": before + moved / device.dram_bytes_per_us}

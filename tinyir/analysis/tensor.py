@@ -21,10 +21,10 @@ from ..ir.region import Region
 from ..ir.resources import WARPGROUP, chunk_of, fetched_along
 from .device import Device, longer_of
 from .multistage import PRODUCTS
+from .padding import padding_us
 
 LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
-TURNED = 5  # times the bytes of a turned copy, read and written; worked out, not measured
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
@@ -48,7 +48,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining
     in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
     fetching = moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"])
-    before, clock = _padding(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
+    before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining) / clock}
     bound = max(found, key=lambda part: found[part])
     return {part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()}
@@ -100,16 +100,6 @@ def _epilogue(plan: Plan, region: Region, rows: int, t: Mapping[str, float]) -> 
         return clocks + t["shared_clocks"]
     down, across = (bn, bm) if plan.swap_ab else (bm, bn)
     return clocks + t["piece_clocks"] * (down // ROWS // count) * (across // chunk_of(plan, region, across))
-
-
-def _padding(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
-    """Microseconds of the kernels that make copies at each run: each byte read and written once. Turned ones move fewer bytes an instruction."""
-    reads = {r.tensor: r for r in (kernel.lhs, kernel.rhs) if plan.is_copied(r.tensor) and not plan.is_kept(r.tensor)}
-    if not reads:
-        return 0.0
-    types = {tensor.name: tensor.type for tensor in region.inputs}
-    copied = sum((TURNED if plan.is_turned(name) else 2) * math.prod(e.evaluate(sizes) for e in types[name].shape) * types[name].dtype.bytes for name in reads)
-    return device.tensor["padding_us"] + copied / device.tensor["padding_bytes_per_us"]
 
 
 def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: Mapping[str, int]) -> bool:

@@ -345,8 +345,8 @@ def _check_boxes(case: Case) -> Iterator[Diag]:
     plan, kernel, region = case.plan, case.kernel, case.regions[0]
     for item in plan.layout:
         way = item.hint.replace("_", " ")
-        if plan.is_copied(item.tensor) and plan.load_of(item.tensor).by != "tma":
-            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and not fetched by tma")
+        if plan.is_copied(item.tensor) and plan.load_of(item.tensor).by not in ("tma", "cp_async"):
+            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and fetched neither by tma nor by cp_async")
         if plan.is_kept(item.tensor) and not any(is_constant(t) for t in case.model.inputs if t.name == item.tensor):
             yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)")
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
@@ -373,9 +373,9 @@ def _check_copies(case: Case) -> Iterator[Diag]:
         if not is_gemv and plan.load_of(read.tensor).by != "cp_async":
             continue
         view = view_of(region, read.tensor, read.index, kernel)
-        if not isinstance(view, View):
-            if is_gemv or read.dtype.bytes < LEAST_COPY:
-                yield _fault(plan, "E1570", word, tensor=read.tensor, fault=view)
+        if not isinstance(view, View) and (is_gemv or read.dtype.bytes < LEAST_COPY or plan.is_padded(read.tensor)):
+            yield _fault(plan, "E1570", word, tensor=read.tensor, fault=view)
+        if not isinstance(view, View) or plan.is_padded(read.tensor):
             continue
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)

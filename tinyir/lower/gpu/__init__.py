@@ -93,7 +93,8 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
 def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kernel | None) -> gpu.Kernel:
     """The kernel by the template that the plan names."""
     is_of_several = isinstance(kernel, Contraction) and kernel.siblings > 1
-    for word, is_asked in (("split_k", one.parts > 1 and one.algo != "gemv"), ("swap_ab", one.swap_ab), ("layout", bool(one.layout)), ("store", any(s.by != "global" for s in one.store))):
+    is_copied = any(one.algo != "multistage" or one.is_turned(item.tensor) for item in one.layout)
+    for word, is_asked in (("split_k", one.parts > 1 and one.algo != "gemv"), ("swap_ab", one.swap_ab), ("layout", is_copied), ("store", any(s.by != "global" for s in one.store))):
         if is_asked and one.algo != "warp_specialized":
             raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
     if one.math and one.algo not in ("multistage", "warp_specialized"):

@@ -9,16 +9,17 @@
 
 Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout needs a copy. An operand
 whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one whose rows do not, element by element, since a copy
-of 2 bytes is not asynchronous; so is one that is gathered (a window of a convolution, with its guard). What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
+of 2 bytes is not asynchronous; so is one that is gathered (a window of a convolution, with its guard). One that the plan pads is copied 16 bytes at once from
+its copy (`padding`), where every row has whole ones. What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ...ir.body import Axis, Body, Literal, Read
-from ...ir.boxes import MMA_FACTORS, View, is_along_sum, misfit, view_of
+from ...ir.boxes import MMA_FACTORS, View, is_along_sum, misfit, padded, view_of
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -30,6 +31,7 @@ from ...ir.resources import SWIZZLE_BYTES, register_limit
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from .fresh import Fresh
+from .padding import VECTOR_BYTES
 from .point import Values, below, divides, guarded, named, split
 from .tiles import countable, counts, tile_at
 from .warp_epilogue import warp_epilogue
@@ -43,7 +45,7 @@ CORNERS = ("m0", "n0")
 @dataclass(frozen=True, slots=True)
 class Operand:
     """One factor: its tile, and `width` neighbours that one copy moves, later where it `is_async`. `is_along_sum`: the tile's rows, as the
-    tensor's, run along the sum."""
+    tensor's, run along the sum. `copy` is the view of its padded copy, from which it is read where it has one."""
 
     tile: str
     factor: Body
@@ -55,6 +57,7 @@ class Operand:
     width: int
     is_async: bool
     is_along_sum: bool
+    copy: View | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -115,9 +118,10 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     read, axes = (kernel.lhs, kernel.rhs)[side], kernel.groups[side]
     is_along = is_along_sum(kernel, side)
     inner = (kernel.sum if is_along else axes)[-1].name
-    is_async = plan.load_of(read.tensor).by == "cp_async"
-    width = plan.width_of(inner) if is_async and isinstance(view_of(region, read.tensor, read.index, kernel), View) else 1
-    return Operand("ab"[side], kernel.factors[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along)
+    is_async, view = plan.load_of(read.tensor).by == "cp_async", view_of(region, read.tensor, read.index, kernel)
+    copy = padded(view, region) if plan.is_padded(read.tensor) and isinstance(view, View) else None
+    width = VECTOR_BYTES // read.dtype.bytes if copy is not None else plan.width_of(inner) if is_async and isinstance(view, View) else 1
+    return Operand("ab"[side], kernel.factors[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along, copy)
 
 
 def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
@@ -189,15 +193,28 @@ def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: E
     """Brings the tile of the sum's elements from `start` on into a slot."""
     r, c = fresh("r"), fresh("c")
     side, along = (r, c) if o.is_along_sum else (c, r)
+    over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.shape))
+    to = Place(fresh(o.tile), (Expr.of(r), Expr.of(c)), slot)
+    if o.copy is not None:
+        places = {"sum": start + along, "left": fresh.expr(o.corner) + side, "right": fresh.expr(o.corner) + side}
+        return nodes.CpAsync(o.tokens[turn], to, over, _from_copy(o, o.copy, kernel, places, fresh), o.width, ())
     first, first_lets = named(o.axes, fresh.expr(o.corner) + side, fresh("row" if o.tile == "a" else "col"))
     second, second_lets = named(kernel.sum, start + along, fresh("term"))
     guard = () if divides(o.size, extent_of(o.axes)) else below(first, extent_of(o.axes))
     guard += below(second, extent_of(kernel.sum))
     point = {a.name: Expr.of(a.name) for a in (*o.axes, *kernel.sum)} | split(fresh.expr("batch"), kernel.batch)
     value = guarded(guard, Values(region, point).at(o.factor))
-    over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.shape))
-    to, lets = Place(fresh(o.tile), (Expr.of(r), Expr.of(c)), slot), (*first_lets, *second_lets)
+    lets = (*first_lets, *second_lets)
     return nodes.CpAsync(o.tokens[turn], to, over, value, o.width, lets) if o.tokens else nodes.Copy(to, over, value, 1, lets)
+
+
+def _from_copy(o: Operand, copy: View, kernel: Contraction, places: Mapping[str, Expr], fresh: Fresh) -> Body:
+    """An element of a padded copy, whose rows are whole vectors: what is behind an end of the tensor is zero there."""
+    batch = split(fresh.expr("batch"), kernel.batch)
+    index = tuple(batch[d.axes[0].name] if d.role == "batch" else places[d.role] for d in copy.dims)
+    is_guarded = [d.role == "sum" or d.role != "batch" and not divides(o.size, size) for d, size in zip(copy.dims, copy.shape)]
+    guard = tuple(b for is_so, size, e in zip(is_guarded, copy.shape, index) if is_so for b in below(e, size))
+    return guarded(guard, Read(copy.tensor.name, index, o.read.dtype))
 
 
 __all__ = ["multistage_kernel"]

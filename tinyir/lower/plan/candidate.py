@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Iterable
 
 from ...analysis.cost import Cost
 from ...analysis.device import Device
 from ...ir.body import Axis
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction
-from ...ir.model import Model
-from ...ir.plan import Bind, Plan
+from ...ir.model import Model, is_constant
+from ...ir.plan import Bind, Layout, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,13 @@ def math_of(kernel: Contraction, card: Device) -> str:
 def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:
     """Where the batch axes of a contraction are counted; nowhere without any."""
     return (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
+
+
+def layout_of(padded: Iterable[str], turned: Iterable[str], model: Model) -> tuple[Layout, ...]:
+    """The `layout` of operands that are copied so: constants of the model once, what else there is at every run."""
+    kept = {t.name for t in model.inputs if is_constant(t)}
+    hints = [(name, word) for word, names in (("padded", padded), ("turned", turned)) for name in names]
+    return tuple(Layout(name, f"{word}_once" if name in kept else word) for name, word in hints)
 
 
 def holds_everywhere(bounds: tuple[Bound, ...], model: Model) -> bool:

@@ -2,7 +2,8 @@
 its copy engine cannot serve.
 
 How many neighbours one copy moves follows from the rows: 16, 8 or 4 bytes where every row has a multiple of them, which is proven, or holds at every
-shape set and is then assumed by the plan. The same tiles with element-wise copies assume nothing.
+shape set and is then assumed by the plan. The same tiles with element-wise copies assume nothing. Where there is no copy engine, whose template pads
+by itself, an operand whose rows no copy of 16 bytes fits may be padded first (`layout A padded`), a constant of the model once.
 
 fp32 is multiplied by `tf32x3`, where the sum is so long that fp32 itself rounds as much, or by `tf32` if that is asked for.
 """
@@ -17,12 +18,12 @@ from ...ir.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multi
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
-from ...ir.plan import Async, Bind, Cache, Load, Order, Plan, Vectorize
+from ...ir.plan import Async, Bind, Cache, Layout, Load, Order, Plan, Vectorize
 from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
 from ...ir.verify_plan import LEAST_COPY, guarded_axes
-from .candidate import Proposal, batch_bind, holds_everywhere, math_of, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
@@ -50,7 +51,14 @@ def propose_multistage(kernel: Contraction, model: Model, region: Region, card: 
         best[axis] = next((w for w in sizes if holds_everywhere(needs[w], model)), 1)
         proven[axis] = next((w for w in sizes if not needs[w]), 1)
     ways = [best] if best == proven else [best, proven]
-    return tuple(p for widths in ways for p in _proposals(kernel, region, card, {axis: w for axis, w in widths.items() if w > 1}, math, least))
+    inner = {read.tensor: _inner_axis(region, kernel, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
+    found: list[Proposal] = []
+    for widths in ways:
+        several = {axis: w for axis, w in widths.items() if w > 1}
+        narrow = tuple(t for t, axis in inner.items() if axis and widths[axis] < sizes[0] and not card.arch.has_tma)  # else the copy engine's template pads
+        for padded in dict.fromkeys(((), narrow)):
+            found += _proposals(kernel, region, card, several, math, least, layout_of(padded, (), model))
+    return tuple(found)
 
 
 def _whole_copies(group: tuple[Axis, ...], width: int) -> tuple[Bound, ...]:
@@ -70,13 +78,14 @@ def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
             yield view.dims[-1].axes[-1].name
 
 
-def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int], math: str, least: tuple[Bound, ...]) -> Iterator[Proposal]:
+def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int], math: str, least: tuple[Bound, ...], layout: tuple[Layout, ...] = ()) -> Iterator[Proposal]:
     outermost = f"{kernel.sum[0].name}.o"
     binds = (*batch_bind(kernel), *(Bind(parts_of_axes(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
     reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
     size = kernel.lhs.dtype.bytes
-    ways = {tensor: "cp_async" if widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
+    padded = {item.tensor for item in layout}
+    ways = {tensor: "cp_async" if tensor in padded or widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
     is_async = "cp_async" in ways.values()
     needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)))
     for rows, columns, down, across in TILES_OF[math]:
@@ -104,6 +113,7 @@ def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[s
                         predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
                         epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
                         asynchrony=Async(stages - 1),
+                        layout=layout,
                         barrier="cp_async_group" if is_async else "cta",
                     )
                 )

@@ -15,13 +15,13 @@ from ...ir import resources
 from ...ir.boxes import LINE_BYTES, WGMMA_FACTORS, View, misfit, multiple_of, operand_needs, padded, store_view, turned, view_of
 from ...ir.expr import Bound
 from ...ir.kernels import Contraction, extent_of, sizes_of
-from ...ir.model import Model, is_constant
-from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Layout, Load, Order, Plan, Regs, SplitK, Store
+from ...ir.model import Model
+from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
-from .candidate import Proposal, batch_bind, holds_everywhere, math_of, parts_of_axes
+from .candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B, along the columns A.
 TILES = (
@@ -184,7 +184,7 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
     found = [(tile, parts, False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
     found += [(tile, parts, True) for tile in FEW_TILES for parts in (1, *PARTS) if way.takes(True) and few <= FEW_ROWS and tile[0] < 2 * max(few, FEW_TILES[0][0])]
     for (rows, columns, consumers), parts, is_swapped in found:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=_layout(way, model), order=Order("group", ORDERS[0]), regs=None)
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), order=Order("group", ORDERS[0]), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster")) if parts > 1 else base
         base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
         if not holds_everywhere(base.assume, model):
@@ -193,13 +193,6 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
             stages = _stages(base, region, kernel, card, resident)
             if resident == 1 or stages >= LEAST_STAGES:
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
-
-
-def _layout(way: Way, model: Model) -> tuple[Layout, ...]:
-    """Constants of the model are copied once, what else there is at every run."""
-    kept = {t.name for t in model.inputs if is_constant(t)}
-    hints = [(name, word) for word, names in (("padded", way.padded), ("turned", way.turned)) for name in names]
-    return tuple(Layout(name, f"{word}_once" if name in kept else word) for name, word in hints)
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
@@ -211,7 +204,7 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
             continue
         stores = () if is_swapped and not is_staged else way.stores
         assume = way.needs(kernel, model, LEAST_SUM[math], with_stores=bool(stores))
-        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=stores, assume=assume, layout=_layout(way, model))
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=stores, assume=assume, layout=layout_of(way.padded, way.turned, model))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
             shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
