@@ -12,8 +12,9 @@ import pytest
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
+from tinyir.ir.plan import Layout
 from tinyir.ir.types import DTYPES
-from tinyir.kit.diag import Refused
+from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.play.arrays import convert
@@ -79,9 +80,24 @@ def test_every_layout_is_planned_and_obeyed(layout: str) -> None:
     ],
 )
 def test_copies_are_as_wide_as_the_rows_allow(sizes: str, widths: dict[str, int], loads: dict[str, str]) -> None:
-    one = proposed(product("NN", sizes=sizes))[0]
+    one = next(p for p in proposed(product("NN", sizes=sizes)) if not p.layout)
     assert {v.axis: v.width for v in one.vectorize} == widths and {item.tensor: item.by for item in one.load} == loads
     assert len(one.assume) == len(widths)
+
+
+def test_rows_that_no_wide_copy_fits_are_padded_where_there_is_no_copy_engine() -> None:
+    module = product("NN", sizes="M=2047, N=2047, K=2048", **BIAS)
+    first = to_plan.lower(module, arch="sm80").plans[0]
+    assert [(item.tensor, item.hint) for item in first.layout] == [("B", "padded")] and {item.by for item in first.load} == {"cp_async"}
+    assert not any(p.layout for p in proposed(module, "sm90"))
+    assert [d.code for d in refused(replace(first, layout=(Layout("B", "turned"),)), module)] == ["E1611"]
+
+
+def refused(one: plan.Plan, module: region.Module) -> list[Diag]:
+    """What the lowering of a plan says against it."""
+    with pytest.raises(Refused) as fault:
+        lowered(plan.Module(module, (one,)))
+    return list(fault.value.diags)
 
 
 def test_plans_of_sm80_use_tensor_cores_at_any_size() -> None:
