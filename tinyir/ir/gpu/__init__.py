@@ -63,7 +63,7 @@ def show(module: Module) -> str:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify`, `ir.gpu.order` and `ir.gpu.writes`, in this order:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `order`, `rings`, `replay`, `replay_products` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
