@@ -81,6 +81,20 @@ def test_vectors_compute_what_playback_computes(name: str) -> None:
                 np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=1e-3, err_msg=f"{output} at {sizes}")
 
 
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("name", ["one axis of any length", "rows of any length", "rows of six, all in one"])
+def test_whole_tiles_have_no_guard(name: str) -> None:
+    """A tile that is inside takes the way without guards; sizes where tiles end with the tensor, before and behind it."""
+    _, tensors, body = CASES[name]
+    module = region.parse(region_text(tensors, body))
+    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.threads == (128,) and c.plan.vectorize and c.plan.micro[0] == 2 * c.plan.widest)
+    kernels, code = lowered(plan.Module(module, (chosen,)))
+    assert "  else\n    for u in 0..2 unroll" in gpu.show(kernels)
+    for sizes in ({"M": 1, "N": 4096}, {"M": 3, "N": 2047}, {"M": 5, "N": 1031}, {"M": 1024, "N": 2}):
+        arrays = random_arrays(module.model, sizes, 3)
+        np.testing.assert_array_equal(simulated(code, arrays)["Y"], played(code, arrays)["Y"], err_msg=str(sizes))
+
+
 @pytest.mark.parametrize("name", ["copy", "rows that the data choose", "bytes"])
 def test_what_is_only_moved_is_not_converted(name: str) -> None:
     _, tensors, body = CASES[name]

@@ -8,7 +8,7 @@
         the values at this point, and the stores
 
 A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers. Neighbours that are known to lie
-side by side are taken in vectors (`flat_vector`); what is left behind the last of them is the first CTA's, an element a thread.
+side by side are taken in vectors (`flat_vector`), without a guard each where the whole tile is inside, so that all are on their way at once; what is left behind the last of them is the first CTA's, an element a thread.
 """
 
 from __future__ import annotations
@@ -36,9 +36,16 @@ def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     turn, turns, total = Expr.of(fresh.of("u")), each // width, extent_of(kernel.axes)
     number = tile // width * Expr.of("cta.x") + "thread.x" + (threads * turn if turns > 1 else 0)
     is_guarded = not divides(tile, total)
-    body = vector_statements(region, fresh, run, number, is_guarded) if run else _element(region, fresh, number, is_guarded)
-    if turns > 1:
-        body = (nodes.For(str(turn), ZERO, Expr.of(turns), body, unroll=0),)
+
+    def taken(is_guarded: bool) -> tuple[Statement, ...]:
+        body = vector_statements(region, fresh, run, number, is_guarded) if run else _element(region, fresh, number, is_guarded)
+        return (nodes.For(str(turn), ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
+
+    if run and turns > 1 and is_guarded:
+        inside = Bound(tile // width * Expr.of("cta.x"), upper=run.whole(ZERO) * (total // run.extent) - (tile // width - 1))
+        body: tuple[Statement, ...] = (nodes.If((inside,), taken(False), taken(True)),)
+    else:
+        body = taken(is_guarded)
     if run and not run.is_whole:
         left = _element(region, fresh, Expr.of("thread.x") + width * run.whole(ZERO), True, "left")
         body = (*body, nodes.If((Bound(Expr.of("cta.x"), equals=ZERO),), left))

@@ -45,16 +45,16 @@ from .statements import FEW, Statements
 def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_guarded: bool) -> tuple[Statement, ...]:
     """What a thread does with the vector of this number; `is_guarded` where there may be no such vector."""
     width, outer = run.width, region.iters[: len(region.iters) - len(run.axes)]
-    name = Expr.of(fresh.name("e"))
+    name = Expr.of(fresh.of("e"))
     if run.is_whole:
-        first, in_run = Expr.of(run.axes[0].name if len(run.axes) == 1 else fresh.name("r")), run.whole(ZERO)
+        first, in_run = Expr.of(run.axes[0].name if len(run.axes) == 1 else fresh.of("r")), run.whole(ZERO)
         places = split(name, (*outer, Axis(str(first), in_run)))
         at = width * places.pop(str(first))
         let, lets = nodes.Let(str(name), number), [*(nodes.Let(a.name, places[a.name]) for a in outer), nodes.Let(str(first), at)]
         guard = below(name, extent_of(outer) * in_run) if is_guarded else ()
     else:
         first = name
-        let, lets, at, guard = nodes.Let(str(name), width * number), [], width * number, (Bound(first, upper=run.extent - (width - 1)),)
+        let, lets, at, guard = nodes.Let(str(name), width * number), [], width * number, (Bound(first, upper=run.extent - (width - 1)),) if is_guarded else ()
     inner = (*lets, *_neighbours(region, fresh, run, first, at))
     return (let, *((nodes.If(guard, inner),) if guard else inner))
 
