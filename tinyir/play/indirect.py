@@ -85,7 +85,7 @@ def philox(counter: np.ndarray, key: int) -> np.ndarray:
 
 def random(seed: int, offset: int, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     """RANDOM: element e of the row-major order is word e mod 4 of Philox block offset + e/4. Floats are uniform in [0, 1) with 24 random
-    bits (fp64: 53 of two blocks' words), integers take the low bits of the word."""
+    bits, integers take the low bits of the word, a bool its lowest."""
     return random_at(seed, offset, np.arange(math.prod(shape), dtype=np.int64), dtype).reshape(shape)
 
 
@@ -97,5 +97,5 @@ def random_at(seed: int, offset: int, elements: np.ndarray, dtype: DType) -> np.
     words = drawn[elements.reshape(-1) % 4, where.reshape(-1)]
     if dtype.is_float:
         return ((words >> np.uint64(8)).astype(np.float64) * 2.0**-24).reshape(shape)
-    kept = words & np.uint64((1 << min(dtype.bits, 32)) - 1)
+    kept = words & np.uint64((1 << (1 if dtype.kind == "b" else min(dtype.bits, 32))) - 1)
     return kept.astype(np.dtype(f"u{dtype.bytes}")).view(np.dtype(dtype.numpy)).reshape(shape)
