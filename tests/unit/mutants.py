@@ -153,6 +153,12 @@ def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
     return rule in ("wait dropped", "wait too loose") and "cp_async_wait<0>" in lines[number] and lines[number - 1] == "  }"
 
 
+def _is_turn_behind_a_guard(lines: list[str], number: int, rule: str) -> bool:
+    """One turn more over a row in registers: what it would take lies behind the row's end, which a guard asks for."""
+    is_turns = re.search(r"for \(int ([uv]) = 0; \1 < \d+; \+\+\1\)", lines[number]) is not None
+    return rule == "bound off by one" and is_turns and any(re.match(r"\s*if \(\w+ < \d+\) \{", line) for line in lines[number + 1 : number + 3])
+
+
 def _is_of_a_long_row(lines: list[str], number: int, rule: str) -> bool:
     """`thread_x <= left`: a row of a known length is no shorter than what stands in front of its first whole vector."""
     return rule == "guard removed" and re.search(r"thread_x <= left && left < \d+\)", lines[number]) is not None
@@ -186,7 +192,7 @@ def _is_for_more_tiles(lines: list[str], number: int, rule: str) -> bool:
 
 
 EQUIVALENT = (
-    _is_loop_of_shuffles, _is_number_of_a_lane, _is_before_any_use, _is_last_wait, _is_of_a_long_row, _is_multiplied_by_0, _is_thrown_away,
+    _is_loop_of_shuffles, _is_number_of_a_lane, _is_before_any_use, _is_last_wait, _is_turn_behind_a_guard, _is_of_a_long_row, _is_multiplied_by_0, _is_thrown_away,
     _is_for_rows_that_see_nothing, _is_choice_of_tiles, _is_for_more_tiles,
 )  # each says why  # fmt: skip
 
