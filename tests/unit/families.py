@@ -211,6 +211,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "gather": _gather,
     "softmax": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX, {"R": 3, "C": 333}, {"R": 5, "C": 2}, spread=300),
     "softmax resident": lambda: _region("in X : fp32[R, 300]\nout Y : fp32[R, 300]", SOFTMAX.replace("C", "300"), {"R": 3}, spread=300),
+    "softmax streamed": lambda: _row_of("softmax", 1024, lambda p: p.algo == "row_streamed" and p.threads == (128,) and p.vectorize),
     "softmax odd": lambda: _region("in X : fp16[R, 333]\nout Y : fp16[R, 333]", SOFTMAX.replace("C", "333").replace("X[i0, i1]", "cast(X[i0, i1]) : fp32").replace("Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))", "Y[i0, i1] = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16"), {"R": 5}, spread=300, tolerance=4e-3),
     "softmax of lanes": lambda: _row_of("softmax", 60, lambda p: p.threads == (8, 16) and p.vectorize),
     "softmax of odd lanes": lambda: _row_of("softmax", 333, lambda p: p.threads == (32, 4) and p.algo == "row_streamed" and p.vectorize),

@@ -51,7 +51,7 @@ RULES: dict[str, Rule] = {
     "read before the first": (r"(= (?:cast\()?[A-Z]\w*\[)(\w+)(, )", r"\1\2 - 1\3", {"E1615"}),
     "gather not guarded": (r" where 0 <= (\w+\.at) else 0\.0", "", {"E1615"}),
     "written twice": (r"(\n  let (?:m0|n0|i0) = )(\d+)(\*(?:cta|tm|tn))", _half, {"E1619", "E1615"}),
-    "written by every thread": (r"\n( +)if thread\.x = 0\n\1  (store [^\n]+)", r"\n\1\2", {"E1619"}),
+    "written by every thread": (r"\n( +)if thread\.x = 0\n\1  (store [A-Z][^\n]+)", r"\n\1\2", {"E1619"}),
     "turns left out": (r"(\n  for \w+ in )(\d+|thread\.\w+)(\.\.[^\n]* step \d+[^\n]*\n(?:    [^\n]*\n)*?    store [A-Z])", r"\1 1 + \2\3", {"E1619", "E1615"}),
     "grid too small": (r"(kernel [^\n]* grid \[)([^,\]\n]+)([,\]])", r"\g<1>1\3", {"E1619", "E1615", "E1671"}),
     "cp_async of an odd width": (r"(%\w+(?:\.\w+)* = cp_async [^\n]* vector )(\d+)()", lambda m: f"{m[1]}{int(m[2]) * 2}", {"E1670", "E1671", "E1614"}),
@@ -65,12 +65,19 @@ RULES: dict[str, Rule] = {
 }
 
 
+# Rows whose beginnings no length tells take what no whole vector has at `left`, a product of two names: isl does not follow it, and the simulation alone
+# sees what is left unwritten there.
+UNFOLLOWED = {"turns left out": "\n  let left = "}
+
+
 def planted(rule: str) -> Iterator[tuple[str, str]]:
     """(family, text with one fault) of a rule, from all families in turn."""
     pattern, replacement, _ = RULES[rule]
 
     def of_family(name: str) -> Iterator[tuple[str, str]]:
         text = family(name).kernels
+        if rule in UNFOLLOWED and UNFOLLOWED[rule] in text:
+            return
         start = text.index("\nkernel ")
         for found in re.finditer(pattern, text[start:]):
             new = found.expand(replacement) if isinstance(replacement, str) else replacement(found)

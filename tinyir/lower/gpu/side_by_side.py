@@ -80,7 +80,8 @@ class SideBySide:
         """Loads, the loop over the neighbours around the lines, stores. Where some may be outside `limits` of `first`, or of what guards their reads,
         the lines and stores at each that is inside, or what stands in `one` for them."""
         lines = tuple(lines)
-        within = tuple(self._with_registers(s, _defined(lines)) for s in (*lines, *self.held))
+        made = frozenset(_names(lines))
+        within = tuple(self._with_registers(s, made) for s in (*lines, *self.held))
         loads: list[Statement] = []
         for read, name in self.loads.items():
             loads.append(nodes.Reg(name, type_of(read.dtype, self.run.width)))
@@ -162,12 +163,8 @@ class SideBySide:
         return tuple(found)
 
 
-def _defined(lines: Iterable[Statement]) -> frozenset[str]:
-    """The integers that statements define."""
-    return frozenset(_names(lines))
-
-
 def _names(lines: Iterable[Statement]) -> Iterator[str]:
+    """The integers that statements define."""
     for s in lines:
         if isinstance(s, (nodes.Let, nodes.Choose, nodes.For)):
             yield s.name
