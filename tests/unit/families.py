@@ -20,7 +20,7 @@ from tinyir.play.arrays import bind_symbols, convert
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice
 
-from . import test_any_shape, test_in_steps, test_look_back, test_multistage, test_scan_kernels, test_streaming, test_tf32_wgmma, test_warp_specialized
+from . import test_any_shape, test_in_steps, test_look_back, test_multistage, test_scan_kernels, test_scatter_atomic, test_streaming, test_tf32_wgmma, test_warp_specialized
 from .emitted import planned, region_text
 from .test_kernels_run import NORM, SOFTMAX
 from .test_samples_run import SAMPLES
@@ -167,6 +167,14 @@ def _scatter() -> Family:
     return _emitted(planned(text), {**arrays, "at": draw.integers(-62, 62, 33)}, tolerance=0)
 
 
+def _atomics(dtype: str, op: str) -> Family:
+    """Many updates of few places, then few of many."""
+    module = test_scatter_atomic.by_atomics(test_scatter_atomic.rows(dtype, op))
+    draw = np.random.default_rng(3)
+    made = [_whole(module.program, {"N": n, "K": k}, n) | {"at": draw.integers(-n - 2, n + 2, k)} for n, k in ((7, 300), (300, 9))]
+    return _emitted(module, *made, tolerance=0)
+
+
 def _gather() -> Family:
     text = region_text("in T : fp32[V, D]\nin I : i64[N]\nout Y : fp32[N, D]", "for i0: N, i1: D\n%y = gather (k0: V = I[i0]) { T[k0, i1] }\nyield Y[i0, i1] = %y")
     table = np.arange(1, 5 * 77 + 1, dtype=np.float32).reshape(5, 77)
@@ -208,6 +216,8 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "scan by look back": lambda: _look_back("rows", 32, {"R": 2, "C": 4500}, {"R": 1, "C": 66000}),
     "scan by look back at flags": lambda: _look_back("i64 in vectors", 64, {}),
     "scatter": _scatter,
+    "scatter by atomics": lambda: _atomics("i32", "sum"),
+    "scatter by compare and swap": lambda: _atomics("fp32", "max"),
     "gather": _gather,
     "softmax": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX, {"R": 3, "C": 333}, {"R": 5, "C": 2}, spread=300),
     "softmax resident": lambda: _region("in X : fp32[R, 300]\nout Y : fp32[R, 300]", SOFTMAX.replace("C", "300"), {"R": 3}, spread=300),

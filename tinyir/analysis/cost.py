@@ -25,6 +25,7 @@ from ..ir.streaming import Streaming
 from .device import Device, longer_of
 from .gemv import gemv_parts
 from .multistage import multistage_parts
+from .scatter import LOOK_CLOCKS, LOOK_ISSUE, looks_of, scatter_atomic_parts
 from .streaming import streaming_parts
 from .tensor import warp_specialized_parts
 from .work import Work, ops_each
@@ -93,6 +94,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
         parts = _row(plan, region, kernel, sizes, device, occupancy, flops, moved)
     elif isinstance(kernel, Prefix):
         parts = _scan(plan, region, kernel, sizes, device, occupancy, moved)
+    elif plan.algo == "scatter_atomic":
+        parts = scatter_atomic_parts(plan, region, sizes, device, moved)
     else:
         parts = _map(plan, region, kernel, sizes, device, occupancy, flops, moved)
     bound = max(parts, key=lambda part: parts[part])
@@ -246,17 +249,20 @@ def _apart(plan: Plan, region: Region) -> int:
 
 
 def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], device: Device, occupancy: int, flops: int, moved: int) -> dict[str, float]:
-    """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few elements at a time."""
+    """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few elements at a time; for what is
+    scattered there it looks at every place."""
     elements = extent_of(kernel.groups[0]).evaluate(sizes)
     guards = sum(len(n.guard) for body in bodies_of(region) for n in walk(body) if isinstance(n, Select))
     walked = sum(extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce))
+    looks = looks_of(region, sizes)
     tiles = -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
     width = plan.widest
-    taken = MAP_ISSUE * (1 / width + walked / resources.WALK / width + _apart(plan, region)) + 2 + 2 * guards + 2 * flops / max(elements, 1)
+    taken = MAP_ISSUE * (1 / width + walked / resources.WALK / width + _apart(plan, region)) + LOOK_ISSUE * looks + 2 + 2 * guards + 2 * flops / max(elements, 1)
     issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
-    turns = -(-mine // max(1, min(occupancy, mine))) * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
+    waves = -(-mine // max(1, min(occupancy, mine)))
+    turns = waves * (2 + plan.micro[0] // width * -(-walked // resources.WALK))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     steps = -(-walked // (max(2, resources.ON_THEIR_WAY // width) if width > 1 else resources.WALK)) if walked else 1  # of a walk, whose elements are on their way together
     under_way = min(tiles, device.sms * min(occupancy, mine)) * plan.tile[0] * read / max(elements, 1) / steps  # bytes that the resident threads wait for
@@ -265,4 +271,4 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     moved += (LINE_LOSS - 1) * sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed)
     through = moved * device.sms * mine / max(tiles, 1)  # the busiest SM's share, times SMs
     memory = longer_of(max(moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS)
-    return {"memory": memory, "compute": issue / device.clock_ghz / 1e3, "latency": device.dram_latency_ns * turns / 1e3}
+    return {"memory": memory, "compute": issue / device.clock_ghz / 1e3, "latency": (device.dram_latency_ns * turns + LOOK_CLOCKS / device.clock_ghz * looks * waves * plan.micro[0]) / 1e3}

@@ -16,6 +16,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
     parser.add_argument("--device", choices=("a100", "h100"), help="the device model (default: a100 for sm80, h100 for sm90)")
     parser.add_argument("--math", choices=("tf32",), default="", help="let tensor cores round fp32 factors to 11 bits (default: as exact as fp32)")
+    parser.add_argument("--atomics", choices=("unordered",), default="", help="let the updates of a scatter be folded in any order, where that changes the bits (default: the same at each run)")
     parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
     parser.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
     parser.add_argument("--tuned", action="store_true", help="take plans that tiny-tune measured and kept, where it has any for these kernels, sizes and card")
@@ -28,12 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     _options(parser)
     args = parser.parse_args(argv)
     if args.explain:
-        return run("tiny-plan", args, lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), arch=args.arch, device=args.device, is_whole=args.all, fp32=args.math)))
+        return run("tiny-plan", args, lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), arch=args.arch, device=args.device, is_whole=args.all, fp32=args.math, atomics=args.atomics)))
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
         if args.remarks:
             notes += lowering_of("plan").verdicts(module, arch=args.arch, device=args.device, fp32=args.math)
-        planned = lowering_of("plan").lower(module, arch=args.arch, device=args.device, fp32=args.math)
+        planned = lowering_of("plan").lower(module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics)
         return _tuned(planned, args, notes) if args.tuned else planned
 
     return filter_main(argv, "tiny-plan", summary, "region text", lambda s: read_module(s, "region"), lambda: language_of("plan"), lower, _options)

@@ -237,6 +237,27 @@ __device__ __forceinline__ double power(double base, double exponent) { return p
     _template("T wrap_add(T a, T b)", "return (T)((unsigned long long)a + (unsigned long long)b);"),
     _template("T wrap_sub(T a, T b)", "return (T)((unsigned long long)a - (unsigned long long)b);"),
     _template("T wrap_mul(T a, T b)", "return (T)((unsigned long long)a * (unsigned long long)b);"),
+    _template("T product_of(T a, T b)", "return a * b;"),
+    Intrinsic("atomic_sum", """\
+__device__ __forceinline__ void atomic_sum(int *to, int x) { atomicAdd((unsigned int *)to, (unsigned int)x); }
+__device__ __forceinline__ void atomic_sum(unsigned int *to, unsigned int x) { atomicAdd(to, x); }
+__device__ __forceinline__ void atomic_sum(long long *to, long long x) { atomicAdd((unsigned long long *)to, (unsigned long long)x); }
+__device__ __forceinline__ void atomic_sum(unsigned long long *to, unsigned long long x) { atomicAdd(to, x); }
+__device__ __forceinline__ void atomic_sum(float *to, float x) { atomicAdd(to, x); }
+__device__ __forceinline__ void atomic_sum(double *to, double x) { atomicAdd(to, x); }"""),
+    Intrinsic("atomic_fold", """\
+// Folds x in: what is there is swapped for what it folds to, unless another thread was there meanwhile.
+template <class T, class Word, T (*fold)(T, T)> __device__ __forceinline__ void atomic_fold(T *to, T x) {
+  Word *const word = (Word *)to;
+  Word before = __ldcg(word);
+  for (;;) {
+    const Word after = bits_as<Word, T>(fold(bits_as<T, Word>(before), x));
+    if (after == before) return;
+    const Word found = atomicCAS(word, before, after);
+    if (found == before) return;
+    before = found;
+  }
+}"""),
     *(Intrinsic(*row) for row in (*hopper.PLAIN, *ampere.PLAIN, *tf32.PLAIN)),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)

@@ -133,6 +133,7 @@ _READ: dict[str, Callable[[list[Any]], Any]] = {
     "math": _only(str),
     "promote": _only(int),
     "partials": _only(int),
+    "atomics": _only(str),
     "consumers": lambda p: Consumers(int(p[0]), str(p[1])),
     "cluster": lambda p: Cluster(_counts(p[0]), _names(p[1]) if p[1] is not None else ()),
     "regs": lambda p: Regs(int(p[0]), int(p[1])),
@@ -216,6 +217,7 @@ _SHOW: dict[str, Callable[[Any], str]] = {
     "math": str,
     "promote": str,
     "partials": str,
+    "atomics": str,
     "consumers": lambda c: f"{c.count} {c.mode}",
     "cluster": _show_cluster,
     "regs": lambda r: f"producer {r.producer} consumer {r.consumer}",
@@ -262,6 +264,7 @@ def check(module: Module) -> list[Diag]:
     18. what TMA moves lies so that TMA can move it                                                       (E1523)
     19. what cp.async copies lies on multiples of 4, 8 or 16 bytes, and what gemv reads on its accesses   (E1570)
     20. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580, E1581)
+    21. atomics fold one scatter, in an order that its bits do not depend on or that the plan leaves open (E1583)
     """
     from .verify_plan import check_plans
 

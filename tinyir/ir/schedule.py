@@ -147,7 +147,7 @@ class Plan:
     """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
     must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`), `promote` after how
     many elements of the sum what they have summed is added in fp32 (0: at no time), `partials` how many such sums are held: with two one is added while
-    the other runs. `spans` say where each field stands."""
+    the other runs. `atomics unordered` lets updates be folded in any order. `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -161,6 +161,7 @@ class Plan:
     math: str = ""
     promote: int = 0
     partials: int = 1
+    atomics: str = ""
     consumers: Consumers | None = None
     cluster: Cluster | None = None
     regs: Regs | None = None

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Iterator
 
 from ..kit.diag import Diag, Edit
 from . import resources
-from .boxes import View, copied, multiple_of, operand_needs, store_view, view_of
 from .arch import ARCHS
 from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernel_of, kernels_of
-from .model import Model, is_constant, show_name
+from .model import Model, show_name
+from .plan_case import Case, fault_of
 from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
-from .region import Region
+from .scatters import unmet_by_atomics
 from .siblings import are_neighbours, siblings_of
 from .streaming import Streaming, streaming_of, unmet_by
+from .verify_plan_copies import check_boxes, check_copies
 
 MAX_STAGES = 16
 MAX_PARTS = 256
 VECTOR_BYTES = 16
-LEAST_COPY = 4  # bytes of a cp.async
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One plan with what it speaks of: its regions, the first of them (or both, when they stream) as a kernel of the plan's family, and the
-    signature."""
-
-    plan: Any
-    regions: tuple[Region, ...]
-    kernel: Kernel
-    model: Model
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 20 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 21 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -50,27 +39,23 @@ def check_plans(module: Any) -> list[Diag]:
         if plan.algo == "streaming":
             kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
             if isinstance(kernel, str):
-                diags.append(_fault(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel))
+                diags.append(fault_of(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel))
                 continue
         elif len(regions) > 1 and plan.algo not in STREAMING:
             found = siblings_of(regions) if are_neighbours(regions, program.regions) else "another region stands between them"
             if isinstance(found, str):
-                diags.append(_fault(plan, "E1582", "plan", regions=", ".join(plan.regions), reason=found))
+                diags.append(fault_of(plan, "E1582", "plan", regions=", ".join(plan.regions), reason=found))
                 continue
             kernel = found.kernel
         else:
             kernel = kernel_of(regions[0], plan.family)
         if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo not in STREAMING:
             can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
-            diags.append(_fault(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
+            diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
         for check in _CHECKS:
             diags += check(Case(plan, regions, kernel, module.program.model))
     return diags
-
-
-def _fault(plan: Any, code: str, word: str, **facts: Any) -> Diag:
-    return Diag(code, plan.name, facts, plan.span_of(word))
 
 
 def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
@@ -86,9 +71,9 @@ def _check_coverage(module: Any) -> Iterator[Diag]:
         for name in plan.regions:
             plans.setdefault(name, []).append(plan)
             if program.region(name) is None:
-                yield _fault(plan, "E1506", "plan", name=name, known=known)
+                yield fault_of(plan, "E1506", "plan", name=name, known=known)
             elif not _are_alternatives(plans[name]):
-                yield _fault(plan, "E1504", "plan", region=name, count=len(plans[name]))
+                yield fault_of(plan, "E1504", "plan", region=name, count=len(plans[name]))
     for region in program.regions:
         own = plans.get(region.name, [])
         if not own:
@@ -96,7 +81,7 @@ def _check_coverage(module: Any) -> Iterator[Diag]:
         for tensor in region.inputs:
             maker = next((r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)), None)
             if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
-                yield _fault(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
+                yield fault_of(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
 
 
 def _are_alternatives(plans: list[Any]) -> bool:
@@ -116,6 +101,8 @@ def _check_words(plan: Any) -> Iterator[Diag]:
     given += [("layout", "layout", item.hint, WORDS["layout"]) for item in plan.layout]
     given += [("edge", "edge", item.buffer, WORDS["edge"]) for item in plan.edge]
     given.append(("barrier", "barrier", plan.barrier, WORDS["barrier"]))
+    if plan.atomics:
+        given.append(("atomics", "atomics", plan.atomics, WORDS["atomics"]))
     if plan.math:
         given.append(("math", "math", plan.math, WORDS["math"]))
     if plan.consumers:
@@ -128,10 +115,10 @@ def _check_words(plan: Any) -> Iterator[Diag]:
         given.append(("overlap", "async", plan.asynchrony.overlap, WORDS["overlap"]))
     for what, word, value, known in given:
         if value not in known:
-            yield _fault(plan, "E1503", word, what=what, given=value, known=", ".join(known))
+            yield fault_of(plan, "E1503", word, what=what, given=value, known=", ".join(known))
     for word in NEEDS.get(plan.algo, ()):
         if not getattr(plan, word):
-            yield _fault(plan, "E1502", "plan", field=word)
+            yield fault_of(plan, "E1502", "plan", field=word)
 
 
 def _check_axes(case: Case) -> Iterator[Diag]:
@@ -142,7 +129,7 @@ def _check_axes(case: Case) -> Iterator[Diag]:
     for word, part in used:
         axis = re.sub(r"(\.[oi])*$", "", part)
         if axis not in known:
-            yield _fault(plan, "E1505", word, axis=part, known=", ".join(sorted(known)))
+            yield fault_of(plan, "E1505", word, axis=part, known=", ".join(sorted(known)))
 
 
 def _check_names(case: Case) -> Iterator[Diag]:
@@ -157,7 +144,7 @@ def _check_names(case: Case) -> Iterator[Diag]:
     used += [("edge", name, values | inputs | outputs) for e in plan.edge for name in (e.source, e.target)]
     for word, name, known in used:
         if name not in known:
-            yield _fault(plan, "E1506", word, name=name, known=", ".join(sorted(known)))
+            yield fault_of(plan, "E1506", word, name=name, known=", ".join(sorted(known)))
 
 
 def _check_binding(case: Case) -> Iterator[Diag]:
@@ -165,13 +152,13 @@ def _check_binding(case: Case) -> Iterator[Diag]:
     seen: set[str] = set()
     for part in (p for b in plan.bind for p in b.axes):
         if part in seen:
-            yield _fault(plan, "E1507", "bind", axis=part)
+            yield fault_of(plan, "E1507", "bind", axis=part)
         seen.add(part)
     for axis, tile in _grid_axes(plan, kernel):
         size = axis.size.constant if axis.size is not None else None
         to_grid = any((plan.place_of(part) or "").startswith("cta.") for part in (axis.name, f"{axis.name}.o"))
         if not to_grid and (size is None or size > tile):
-            yield _fault(plan, "E1522", "bind", axis=axis.name, size=axis.size)
+            yield fault_of(plan, "E1522", "bind", axis=axis.name, size=axis.size)
 
 
 def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
@@ -193,19 +180,19 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
 def _check_tile(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     if len(plan.tile) != len(kernel.groups) or min(plan.tile) < 1:
-        yield _fault(plan, "E1508", "tile", tile=list(plan.tile), family=plan.family, wanted=len(kernel.groups))
+        yield fault_of(plan, "E1508", "tile", tile=list(plan.tile), family=plan.family, wanted=len(kernel.groups))
         return
     for whole, piece in zip(plan.tile, plan.warp_tile):
         if piece < 1 or whole % piece:
-            yield _fault(plan, "E1519", "warp_tile", whole=whole, field="warp_tile", piece=piece, count="n")
+            yield fault_of(plan, "E1519", "warp_tile", whole=whole, field="warp_tile", piece=piece, count="n")
     if plan.warp_tile and plan.threads:
         warps = math.prod(-(-whole // max(piece, 1)) for whole, piece in zip(plan.tile, plan.warp_tile))
         if warps * 32 != math.prod(plan.threads):
-            yield _fault(plan, "E1509", "threads", threads=math.prod(plan.threads), wanted=f"32 * {warps}")
+            yield fault_of(plan, "E1509", "threads", threads=math.prod(plan.threads), wanted=f"32 * {warps}")
     if plan.micro and plan.threads:
         for whole, piece, count in zip(plan.tile, plan.micro, _threads_along(plan, kernel)):
             if count * piece != whole:
-                yield _fault(plan, "E1519", "micro", whole=whole, field="micro", piece=piece, count=count)
+                yield fault_of(plan, "E1519", "micro", whole=whole, field="micro", piece=piece, count=count)
 
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
@@ -221,9 +208,9 @@ def _check_threads(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     threads, most = resources.threads_of(plan), ARCHS[plan.arch].threads_per_cta
     if len(plan.threads) > 3 or not 1 <= threads <= most or (len(plan.threads) == 3 and plan.threads[2] > 64):
-        yield _fault(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
+        yield fault_of(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
     elif isinstance(kernel, (Row, Prefix)) and plan.algo != "scan_thread" and threads % 32:
-        yield _fault(plan, "E1509", "threads", threads=threads, wanted="32 * n")
+        yield fault_of(plan, "E1509", "threads", threads=threads, wanted="32 * n")
 
 
 def _check_stages(case: Case) -> Iterator[Diag]:
@@ -242,10 +229,10 @@ def _check_stages(case: Case) -> Iterator[Diag]:
         counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS))
     for word, what, given, least, most in counts:
         if not least <= given <= most:
-            yield _fault(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
+            yield fault_of(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
     for given in (plan.regs.producer, plan.regs.consumer) if plan.regs else ():
         if given % 8 or not 24 <= given <= 256:
-            yield _fault(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)
+            yield fault_of(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)
 
 
 def _check_arch(case: Case) -> Iterator[Diag]:
@@ -257,7 +244,7 @@ def _check_arch(case: Case) -> Iterator[Diag]:
     wanted += [("barrier", "mbarrier")] if plan.barrier == "mbarrier" else []
     wanted += [(word, word) for word in ("consumers", "cluster", "regs") if getattr(plan, word)]
     for word, feature in wanted:
-        yield _fault(plan, "E1511", word, arch=plan.arch, feature=feature)
+        yield fault_of(plan, "E1511", word, arch=plan.arch, feature=feature)
 
 
 def _check_smem(case: Case) -> Iterator[Diag]:
@@ -265,7 +252,7 @@ def _check_smem(case: Case) -> Iterator[Diag]:
     taken, arch = resources.smem_of(plan, regions[0], kernel, regions[1:]), ARCHS[plan.arch]
     most = arch.static_smem if plan.algo == "synchronous" else arch.smem_per_cta
     if taken > most:
-        yield _fault(plan, "E1512", "tile", smem=taken, arch=plan.arch, most=most)
+        yield fault_of(plan, "E1512", "tile", smem=taken, arch=plan.arch, most=most)
 
 
 def _check_registers(case: Case) -> Iterator[Diag]:
@@ -281,7 +268,7 @@ def _check_registers(case: Case) -> Iterator[Diag]:
         takes.append(("threads", "threads", (held + resources.ADDRESSING // 2) * threads, arch.registers_per_sm))
     for word, what, given, most in takes:
         if given > most:
-            yield _fault(plan, "E1513", word, field=what, given=given, most=most)
+            yield fault_of(plan, "E1513", word, field=what, given=given, most=most)
             return
 
 
@@ -290,7 +277,7 @@ def _check_predicate(case: Case) -> Iterator[Diag]:
     for group, tile in zip(kernel.groups, plan.tile):
         missing = [name for name in guarded_axes(group, tile) if name not in plan.predicate]
         if missing:
-            fault = _fault(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            fault = fault_of(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
             yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
 
 
@@ -313,7 +300,7 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
         return
     wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
     if list(plan.epilogue) != wanted:
-        fault = _fault(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        fault = fault_of(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
         yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
 
 
@@ -322,7 +309,7 @@ def _check_vectors(case: Case) -> Iterator[Diag]:
     narrowest = min((t.type.dtype.bytes for r in regions for t in r.inputs + r.outputs), default=1)
     for item in plan.vectorize:
         if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > VECTOR_BYTES:
-            yield _fault(plan, "E1516", "vectorize", axis=item.axis, width=item.width, bytes=item.width * narrowest, most=VECTOR_BYTES)
+            yield fault_of(plan, "E1516", "vectorize", axis=item.axis, width=item.width, bytes=item.width * narrowest, most=VECTOR_BYTES)
 
 
 def _check_row(case: Case) -> Iterator[Diag]:
@@ -332,58 +319,22 @@ def _check_row(case: Case) -> Iterator[Diag]:
     length = extent_of(kernel.row)
     most = most_of(length, case.model)
     if most is None or most > plan.tile[1]:
-        yield _fault(plan, "E1518", "tile", length=length, tile=plan.tile[1])
+        yield fault_of(plan, "E1518", "tile", length=length, tile=plan.tile[1])
 
 
 def _check_streaming(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     for field, given, wanted in unmet_by(kernel, plan) if isinstance(kernel, Streaming) else ():
-        yield _fault(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
+        yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
 
 
-def _check_boxes(case: Case) -> Iterator[Diag]:
-    plan, kernel, region = case.plan, case.kernel, case.regions[0]
-    for item in plan.layout:
-        way = item.hint.replace("_", " ")
-        if plan.is_copied(item.tensor) and plan.load_of(item.tensor).by not in ("tma", "cp_async"):
-            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and fetched neither by tma nor by cp_async")
-        if plan.is_kept(item.tensor) and not any(is_constant(t) for t in case.model.inputs if t.name == item.tensor):
-            yield _fault(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)")
-    if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
-        return
-    moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
-    moved += [("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"]
-    views = []
-    for word, name, view in moved:
-        if isinstance(view, View):
-            views.append(copied(view, region, plan.layout_of(name)))
-        else:
-            yield _fault(plan, "E1523", word, tensor=name, fault=view)
-    for need in operand_needs(kernel, case.model, views, plan.least_sum):
-        if need not in plan.assume:
-            yield _fault(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
-
-
-def _check_copies(case: Case) -> Iterator[Diag]:
-    plan, kernel, region = case.plan, case.kernel, case.regions[0]
-    if not isinstance(kernel, Contraction) or plan.algo not in ("multistage", "gemv"):
-        return
-    word, is_gemv = ("vectorize", True) if plan.algo == "gemv" else ("load", False)
-    for read in (kernel.rhs,) if is_gemv else (kernel.lhs, kernel.rhs):
-        if not is_gemv and plan.load_of(read.tensor).by != "cp_async":
-            continue
-        view = view_of(region, read.tensor, read.index, kernel)
-        if not isinstance(view, View) and (is_gemv or read.dtype.bytes < LEAST_COPY or plan.is_padded(read.tensor)):
-            yield _fault(plan, "E1570", word, tensor=read.tensor, fault=view)
-        if not isinstance(view, View) or plan.is_padded(read.tensor):
-            continue
-        axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
-        width = plan.width_of(axis)
-        if not is_gemv and width * read.dtype.bytes < LEAST_COPY:
-            yield _fault(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {LEAST_COPY} B is the least")
-        for need in multiple_of(size, width):
-            if need not in plan.assume:
-                yield _fault(plan, "E1570", word, tensor=read.tensor, fault=f"nothing assumes {need}")
+def _check_atomics(case: Case) -> Iterator[Diag]:
+    plan, region = case.plan, case.regions[0]
+    if plan.algo != "scatter_atomic":
+        if plan.atomics:
+            yield fault_of(plan, "E1583", "atomics", region=region.name, fault=f"has no atomics in algo {plan.algo}")
+    elif fault := unmet_by_atomics(region, plan.atomics):
+        yield fault_of(plan, "E1583", "algo", region=region.name, fault=fault)
 
 
 def most_of(size: Expr, model: Model) -> int | None:
@@ -395,6 +346,6 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _CHECKS = (
     _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, _check_boxes, _check_copies, _check_streaming,
+    _check_predicate, _check_epilogue, _check_vectors, _check_row, check_boxes, check_copies, _check_streaming, _check_atomics,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -13,6 +13,7 @@ from ..verify import nearest
 from . import nodes
 from .accesses import check_vectors
 from .across import ACROSS
+from .atomics import check_atomics
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
 from .nodes import Kernel, Place
@@ -26,7 +27,7 @@ MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 3
 
 
 def check_kernels(module: Any) -> list[Diag]:
-    """Invariants 2 to 13 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
+    """Invariants 2 to 14 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
     diags = [*_check_regions(module)]
     for kernel in module.kernels:
         heads = [*_check_head(kernel, module)]
@@ -296,4 +297,4 @@ def _registers_held(body: Any) -> int:
     return own + deepest
 
 
-_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns)
+_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics)

@@ -5,7 +5,7 @@ element, no two stores may meet, and together they must reach all that the regio
 others that are no multiples of any tile, as far as the kernel allows.
 
 A store is passed over with its tensor where isl cannot follow it: at a place or under a guard that the data decide, or that depends on
-which thread holds an element of a matrix.
+which thread holds an element of a matrix. An atomic is no store: it folds into what was written before (`ir.gpu.atomics`).
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class _Walk:
             self.block(s.body, with_threads(without_threads(point), self.kernel, unit * s.first, unit * s.last))
         elif isinstance(s, nodes.Each):
             self._each(s, point)
-        elif isinstance(s, (nodes.Store, nodes.Atomic, nodes.TmaStore)):
+        elif isinstance(s, (nodes.Store, nodes.TmaStore)):
             self._store(s, point)
         return point
 
@@ -244,7 +244,7 @@ class _Walk:
         name = box.tensor if isinstance(box, nodes.TensorMap) else target
         if name not in self.tensors or name in self.arrays:
             return
-        if isinstance(s, nodes.Atomic) or isinstance(box, nodes.TensorMap) and box.dims:
+        if isinstance(box, nodes.TensorMap) and box.dims:
             raise Lost
         index, clip = list(s.to.index), ()
         if isinstance(box, nodes.TensorMap):
@@ -259,7 +259,7 @@ class _Walk:
 
 def _tensors_written(body: Iterable[Statement], arrays: Mapping[str, Any]) -> Iterator[str]:
     for s in body:
-        if isinstance(s, (nodes.Store, nodes.Atomic, nodes.TmaStore)):
+        if isinstance(s, (nodes.Store, nodes.TmaStore)):
             for name in getattr(arrays.get(s.to.name), "of", (s.to.name,)):
                 yield getattr(arrays.get(name), "tensor", name)
         yield from _tensors_written(getattr(s, "body", ()), arrays)

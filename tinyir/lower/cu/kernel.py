@@ -22,6 +22,7 @@ from ...kit.diag import refuse
 from .head import COUNTED, SPECIAL, bounds_of, comment_of, in_memory_order, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
 from .across import Across
 from .ampere import Ampere
+from .atomics import Atomics
 from .folds import Folds
 from .hopper import Hopper, picks_one_thread
 from .index import Integers
@@ -50,7 +51,7 @@ def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] 
     return _Printer(kernel, plans, entry, buffers).run()
 
 
-class _Printer(Hopper, Ampere, Vectors, Folds, Across):
+class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
         super().__init__()
         self.kernel = kernel

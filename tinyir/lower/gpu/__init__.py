@@ -5,7 +5,7 @@
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
 are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
 and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs
-wait for one another has scan.start, which clears what they tell. A plan of siblings has one kernel for all of them.
+wait for one another has scan.start, which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of siblings has one kernel for all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import gpu, plan
-from ...ir.kernels import Contraction, Kernel, Prefix, kernel_of
+from ...ir.kernels import Contraction, Kernel, Map, Prefix, kernel_of
 from ...ir.region import Region, Tensor
 from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
@@ -26,6 +26,7 @@ from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
 from .row import row_kernel
 from .scan import scan_kernel
+from .scatter_atomic import base_kernel, scatter_atomic_kernel
 from .siblings import region_of, with_picks
 from .streaming import streaming_kernel
 from .transposed import transposed_kernel
@@ -34,7 +35,7 @@ from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "transposed": transposed_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel,
-             "scan_look_back": look_back_kernel}
+             "scan_look_back": look_back_kernel, "scatter_atomic": scatter_atomic_kernel}
 OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel, "gemv": gemv_kernel}
 
 
@@ -62,11 +63,13 @@ def lower(module: plan.Module) -> gpu.Module:
 
 def _in_front(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
     """The kernels that a plan's kernel has in front of it, with the memory that they hand on: copies, made once or at each run, or what CTAs tell one
-    another, cleared."""
+    another, cleared, or what atomics fold onto."""
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
     if one.algo == "scan_look_back" and isinstance(kernel, Prefix):
         return (start_kernel(one, region, kernel),), look_back_workspaces(one, region, kernel)
+    if one.algo == "scatter_atomic" and isinstance(kernel, Map):
+        return (base_kernel(one, region, kernel),), ()
     if not one.layout or not isinstance(kernel, Contraction):
         return (), ()
     made = (padding_kernel(one, region, kernel, module.program.model, is_once) for is_once in (True, False))

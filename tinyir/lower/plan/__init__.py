@@ -36,6 +36,7 @@ from .parts import Names, Surroundings, with_parts
 from .row import propose_row
 from .scan import propose_scan
 from .scan_in_steps import scan_in_steps
+from .scatter import propose_scatter
 from .split_siblings import split_siblings
 from .streaming import propose_streaming
 from .sum_in_steps import sum_in_steps
@@ -57,14 +58,14 @@ REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, i
 Regions = tuple[region.Region, ...]
 
 
-def lower(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> plan.Module:
+def lower(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = "") -> plan.Module:
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. `fp32` "tf32" lets tensor
-    cores round fp32 factors to 11 bits. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
+    cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in any order. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
     module, _ = kernels_for(module, arch, device, fp32)
     plans, faults = [], []
     for one, *others in launches(module, arch, device, fp32):
         try:
-            plans.extend(choose_plans(module, one, arch, device, tuple(others), fp32))
+            plans.extend(choose_plans(module, one, arch, device, tuple(others), fp32, atomics))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -215,10 +216,10 @@ def _parts_by(rewrite: Rewrite, module: region.Module, times: _Times, kept: Cont
     return found
 
 
-def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "") -> tuple[plan.Plan, ...]:
+def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "", atomics: str = "") -> tuple[plan.Plan, ...]:
     """The cheapest candidate of one region, or of it and its siblings `others`; after one that assumes something, the cheapest of those that assume least and the cheapest that
     assumes nothing; estimates filled in."""
-    found = candidates(module, one, arch, device, others, fp32)
+    found = candidates(module, one, arch, device, others, fp32, atomics)
     best = found[0]
     if best.rejected:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
@@ -237,10 +238,10 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
     return len(one.assume), sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
 
 
-def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "") -> tuple[Candidate, ...]:
+def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "", atomics: str = "") -> tuple[Candidate, ...]:
     """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest in front, then the
     rejected ones with the reason."""
-    found = _ranked(_of_all(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32)))
+    found = _ranked(_of_all(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32, atomics)))
     stack = resources.stack_of((one, *others))
     return tuple(replace(c, plan=replace(c.plan, estimate=c.plan.estimate and replace(c.plan.estimate, stack=stack))) for c in found) if stack else found
 
@@ -291,11 +292,11 @@ def _ranked(found: list[Candidate]) -> tuple[Candidate, ...]:
     return (*ranked[:KEPT], *(replace(c, rejected=CROWDED) for c in ranked[KEPT:]), *(c for c in found if c.rejected))
 
 
-def card_of(arch: str, device: str | None, fp32: str = "") -> Device:
-    """The card to plan for, with what plans may make of fp32 on it: the one named, else the architecture's own. Raises Refused (E1503) when they do not go together."""
+def card_of(arch: str, device: str | None, fp32: str = "", atomics: str = "") -> Device:
+    """The card to plan for, with what plans may make of fp32 and of the order of atomics on it: the one named, else the architecture's own. Raises Refused (E1503) when they do not go together."""
     if arch not in ARCHS:
         raise refuse("E1503", arch, what="arch", given=arch, known=", ".join(ARCHS))
-    card = replace(get_device(device or DEVICE_OF[arch]), fp32=fp32)
+    card = replace(get_device(device or DEVICE_OF[arch]), fp32=fp32, atomics=atomics)
     if card.arch.name == arch:
         return card
     if not card.arch.has_tma:
@@ -303,11 +304,11 @@ def card_of(arch: str, device: str | None, fp32: str = "") -> Device:
     return replace(card, arch=ARCHS[arch])
 
 
-def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False, fp32: str = "") -> str:
+def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False, fp32: str = "", atomics: str = "") -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
     card, (module, _) = card_of(arch, device), kernels_for(module, arch, device, fp32)
     together = launches(module, arch, device, fp32)
-    return "\n".join(table_of(" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32), card, is_whole) for group in together)
+    return "\n".join(table_of(" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics), card, is_whole) for group in together)
 
 
 def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
@@ -316,7 +317,7 @@ def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: De
         return (*on_tensor_cores, *propose_gemv(kernel, module.model, one, card), *propose_contraction(kernel, one, card))
     if isinstance(kernel, Prefix):
         return propose_scan(kernel, one, card)
-    return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else propose_flat(kernel, one, card)
+    return propose_row(kernel, module.model, one, card) if isinstance(kernel, Row) else (*propose_flat(kernel, one, card), *propose_scatter(kernel, one, card))
 
 
 def _judged(proposal: Proposal, one: region.Region, kernel: Kernel, work: Work, sizes: dict[str, int], card: Device) -> Candidate:

@@ -22,7 +22,8 @@ from ...ir.plan import Async, Bind, Cache, Layout, Load, Order, Plan, Vectorize
 from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
-from ...ir.verify_plan import LEAST_COPY, guarded_axes
+from ...ir.verify_plan import guarded_axes
+from ...ir.verify_plan_copies import LEAST_COPY
 from .candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.

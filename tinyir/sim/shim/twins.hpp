@@ -18,8 +18,9 @@ __device__ tinyir_uint pair_of_fp16(float low, float high) {
 __device__ tinyir_uint pair_of_bf16(float low, float high) {
   return tinyir_sim::float_to_bfloat(low) | tinyir_uint(tinyir_sim::float_to_bfloat(high)) << 16;
 }
-__device__ float max_nan_of(float a, float b) { return a > b || a != a ? a : b; }
-__device__ float min_nan_of(float a, float b) { return a < b || a != a ? a : b; }
+// One NaN for all, and of zeros the positive one is greater, whatever the order.
+__device__ float max_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a > b || (a == b && !signbit(a)) ? a : b; }
+__device__ float min_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a < b || (a == b && signbit(a)) ? a : b; }
 // The unit flushes subnormals to zero on both sides, keeping the sign of neither result (2^x is positive).
 __device__ float exp2_approx(float x) {
   float y = exp2f(x);

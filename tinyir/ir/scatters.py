@@ -1,0 +1,71 @@
+"""Scatters in which each update goes to its place by itself: which regions are such, and which folds give the same bits in any order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .body import Axis, Body, Ref, Scatter, walk
+from .expr import ONE
+from .kernels import bodies_of
+from .plan_words import UNORDERED
+from .region import Region
+from .types import DType
+
+BYTES = (4, 8)  # of what an atomic takes
+
+
+def scatter_of(region: Region) -> Scatter | str:
+    """The scatter that the region's one output is, where an atomic can take each of its updates; else what stands against it."""
+    found = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)]
+    if len(found) != 1 or len(region.yields) != 1:
+        return "is not of one scatter alone"
+    (scatter,), (item,) = found, region.yields
+    if _through(region, item.expr) is not scatter or item.guard:
+        return "has work behind its scatter"
+    if scatter.op == "update":
+        return "keeps the last of the updates of a place, and atomics have no last"
+    if scatter.dtype.bytes not in BYTES or scatter.dtype.kind == "b":
+        return f"has elements of {scatter.dtype}, which no atomic takes"
+    written = {name for e in item.index for name in e.names()}
+    missing = [a.name for a in region.iters if a.name not in written and a.size != ONE]
+    return f"writes one element along {', '.join(missing)}" if missing else scatter
+
+
+def updates_of(region: Region, scatter: Scatter) -> tuple[Axis, ...]:
+    """The axes along which the updates lie: the region's, with the scatter's own in place of the one along which it scatters."""
+    return tuple(axis for a in region.iters for axis in (scatter.axes if a.name == scatter.axis else (a,)))
+
+
+def base_of(region: Region, scatter: Scatter) -> Region:
+    """The region that gives what its scatter scatters onto."""
+
+    def based(body: Body) -> Body:
+        return scatter.base if body is scatter else body
+
+    lets = tuple(replace(let, expr=based(let.expr)) for let in region.lets)
+    return replace(region, lets=lets, yields=tuple(replace(y, expr=based(y.expr)) for y in region.yields))
+
+
+def is_ordered(op: str, dtype: DType) -> bool:
+    """Whether the bits of a fold depend on the order of what is folded: sums and products of floats are rounded, and of zeros that differ in their
+    sign, and of NaNs, fp64 has no hardware that keeps a certain one."""
+    return dtype.is_float and (op not in ("max", "min") or dtype.name != "fp32")
+
+
+def unmet_by_atomics(region: Region, atomics: str) -> str:
+    """Why no atomics fold this region's updates where a plan says `atomics` so; empty where they do."""
+    scatter = scatter_of(region)
+    if isinstance(scatter, str):
+        return scatter
+    is_open = is_ordered(scatter.op, scatter.dtype) and atomics != UNORDERED
+    return f"gives other bits at each run, as a {scatter.op} of {scatter.dtype} in any order does: `atomics {UNORDERED}` allows it" if is_open else ""
+
+
+def _through(region: Region, body: Body) -> Body:
+    """What a value stands for that is written as it is."""
+    while isinstance(body, Ref) and body.index is None:
+        body = region.let(body.name).expr
+    return body
+
+
+__all__ = ["base_of", "is_ordered", "scatter_of", "unmet_by_atomics", "updates_of"]
