@@ -3,7 +3,8 @@
     python tests/bench/families.py [--out families.json] [--only copy,softmax,...]     needs a GPU, PyCUDA and torch
     python tests/bench/families.py --emit DIR                                          only write the CUDA texts, which needs none of them
 
-Eleven ops at three sizes and more, in fp32 and fp16: odd lengths, short rows and long ones too. Each model goes through the whole compiler, and the plan is the cost model's own choice. What a kernel
+Twelve ops at several sizes, in fp32 and fp16, a scatter in fp32 and i32: odd lengths, short rows and long ones too. Each model goes through the whole compiler, and the plan is the cost model's own choice; sums of
+a scatter may come in any order, as torch's do. What a kernel
 gives is compared with torch in fp64 before it is timed. Both sides are replayed as CUDA graphs, in turns, each run behind a write of four times the
 L2 cache. Medians in microseconds; the share is that of the bandwidth at which the card copies 1 GiB, counting what must be read and written once.
 """
@@ -25,8 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 RUNS = 25
-NEAR = {"fp32": 2e-5, "fp16": 2e-3}  # of the largest number of the output
-BYTES = {"fp32": 4, "fp16": 2, "i64": 8}
+NEAR = {"fp32": 2e-5, "fp16": 2e-3, "i32": 0.0}  # of the largest number of the output
+BYTES = {"fp32": 4, "fp16": 2, "i32": 4, "i64": 8}
+KINDS = {"scatter": ("fp32", "i32")}  # of an op, where not fp32 and fp16
 SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
     "copy": ((1 << 20,), (1 << 24,), (1 << 26,), (16777213,)),
     "add": ((1 << 20,), (1 << 24,), (1 << 26,), (4097, 4095)),
@@ -39,8 +41,9 @@ SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
     "argmax": ((4096, 1024), (256, 50257), (1, 1 << 24)),
     "cumsum": ((4096, 1024), (64, 1 << 18), (1, 1 << 24), (4096, 1021)),
     "gather": ((4096, 768), (32768, 1024), (65536, 2048)),
+    "scatter": ((4096, 768), (32768, 1024)),
 }
-TABLE = 50000  # rows that a gather picks from
+TABLE = 50000  # rows that a gather picks from, and a scatter goes to
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,9 @@ class Case:
             "add": {"X": (d, s), "Z": (d, s)},
             "layernorm": {"X": (d, s), "g": (d, s[1:]), "b": (d, s[1:])},
             "gather": {"X": (d, (TABLE, *s[1:])), "at": ("i64", s[:1])},
+            "scatter": {"X": (d, (TABLE, *s[1:])), "at": ("i64", (s[0], 1)), "U": (d, s)},
         }.get(self.op, {"X": (d, s)})
-        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:]), "row_sum": ("fp32", s[:1]), "argmax": ("i64", s[:1])}.get(self.op, (d, s))
+        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:]), "row_sum": ("fp32", s[:1]), "argmax": ("i64", s[:1]), "scatter": (d, (TABLE, *s[1:]))}.get(self.op, (d, s))
         return {**inputs, "Y": output}
 
     @property
@@ -78,7 +82,7 @@ class Case:
 def cases(only: str = "") -> list[Case]:
     """All, or those of some ops."""
     chosen = only.split(",") if only else SIZES
-    return [Case(op, dtype, shape) for op in chosen for dtype in NEAR for shape in SIZES[op]]
+    return [Case(op, dtype, shape) for op in chosen for dtype in KINDS.get(op, ("fp32", "fp16")) for shape in SIZES[op]]
 
 
 def model_of(case: Case) -> str:
@@ -87,7 +91,7 @@ def model_of(case: Case) -> str:
         "copy": ("Elementwise", {"fn": "identity"}), "add": ("Elementwise", {"fn": "add"}), "transpose": ("Transpose", {"perm": [1, 0]}),
         "softmax": ("Softmax", {"axis": 1}), "layernorm": ("LayerNorm", {"axis": 1}), "sum": ("Reduce", {"op": "sum"}),
         "column_sum": ("Reduce", {"op": "sum", "axes": [0]}), "row_sum": ("Reduce", {"op": "sum", "axes": [1]}), "argmax": ("Reduce", {"op": "argmax", "axes": [1]}),
-        "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}),
+        "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}), "scatter": ("ScatterND", {"reduction": "add"}),
     }[case.op]  # fmt: skip
     inputs = [n for n in case.tensors if n != "Y"]
     tensors = {n: {"dtype": d, "shape": list(s)} for n, (d, s) in case.tensors.items()}
@@ -103,11 +107,11 @@ def emitted(case: Case) -> str:
     from tinyir.front import read
     from tinyir.ir import manifest
     from tinyir.ir.pipeline import STAGES
-    from tinyir.lower import lower_to
+    from tinyir.lower import lower_to, lowering_of
 
     module: Any = read(model_of(case), "families.json")
     for stage in STAGES[1:]:
-        module = lower_to(stage, module, "sm90")
+        module = lowering_of("plan").lower(module, atomics="unordered") if stage == "plan" else lower_to(stage, module, "sm90")
     return manifest.show(module)
 
 
@@ -137,6 +141,7 @@ def rival_of(case: Case, x: dict[str, Any]) -> Any:
         "argmax": lambda: torch.argmax(X, 1, out=Y),
         "cumsum": lambda: torch.cumsum(X, 1, out=Y),
         "gather": lambda: torch.index_select(X, 0, x["at"], out=Y),
+        "scatter": lambda: torch.index_add(X, 0, x["at"][:, 0], x["U"], out=Y),
     }[case.op]
 
 
@@ -146,6 +151,8 @@ def wanted_of(case: Case, x: dict[str, Any]) -> Any:
 
     if case.op == "gather":
         return x["X"][x["at"]].double()
+    if case.op == "scatter":
+        return x["X"].double().index_add(0, x["at"][:, 0], x["U"].double())
     if case.op == "argmax":  # the first of equal ones
         places = torch.arange(case.shape[1], device="cuda")
         return torch.where(x["X"] == x["X"].amax(1, keepdim=True), places, case.shape[1]).amin(1).double()
@@ -161,11 +168,11 @@ def operands_of(case: Case) -> dict[str, Any]:
     import torch
 
     torch.manual_seed(len(case.name))
-    kinds = {"fp32": torch.float32, "fp16": torch.float16}
+    kinds = {"fp32": torch.float32, "fp16": torch.float16, "i32": torch.int32, "i64": torch.int64}
     found = {}
     for name, (dtype, shape) in case.tensors.items():
-        if dtype == "i64":
-            found[name] = torch.randint(0, TABLE, shape, device="cuda")
+        if dtype.startswith("i"):
+            found[name] = torch.randint(0, TABLE, shape, device="cuda").to(kinds[dtype])
         else:  # running sums of numbers around 0 stay in the range of fp16
             found[name] = torch.full(shape, math.nan, device="cuda", dtype=kinds[dtype]) if name == "Y" else torch.randn(shape, device="cuda").to(kinds[dtype])
     return found

@@ -168,10 +168,10 @@ def _scatter() -> Family:
 
 
 def _atomics(dtype: str, op: str) -> Family:
-    """Many updates of few places, then few of many."""
+    """Many updates of few places, then few of many: of a result whose last elements are no whole vector."""
     module = test_scatter_atomic.by_atomics(test_scatter_atomic.rows(dtype, op))
     draw = np.random.default_rng(3)
-    made = [_whole(module.program, {"N": n, "K": k}, n) | {"at": draw.integers(-n - 2, n + 2, k)} for n, k in ((7, 300), (300, 9))]
+    made = [_whole(module.program, {"N": n, "K": k}, n) | {"at": draw.integers(-n - 2, n + 2, k)} for n, k in ((7, 300), (301, 9))]
     return _emitted(module, *made, tolerance=0)
 
 
