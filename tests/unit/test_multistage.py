@@ -21,7 +21,7 @@ from tinyir.play.arrays import convert
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
-from .emitted import lowered, played, simulated
+from .emitted import lowered, played, region_text, simulated
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -166,6 +166,17 @@ def test_a_last_tile_of_one_element_is_no_copy_of_two_bytes(size: int, depth: in
 def test_batches_and_joined_axes_are_right() -> None:
     module = region.parse(BATCHED.lstrip())
     assert is_right(with_tile(module, (64, 64, 32)), {"H": 2, "M": 3, "S": 30, "K": 40, "N": 72})
+
+
+@needs_host_compiler
+def test_dims_of_one_element_behind_a_row_hide_no_neighbours() -> None:
+    """The weights of a strided convolution of one element: whole vectors along the sum, beside windows that are gathered."""
+    tensors = "in X : fp16[64, 20, 20]\nin W : fp16[72, 64, 1, 1]\nout Y : fp32[72, 10, 10]"
+    body = "for i0: 72, i1: 10, i2: 10\n%y = reduce sum (k0: 64) : fp32 { mul(X[k0, 2*i1, 2*i2], W[i0, k0, 0, 0]) : fp32 }\nyield Y[i0, i1, i2] = %y"
+    planned = with_tile(region.parse(region_text(tensors, body)), (64, 64, 64))
+    (kernel,) = lowered(planned)[0].kernels
+    assert {s.vector for s in statements(kernel.body) if isinstance(s, nodes.CpAsync)} == {8}
+    assert is_right(planned, {})
 
 
 @needs_host_compiler

@@ -15,7 +15,7 @@ from typing import Iterable, Mapping
 
 from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
 from .expr import ONE, Bound, Expr
-from .kernels import SIBLING, Contraction, extent_of
+from .kernels import SIBLING, Contraction, extent_of, nearest
 from .model import Model, is_exchanged
 from .region import Region, Tensor, Yield
 from .types import TensorType, is_exact
@@ -131,7 +131,7 @@ def _is_widened(factor: Body, read: Read) -> bool:
 def is_along_sum(kernel: Contraction, side: int) -> bool:
     """Whether neighbours in memory of an operand are neighbours along the sum, and not along the operand's own axes."""
     read, own = (kernel.lhs, kernel.rhs)[side], {a.name for a in kernel.groups[side]}
-    names = set(read.index[-1].names()) if read.index else set()
+    names = nearest(read.index)
     return kernel.sum[-1].name in names and not names & own
 
 

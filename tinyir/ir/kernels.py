@@ -114,13 +114,18 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
     return tuple(found)
 
 
+def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
+    """The axes along which the nearest elements lie: those of the last place that is no number. Behind it stand dims of one element."""
+    return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())
+
+
 def reads_apart(region: Region) -> bool:
     """Whether neighbours along what the region folds lie apart in memory, and those along its own last axis side by side: the columns of a
     matrix, of which neighbouring threads take neighbouring ones."""
     folds = _folds(region)
     if not folds or not region.iters:
         return False
-    last = [set(n.index[-1].names()) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read) and n.index]
+    last = [nearest(n.index) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read)]
     folded = {a.name for fold in folds for a in fold.axes}
     return not any(folded & names for names in last) and any(region.iters[-1].name in names for names in last)
 
@@ -130,9 +135,9 @@ def walks_apart(region: Region) -> bool:
     threads are neighbours in."""
     if not region.iters:
         return False
-    folds = [n for fold in _folds(region) for n in walk(fold.body) if isinstance(n, Read) and n.index]
+    folds = [n for fold in _folds(region) for n in walk(fold.body) if isinstance(n, Read)]
     folded = {a.name for fold in _folds(region) for a in fold.axes}
-    return any(folded & (names := set(n.index[-1].names())) and region.iters[-1].name not in names for n in folds)
+    return any(folded & (names := nearest(n.index)) and region.iters[-1].name not in names for n in folds)
 
 
 def kernel_of(region: Region, family: str) -> Kernel | None:

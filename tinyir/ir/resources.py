@@ -8,7 +8,7 @@ from typing import Iterable
 from .arch import ARCHS, Arch
 from .body import Axis, Read, Unary, walk
 from .boxes import vectors_of
-from .kernels import Contraction, Kernel, Prefix, Row, bodies_of
+from .kernels import Contraction, Kernel, Prefix, Row, bodies_of, nearest
 from .region import Region
 from .schedule import Plan
 from .streaming import Streaming
@@ -158,7 +158,7 @@ def stands_along_sum(plan: Plan, kernel: Contraction) -> bool:
 
 
 def _is_along(read: Read, axes: tuple[Axis, ...]) -> bool:
-    return bool(read.index) and axes[-1].name in set(read.index[-1].names())
+    return axes[-1].name in nearest(read.index)
 
 
 def team_of(plan: Plan) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Iterator
 
 from ...kit.diag import Diag
 from ..body import Read
-from ..expr import ZERO, Expr
+from ..expr import ONE, ZERO, Expr
 from ..neighbours import is_multiple
 from ..runs import offset_of
 from . import nodes
@@ -31,10 +31,17 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
             is_staged = any(isinstance(v.arrays.get(n.tensor), nodes.Shared) for n in reads_in(s) if isinstance(n, Read))
             moved = [(name, s.to.index)] if (name := tensor_of(s.to.name, v)) in tensors and not is_staged else []
         for name, index in dict.fromkeys(moved):
-            shape, dtype = tensors[name].type.shape, tensors[name].type.dtype
+            (shape, index), dtype = _without_ones(tensors[name].type.shape, index), tensors[name].type.dtype
             width = min(s.vector, ACCESS // dtype.bytes)
             if not is_known_multiple(kernel, shape[-1] if len(shape) > 1 else ZERO, width) and not _begins_whole(shape, index, s, v, width):
                 yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
+
+
+def _without_ones(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """A tensor's shape and a place in it without the last dims of one element, behind which no neighbours lie."""
+    while len(shape) > 1 and shape[-1] == ONE:
+        shape, index = shape[:-1], index[:-1]
+    return shape, index
 
 
 def _begins_whole(shape: tuple[Expr, ...], index: tuple[Expr, ...], s: Any, v: Visit, width: int) -> bool:

@@ -23,7 +23,7 @@ from ...ir.body import Axis, Binary, Body, Read, Reduce
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.kernels import SIBLING, Contraction, extent_of
+from ...ir.kernels import SIBLING, Contraction, extent_of, nearest
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...kit.diag import refuse
@@ -147,7 +147,7 @@ class _Template:
 
     def _is_along_k(self, side: Side) -> bool:
         """Whether neighbours along the sum are neighbours in memory."""
-        return bool(side.read.index) and self.kernel.sum[-1].name in set(side.read.index[-1].names())
+        return self.kernel.sum[-1].name in nearest(side.read.index)
 
     def _grid(self) -> tuple[Expr, ...]:
         counts = {s.cta: s.extent.ceildiv(s.size) for s in self.sides if s.cta}
