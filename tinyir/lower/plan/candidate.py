@@ -12,6 +12,9 @@ from ...ir.expr import Bound
 from ...ir.kernels import Contraction
 from ...ir.model import Model, is_constant
 from ...ir.plan import Bind, Layout, Plan
+from ...ir.region import Region
+
+Regions = tuple[Region, ...]
 
 
 @dataclass(frozen=True, slots=True)

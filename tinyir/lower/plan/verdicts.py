@@ -1,0 +1,65 @@
+"""What is said of the kernels that a program becomes: a remark for each rewrite."""
+
+from __future__ import annotations
+
+from ...ir import region
+from ...ir.boxes import WGMMA_FACTORS, misfit
+from ...ir.kernels import Contraction, kernels_of, sizes_of
+from ...ir.siblings import Siblings, siblings_of
+from ...kit.diag import Diag
+from .candidate import Regions
+from .choose import candidates, card_of
+from .kernels_for import REWRITES, Rewrite, Times, kernels_for, launches, parts_by, sums_by
+from .materialize_prologues import materialize_prologues
+from .parts import with_parts
+from .split_siblings import split_siblings
+from .sum_in_steps import sum_in_steps
+
+
+def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> list[Diag]:
+    """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
+    are one launch; R3474 for bytes that no tensor core of the card multiplies."""
+    whole, apart = kernels_for(module, arch, device, fp32)
+    groups = [group for group in launches(whole, arch, device, fp32) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
+    said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
+    times = Times(card_of(arch, device, fp32))
+    for code, rewrite in REWRITES.items():
+        several = parts_by(rewrite, module, times)
+        said += [v for v in _several(code, rewrite, several) if not (rewrite is split_siblings and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups))]
+        module = with_parts(module, several)
+    for one in apart:
+        facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
+        said.append(Diag("R3470", one.region.name, facts, one.region.span))
+    said += _without_unit(module, arch, device, fp32)
+    return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, times.of)[0], times))
+
+
+def _without_unit(module: region.Module, arch: str, device: str | None, fp32: str) -> list[Diag]:
+    """A remark for each product of bytes on a card whose tensor cores take none."""
+    said = []
+    for one in () if card_of(arch, device, fp32).arch.has_tma else module.program.regions:
+        kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
+        if isinstance(kernel, Contraction) and kernel.lhs.dtype.bytes == 1 and not misfit(one, kernel, WGMMA_FACTORS[""]):
+            dtypes = " and ".join(dict.fromkeys(r.dtype.name for r in (kernel.lhs, kernel.rhs)))
+            algo = candidates(module, one, arch, device, fp32=fp32)[0].plan.algo
+            said.append(Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span))
+    return said
+
+
+def _several(code: str, rewrite: Rewrite, parts: dict[str, Regions]) -> list[Diag]:
+    """A remark for each region that a rewrite makes several of."""
+    return [
+        Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in several), **_reason(rewrite, several)}, several[0].span)
+        for name, several in parts.items() if len(several) > 1
+    ]  # fmt: skip
+
+
+def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
+    """Why contractions are no one launch."""
+    if rewrite is not split_siblings:
+        return {}
+    found = siblings_of(parts)
+    return {"reason": found if isinstance(found, str) else "a launch for each takes less"}
+
+
+__all__ = ["verdicts"]
