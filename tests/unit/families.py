@@ -219,6 +219,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "scatter by atomics": lambda: _atomics("i32", "sum"),
     "scatter by compare and swap": lambda: _atomics("fp32", "max"),
     "gather": _gather,
+    "random": lambda: _region("in X : fp16[R, 72]\nout Y : fp16[R, 72]", "for i0: R, i1: 72\n%u = random(72*i0 + i1) {seed=7, offset=3} : fp16\nyield Y[i0, i1] = mul(%u, X[i0, i1])", {"R": 37}, tolerance=0),
     "softmax": lambda: _region("in X : fp32[R, C]\nout Y : fp32[R, C]", SOFTMAX, {"R": 3, "C": 333}, {"R": 5, "C": 2}, spread=300),
     "softmax resident": lambda: _region("in X : fp32[R, 300]\nout Y : fp32[R, 300]", SOFTMAX.replace("C", "300"), {"R": 3}, spread=300),
     "softmax streamed": lambda: _row_of("softmax", 1024, lambda p: p.algo == "row_streamed" and p.threads == (128,) and p.vectorize),

@@ -134,10 +134,9 @@ __device__ __forceinline__ float odd_float_of(double x) {
   const float y = __double2float_rz(x);
   return (double)y == x || x != x ? y : __uint_as_float(__float_as_uint(y) | 1u);
 }"""),
-    Intrinsic("philox_word", """\
-// Word `element` of the Philox 4x32-10 stream of a key that starts at block `offset`.
-__device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsigned long long offset, unsigned long long element) {
-  const unsigned long long block = element / 4 + offset;
+    Intrinsic("philox_block", """\
+// The four words of a block of the Philox 4x32-10 stream of a key.
+__device__ __forceinline__ uint4 philox_block(unsigned long long key, unsigned long long block) {
   unsigned int w[4] = {(unsigned int)block, (unsigned int)(block >> 32), 0u, 0u};
   unsigned int low = (unsigned int)key, high = (unsigned int)(key >> 32);
   #pragma unroll
@@ -146,8 +145,14 @@ __device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsi
     const unsigned int next[4] = {(unsigned int)(second >> 32) ^ w[1] ^ low, (unsigned int)second, (unsigned int)(first >> 32) ^ w[3] ^ high, (unsigned int)first};
     w[0] = next[0], w[1] = next[1], w[2] = next[2], w[3] = next[3];
   }
+  return make_uint4(w[0], w[1], w[2], w[3]);
+}"""),
+    Intrinsic("philox_word", """\
+// Word `element` of the stream of a key that starts at block `offset`.
+__device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsigned long long offset, unsigned long long element) {
+  const uint4 words = philox_block(key, element / 4 + offset);
   const int number = (int)(element % 4);
-  return number == 0 ? w[0] : number == 1 ? w[1] : number == 2 ? w[2] : w[3];
+  return number == 0 ? words.x : number == 1 ? words.y : number == 2 ? words.z : words.w;
 }"""),
     Intrinsic("copy_pair", """\
 // Two elements of 2 bytes from where 4 bytes begin to anywhere.

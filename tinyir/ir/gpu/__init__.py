@@ -72,7 +72,8 @@ def check(module: Module) -> list[Diag]:
     5. words are known, and what a statement works on is of the kind that it needs                      (E1602)
     6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
     7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
-       what moves at once is as wide as the hardware can, and lies on multiples of that                 (E1670, E1671)
+       what moves at once is as wide as the hardware can, and lies on multiples of that; so do random
+       numbers of whole blocks                                                                          (E1670 to E1672)
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
     9. every thread comes to every barrier, and every lane of a warp to a fold over lanes               (E1609)
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)

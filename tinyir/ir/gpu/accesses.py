@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from ...kit.diag import Diag
-from ..body import Read
+from ..body import Random, Read
 from ..expr import ONE, ZERO, Expr
 from ..neighbours import is_multiple
 from ..runs import offset_of
@@ -15,6 +15,7 @@ from .walk import Visit, reads_in, tensor_of, tensors_of
 
 COPIES = (4, 8, 16)  # bytes that one cp.async moves
 ACCESS = 16  # bytes at most of one access
+BLOCKS = (2, 4, 8, 16)  # random numbers that are made at once: half a block, or whole ones
 
 
 def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -26,6 +27,8 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
             yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, COPIES))}, s.span)
         if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
             continue
+        if isinstance(s.value, Random) and not _begins_block(s, v):
+            yield Diag("E1672", kernel.name, {"index": str(s.value.index), "width": s.vector}, s.span)
         moved = [(name, n.index) for n in reads_in(s) if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays]
         if isinstance(s, nodes.Store):
             is_staged = any(isinstance(v.arrays.get(n.tensor), nodes.Shared) for n in reads_in(s) if isinstance(n, Read))
@@ -49,6 +52,14 @@ def _begins_whole(shape: tuple[Expr, ...], index: tuple[Expr, ...], s: Any, v: V
     axis = s.over[-1][0]
     first = offset_of(shape, index) - axis
     return axis not in first.names() and is_multiple(v.facts.plain(first), width)
+
+
+def _begins_block(s: Any, v: Visit) -> bool:
+    """Whether random numbers are neighbours along the one axis of an access, and the first begins a block of four or half of one."""
+    if len(s.over) != 1 or s.over[0][1].constant != s.vector or s.vector not in BLOCKS:
+        return False
+    first = s.value.index - s.over[0][0]
+    return s.over[0][0] not in first.names() and is_multiple(v.facts.plain(first), s.vector)
 
 
 def is_known_multiple(kernel: Kernel, size: Expr, count: int) -> bool:

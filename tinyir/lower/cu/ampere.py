@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.body import Body, Read, Select, walk
+from ...ir.body import Body, Random, Read, Select, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
@@ -142,6 +142,8 @@ class Ampere:
         """Writes a statement of several elements as one access where a tensor has a part in it; whether it did."""
         if self._moves_at_once(s):
             self._at_once(s)
+        elif s.vector > 1 and isinstance(s.value, Random):
+            self._in_blocks(s)
         elif s.vector > 1 and self.is_memory(s.to.name):
             self._moved_whole(s)
         else:

@@ -122,6 +122,13 @@ class Values:
             return f"{dtype}_of({text})"
         return text if arithmetic_type(x.dtype) == dtype.cuda else f"({dtype.cuda}){_closed(text)}"
 
+    def of_word(self, word: str, dtype: DType) -> str:
+        """The random number of a dtype that a word of 32 bits gives."""
+        if dtype.is_float:  # 24 bits, exact in float
+            number = f"(float)({word} >> 8) * 5.9604645e-08f"
+            return f"({dtype.cuda})({number})" if dtype.name == "fp64" else self._rounded(number, dtype, False)
+        return f"({dtype.cuda})({word} & 1u)" if dtype.kind == "b" else f"({dtype.cuda}){word}"
+
     def _literal(self, body: Literal) -> str:
         return _literal(body.value, body.dtype)
 
@@ -205,13 +212,14 @@ def _integer(value: int, dtype: DType) -> str:
     return f"{value}{suffix}"
 
 
-def _random(self: Values, body: Random) -> str:
+def stream_of(body: Random) -> tuple[str, str]:
+    """The key of a stream of random numbers, and the block at which it starts."""
     seed, offset = (n & ((1 << 64) - 1) for n in (body.seed, body.offset))
-    word = f"philox_word({seed}ull, {offset}ull, {self.integers.c(body.index)})"
-    if body.dtype.is_float:  # 24 bits, exact in float
-        number = f"(float)({word} >> 8) * 5.9604645e-08f"
-        return f"({body.dtype.cuda})({number})" if body.dtype.name == "fp64" else self._rounded(number, body.dtype, False)
-    return f"({body.dtype.cuda})({word} & 1u)" if body.dtype.kind == "b" else f"({body.dtype.cuda}){word}"
+    return f"{seed}ull", f"{offset}ull"
+
+
+def _random(self: Values, body: Random) -> str:
+    return self.of_word(f"philox_word({', '.join(stream_of(body))}, {self.integers.c(body.index)})", body.dtype)
 
 
 _SPELL = {

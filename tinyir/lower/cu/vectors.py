@@ -1,4 +1,4 @@
-"""Stores of tensors in vectors: neighbours that move in one access though nothing says on which address they begin."""
+"""Neighbours that are made together: stores of tensors in one access though nothing says on which address they begin, and random numbers of a block."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ...ir.present import guard_names
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
 from .head import in_memory_order
-from .value import memory_type
+from .value import memory_type, stream_of
 
 WIDEST_BYTES = 16
+WORDS = "xyzw"  # of a block of random numbers
 
 
 class Vectors:
@@ -47,6 +48,22 @@ class Vectors:
             self.depth += 1
             self._moved(replace(s, vector=1))
             self.depth -= 1
+
+    def _in_blocks(self: Any, s: nodes.Assign) -> None:
+        """Neighbours of a stream of random numbers, whose blocks are computed once; of a pair it is not known which half of a block it is."""
+        ((name, _),) = s.over
+        key, offset = stream_of(s.value)
+        for start in range(0, s.vector, len(WORDS)):
+            first = s.value.index.substitute({name: start})
+            self.say("{")
+            self.depth += 1
+            self.say(f"const uint4 words = philox_block({key}, {offset} + {self.integers.c(first // len(WORDS))});")
+            for n in range(min(s.vector, len(WORDS))):
+                word = f"words.{WORDS[n]}" if s.vector > 2 else f"({self.integers.c(first - 4 * (first // 4))} == 0 ? words.{WORDS[n]} : words.{WORDS[n + 2]})"
+                to = tuple(e.substitute({name: start + n}) for e in s.to.index)
+                self.say(f"{self._element(s.to.name, to, s.to.slot)} = {self.values.of_word(word, s.value.dtype)};")
+            self.depth -= 1
+            self.say("}")
 
     def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
         """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Iterable, Iterator, Mapping
 
 from ...ir.accumulate import wide
-from ...ir.body import Axis, Body, Literal, Read, Select, Unary, rebuild, walk
+from ...ir.body import Axis, Body, Literal, Random, Read, Select, Unary, rebuild, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -36,14 +36,14 @@ from .point import Fresh, Point, element_store, split
 @dataclass
 class SideBySide:
     """Neighbours along a run, of which `first` names the first one's number in the run; `lets` write out that name, and those that it is made of.
-    `loads` are the reads that move at once, with the registers that hold them; `held` puts into registers what is stored at once."""
+    `loads` are the reads that move at once, and random numbers that are made so, with the registers that hold them; `held` puts into registers what is stored at once."""
 
     region: Region
     fresh: Fresh
     run: Run
     first: Expr
     lets: Mapping[str, Expr] = field(default_factory=dict)
-    loads: dict[Read, str] = field(default_factory=dict)
+    loads: dict[Read | Random, str] = field(default_factory=dict)
     registers: list[Statement] = field(default_factory=list)
     held: list[Statement] = field(default_factory=list)
     stores: list[Statement] = field(default_factory=list)
@@ -123,6 +123,13 @@ class SideBySide:
         first = offset_of(tensor.type.shape, read.index) - self.turn
         return self.turn not in first.names() and is_multiple(first.substitute(self.lets), self.run.width)
 
+    def _is_block(self, body: Body) -> bool:
+        """Whether random numbers are neighbours of a stream that begin a block of it, or half of one."""
+        if not isinstance(body, Random):
+            return False
+        first = body.index - self.turn
+        return self.turn not in first.names() and is_multiple(first.substitute(self.lets), self.run.width)
+
     def _with_registers(self, s: Statement, made: frozenset[str]) -> Statement:
         if isinstance(s, (nodes.Value, nodes.Assign, nodes.Store, nodes.Choose)):
             return replace(s, value=self._from_registers(s.value, made))
@@ -139,8 +146,8 @@ class SideBySide:
                 return body
             self.inside |= dict.fromkeys(ends)
             body = body.then
-        if self._is_whole(body):
-            name = self.loads.get(body) or self.fresh.name(f"{body.tensor}.v")
+        if self._is_whole(body) or self._is_block(body):
+            name = self.loads.get(body) or self.fresh.name("random.v" if isinstance(body, Random) else f"{body.tensor}.v")
             self.loads[body] = name
             return Read(name, (Expr.of(self.turn),), body.dtype)
         return rebuild(body, lambda inner: self._from_registers(inner, made))
