@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -173,10 +173,8 @@ def test_tf32_rounds_its_factors() -> None:
     assert 1e-4 < error < 128 * 2**-10
 
 
-@needs_host_compiler
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, LARGEST, -LARGEST])
-@pytest.mark.parametrize("side", [0, 1])
-def test_infinities_and_nan_are_those_of_fp32(value: float, side: int) -> None:
+def assert_specials_are_those_of_fp32(multiplied: Callable[[np.ndarray, np.ndarray], np.ndarray], value: float, side: int) -> None:
+    """That an operand with a special value here and there, beside zeros, ones and next to nothing, gives infinities and NaN where fp32 does, and its numbers."""
     a, b = hard("normal", 128)
     a[:, ::7], b[::5, ::3] = 1, 0
     a[a == 1] += np.float32(2**-20)
@@ -188,6 +186,13 @@ def test_infinities_and_nan_are_those_of_fp32(value: float, side: int) -> None:
     plain = np.isfinite(theirs)
     assert np.array_equal(ours[~plain & ~np.isnan(theirs)], theirs[~plain & ~np.isnan(theirs)])
     assert np.allclose(ours[plain], theirs[plain], rtol=2e-6, atol=2e-5)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, LARGEST, -LARGEST])
+@pytest.mark.parametrize("side", [0, 1])
+def test_infinities_and_nan_are_those_of_fp32(value: float, side: int) -> None:
+    assert_specials_are_those_of_fp32(multiplied, value, side)
 
 
 @needs_host_compiler

@@ -16,7 +16,7 @@ from tinyir.lower import plan as to_plan
 
 from .emitted import lowered, simulated
 from .test_multistage import is_right
-from .test_tf32 import LARGEST, hard, of_fp32
+from .test_tf32 import LARGEST, assert_specials_are_those_of_fp32, hard, of_fp32
 from .test_tf32_wgmma import Sizes, compiles_well, fp32_words, needs_host_compiler, of_words, proposed, shipped, with_tile
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED
 
@@ -143,17 +143,7 @@ def test_whichever_operand_is_split_in_registers(layout: str) -> None:
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, LARGEST, -LARGEST, np.uint32(0x7F800001).view(np.float32)])
 @pytest.mark.parametrize("side", [0, 1])
 def test_infinities_and_nan_are_those_of_fp32(value: float, side: int) -> None:
-    a, b = hard("normal", 128)
-    a[:, ::7], b[::5, ::3] = 1, 0
-    a[a == 1] += np.float32(2**-20)
-    (a, b)[side][3, 5] = value
-    (a, b)[side][60, 61] = -value if side else value
-    a[5, 40], b[41, 9] = 2**-126, -np.float32(2**-140)
-    ours, theirs = multiplied(a, b), of_fp32(a, b)
-    assert np.array_equal(np.isnan(ours), np.isnan(theirs)) and np.array_equal(np.isinf(ours), np.isinf(theirs))
-    plain = np.isfinite(theirs)
-    assert np.array_equal(ours[~plain & ~np.isnan(theirs)], theirs[~plain & ~np.isnan(theirs)])
-    assert np.allclose(ours[plain], theirs[plain], rtol=2e-6, atol=2e-5)
+    assert_specials_are_those_of_fp32(multiplied, value, side)
 
 
 @needs_host_compiler
