@@ -35,7 +35,6 @@ SHUFFLE_CLOCKS = 30
 CLUSTER_CLOCKS = 1500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
 SCAN_CLOCKS = 5 * SHUFFLE_CLOCKS  # five shuffles of a warp, each needing the one before
 LOOKS = 4  # at words that other CTAs publish, each behind the one before
-CLEARING_US = 1.0  # of the launch that clears such words
 SECTOR_BYTES = 32  # of memory, of which a thread whose neighbours read elsewhere uses one element
 LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads read different rows
 WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
@@ -232,7 +231,7 @@ def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], 
     ctas, turns, one, before = {
         "scan_block": (rows, tiles, block, 0.0),
         "scan_thread": (-(-rows // threads), length, wait + MAP_ISSUE, 0.0),
-        "scan_look_back": (rows * tiles, 1, look_back, CLEARING_US),
+        "scan_look_back": (rows * tiles, 1, look_back, device.padding["us"]),
     }[plan.algo]
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
     narrowest = min(t.type.dtype.bytes for t in (*region.inputs, *region.outputs))

@@ -14,10 +14,10 @@ from ..kit.diag import refuse
 @dataclass(frozen=True, slots=True)
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
-    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `padding` those of copies in
-    front of a contraction, `tensor` those of warp-specialised ones, `mma` those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes
-    from. `fp32` and `atomics` are no figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order of folds
-    ("unordered": that of the threads)."""
+    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `padding` those of
+    copies in front of a contraction (its `us` are those of any short launch in front of another), `tensor` those of warp-specialised contractions, `mma`
+    those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes from. `fp32` and `atomics` are no
+    figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order of folds ("unordered": that of the threads)."""
 
     name: str
     title: str

@@ -13,7 +13,6 @@ from .device import Device
 
 LOOK_ISSUE = 10  # warp instructions for one place: its load, which end it counts from, and whether it is the element's own
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
-START_US = 1.0  # of the launch that writes the base
 UPDATE_ISSUE = 20  # warp instructions for one update
 ATOMIC_BYTES = 32  # of the L2 cache that one atomic holds
 
@@ -29,4 +28,5 @@ def scatter_atomic_parts(plan: Plan, region: Region, sizes: Mapping[str, int], d
     memory = max(moved / device.dram_bytes_per_us, (moved + updates * ATOMIC_BYTES) / device.l2_bytes_per_us)
     issue = updates * UPDATE_ISSUE / device.arch.warp / device.arch.schedulers / device.sms
     latency = 2 * device.dram_latency_ns + device.l2_latency_ns  # the base; then a place, what lies there
-    return {"memory": START_US + memory, "compute": START_US + issue / device.clock_ghz / 1e3, "latency": START_US + latency / 1e3}
+    front = device.padding["us"]
+    return {"memory": front + memory, "compute": front + issue / device.clock_ghz / 1e3, "latency": front + latency / 1e3}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 Rows = tuple[tuple[str, str], ...]
 
+COPIES = (16, 8, 4)  # bytes that one cp.async moves
 TYPES = {"fp16": "f16", "bf16": "bf16"}
 _INLINE = "__device__ __forceinline__ "
 _WORD = "unsigned int"

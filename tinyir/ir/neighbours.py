@@ -8,7 +8,7 @@ from .kernels import bodies_of
 from .model import is_exchanged
 from .region import Region
 
-ACCESS_BYTES = 16
+ACCESS_BYTES = 16  # the most that a thread moves in one access
 
 
 def crossed_reads(region: Region) -> tuple[Read, ...]:
@@ -48,4 +48,4 @@ def is_movement(body: Body) -> bool:
     return isinstance(body, Read) or isinstance(body, Select) and is_movement(body.then) and isinstance(body.other, Literal)
 
 
-__all__ = ["across_of", "crossed_reads", "is_movement", "is_multiple"]
+__all__ = ["ACCESS_BYTES", "across_of", "crossed_reads", "is_movement", "is_multiple"]

@@ -9,6 +9,7 @@ from .arch import ARCHS, Arch
 from .body import Axis, Read, Unary, walk
 from .boxes import vectors_of
 from .kernels import Contraction, Kernel, Prefix, Row, bodies_of, nearest
+from .neighbours import ACCESS_BYTES
 from .region import Region
 from .schedule import Plan
 from .streaming import Streaming
@@ -149,7 +150,7 @@ def fetched_along(read: Read, kernel: Contraction, size: int) -> int:
 
 def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
     """Elements of an operand that a thread of the synchronous template takes from shared memory at once, 16 bytes at most."""
-    return math.gcd(plan.micro[side], max(1, 16 // kernel.factor_bytes)) if len(plan.micro) > side else 1
+    return math.gcd(plan.micro[side], max(1, ACCESS_BYTES // kernel.factor_bytes)) if len(plan.micro) > side else 1
 
 
 def stands_along_sum(plan: Plan, kernel: Contraction) -> bool:

@@ -21,11 +21,11 @@ from typing import Iterator
 from .body import Axis, Binary, Body, BroadcastInDim, Gather, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Unary, walk
 from .expr import Bound, Expr
 from .kernels import axes_of, bodies_of, extent_of
+from .neighbours import ACCESS_BYTES
 from .region import Region, Yield
 from .schedule import Plan
 from .types import DType
 
-ACCESS_BYTES = 16
 WIDEST = 256  # elements of a row of either operand that a CTA keeps
 
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 Rows = tuple[tuple[str, str], ...]
 
+LOW_SCALE = 1024  # of low parts, in the texts below too
+
 _INLINE = "__device__ __forceinline__ "
 _WORD = "unsigned int"
 _OUTS, _INS = (", ".join(f'"{how}"({name}[{n}])' for n in range(4)) for how, name in (("+f", "d"), ("r", "a")))

@@ -14,6 +14,7 @@ from .body import Axis
 from .expr import Expr
 from .kernels import FAMILY, Contraction, Kernel, Prefix, Row, extent_of, kernel_of, kernels_of
 from .model import Model, show_name
+from .neighbours import ACCESS_BYTES
 from .plan_case import Case, fault_of
 from .plan_words import FAMILIES, NEEDS, STREAMING, WORDS
 from .scatters import unmet_by_atomics
@@ -23,7 +24,6 @@ from .verify_plan_copies import check_boxes, check_copies
 
 MAX_STAGES = 16
 MAX_PARTS = 256
-VECTOR_BYTES = 16
 
 
 def check_plans(module: Any) -> list[Diag]:
@@ -308,8 +308,8 @@ def _check_vectors(case: Case) -> Iterator[Diag]:
     plan, regions = case.plan, case.regions
     narrowest = min((t.type.dtype.bytes for r in regions for t in r.inputs + r.outputs), default=1)
     for item in plan.vectorize:
-        if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > VECTOR_BYTES:
-            yield fault_of(plan, "E1516", "vectorize", axis=item.axis, width=item.width, bytes=item.width * narrowest, most=VECTOR_BYTES)
+        if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > ACCESS_BYTES:
+            yield fault_of(plan, "E1516", "vectorize", axis=item.axis, width=item.width, bytes=item.width * narrowest, most=ACCESS_BYTES)
 
 
 def _check_row(case: Case) -> Iterator[Diag]:

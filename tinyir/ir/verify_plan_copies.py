@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Iterator
 
 from ..kit.diag import Diag
+from .ampere import COPIES
 from .boxes import View, copied, multiple_of, operand_needs, store_view, view_of
 from .kernels import Contraction
 from .model import is_constant
 from .plan_case import Case, fault_of
-
-LEAST_COPY = 4  # bytes of a cp.async
 
 
 def check_boxes(case: Case) -> Iterator[Diag]:
@@ -47,14 +46,14 @@ def check_copies(case: Case) -> Iterator[Diag]:
         if not is_gemv and plan.load_of(read.tensor).by != "cp_async":
             continue
         view = view_of(region, read.tensor, read.index, kernel)
-        if not isinstance(view, View) and (is_gemv or read.dtype.bytes < LEAST_COPY or plan.is_padded(read.tensor)):
+        if not isinstance(view, View) and (is_gemv or read.dtype.bytes < COPIES[-1] or plan.is_padded(read.tensor)):
             yield fault_of(plan, "E1570", word, tensor=read.tensor, fault=view)
         if not isinstance(view, View) or plan.is_padded(read.tensor):
             continue
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)
-        if not is_gemv and width * read.dtype.bytes < LEAST_COPY:
-            yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {LEAST_COPY} B is the least")
+        if not is_gemv and width * read.dtype.bytes < COPIES[-1]:
+            yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {COPIES[-1]} B is the least")
         for need in multiple_of(size, width):
             if need not in plan.assume:
                 yield fault_of(plan, "E1570", word, tensor=read.tensor, fault=f"nothing assumes {need}")

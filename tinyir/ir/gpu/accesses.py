@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from ...kit.diag import Diag
+from ..ampere import COPIES
 from ..body import Random, Read
 from ..expr import ONE, ZERO, Expr
-from ..neighbours import is_multiple
+from ..neighbours import ACCESS_BYTES, is_multiple
 from ..runs import offset_of
 from . import nodes
 from .nodes import Kernel
 from .walk import Visit, reads_in, tensor_of, tensors_of
 
-COPIES = (4, 8, 16)  # bytes that one cp.async moves
-ACCESS = 16  # bytes at most of one access
 BLOCKS = (2, 4, 8, 16)  # random numbers that are made at once: half a block, or whole ones
 
 
@@ -24,7 +23,7 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
     for v in walked:
         s = v.statement
         if isinstance(s, nodes.CpAsync) and s.vector * s.value.dtype.bytes not in COPIES:
-            yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, COPIES))}, s.span)
+            yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, sorted(COPIES)))}, s.span)
         if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
             continue
         if isinstance(s.value, Random) and not _begins_block(s, v):
@@ -35,7 +34,7 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
             moved = [(name, s.to.index)] if (name := tensor_of(s.to.name, v)) in tensors and not is_staged else []
         for name, index in dict.fromkeys(moved):
             (shape, index), dtype = _without_ones(tensors[name].type.shape, index), tensors[name].type.dtype
-            width = min(s.vector, ACCESS // dtype.bytes)
+            width = min(s.vector, ACCESS_BYTES // dtype.bytes)
             if not is_known_multiple(kernel, shape[-1] if len(shape) > 1 else ZERO, width) and not _begins_whole(shape, index, s, v, width):
                 yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
 

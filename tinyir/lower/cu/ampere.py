@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.ampere import COPIES
 from ...ir.body import Body, Random, Read, Select, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
@@ -18,7 +19,6 @@ from .value import SMALL_FLOATS, memory_type
 
 PIECE = 16  # rows and columns of a fragment
 COLUMNS = 8  # of a fragment of an accumulator
-COPIES = (16, 8, 4)  # bytes that one cp.async moves
 
 
 class Ampere:

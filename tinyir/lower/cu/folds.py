@@ -15,16 +15,16 @@ class Folds:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the values and the lines."""
 
     def _warpreduce(self: Any, s: nodes.WarpReduce) -> None:
-        self._each_element(s.name, lambda element, dtype: self._over_lanes(s.op, element, dtype, s.width))
+        self._each_element(s.name, lambda element, dtype, number: self._over_lanes(s.op, element, dtype, s.width))
 
     def _blockreduce(self: Any, s: nodes.BlockReduce) -> None:
         warps = -(-self.kernel.threads // 32)
         part = self.names.of("array", s.via)
         index = self._spell("thread.index")
 
-        def fold(element: str, dtype: DType) -> None:
+        def fold(element: str, dtype: DType, number: int) -> None:
             self._over_lanes(s.op, element, dtype, 32)
-            if not (s.is_fresh and element.endswith("[0]")):
+            if number > 0 or not s.is_fresh:
                 self.say("__syncthreads();")
             self.say(f"if ({index} % 32 == 0) {part}[{index} / 32] = {element};")
             self.say("__syncthreads();")
@@ -48,7 +48,7 @@ class Folds:
         if len(sizes) != 1:
             raise refuse("E1620", self.kernel.name, array.span, what="fold of an array that has not one axis")
         for number in range(sizes[0]):
-            fold(f"{self.names.of('array', name)}[{number}]", array.type.dtype)
+            fold(f"{self.names.of('array', name)}[{number}]", array.type.dtype, number)
 
     def _over_lanes(self: Any, op: str, element: str, dtype: DType, width: int) -> None:
         self.say("#pragma unroll")

@@ -31,7 +31,6 @@ from .fold import type_of
 from .point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
 from .siblings import sibling_let
 
-VECTOR_BYTES = 16  # the widest access of a thread to shared memory
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
 LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes are half a sector
 
@@ -134,7 +133,7 @@ class _Template:
             if threads * micro != size:
                 what = f"a micro tile of {micro} on {threads} threads for a tile of {size}"
                 raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
-            width = math.gcd(micro, max(1, VECTOR_BYTES // self.dtype.bytes))
+            width = resources.width_of(plan, kernel, at)
             named_so = (self.names.of(bases[at]) for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col")))
             sides.append(Side(kernel.factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so))
         return tuple(sides)

@@ -22,6 +22,7 @@ from ...ir.gpu.nodes import Statement
 from ...ir.runs import Run
 from .point import Fresh
 
+
 @dataclass(frozen=True, slots=True)
 class Ends:
     """A run with the names of its ends, or their numbers where these are known."""

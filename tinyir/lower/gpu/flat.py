@@ -8,7 +8,8 @@
         the values at this point, and the stores
 
 A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers. Neighbours that are known to lie
-side by side are taken in vectors (`flat_vector`), without a guard each where the whole tile is inside, so that all are on their way at once; what is left behind the last of them is the first CTA's, an element a thread.
+side by side are taken in vectors (`flat_vector`), without a guard each where the whole tile is inside, so that all are on their way at once; what is
+left behind the last of them is the first CTA's, an element a thread.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ...ir.region import Region
 from ...ir.runs import Run, map_run
 from ...kit.diag import refuse
 from .flat_vector import vector_statements
-from .point import Fresh, below, divides, names_in, split
+from .point import Fresh, divides, names_in, numbered
 from .statements import Statements
 
 
@@ -65,9 +66,4 @@ def _run_of(plan: Plan, region: Region) -> Run | None:
 
 def _element(region: Region, fresh: Fresh, number: Expr, is_guarded: bool, word: str = "e") -> tuple[Statement, ...]:
     """What a thread does with the element of this number, which is called `word` where there are several axes."""
-    axes = region.iters
-    name = axes[0].name if len(axes) == 1 else fresh.name(word)
-    places = split(Expr.of(name), axes) if len(axes) > 1 else {}
-    inner = (*(nodes.Let(a.name, places[a.name]) for a in axes if places), *Statements(region, fresh).at_point(region.yields))
-    guard = below(Expr.of(name), extent_of(axes)) if is_guarded else ()
-    return (nodes.Let(name, number), *((nodes.If(guard, inner),) if guard else inner))
+    return numbered(region.iters, fresh, number, word, Statements(region, fresh).at_point(region.yields), is_guarded)

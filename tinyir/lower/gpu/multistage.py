@@ -25,13 +25,13 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES, register_limit
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from .fresh import Fresh
-from .padding import VECTOR_BYTES
 from .point import Values, below, divides, guarded, named, split
 from .tiles import countable, counts, tile_at
 from .warp_epilogue import warp_epilogue
@@ -120,7 +120,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     inner = (kernel.sum if is_along else axes)[-1].name
     is_async, view = plan.load_of(read.tensor).by == "cp_async", view_of(region, read.tensor, read.index, kernel)
     copy = padded(view, region) if plan.is_padded(read.tensor) and isinstance(view, View) else None
-    width = VECTOR_BYTES // read.dtype.bytes if copy is not None else plan.width_of(inner) if is_async and isinstance(view, View) else 1
+    width = ACCESS_BYTES // read.dtype.bytes if copy is not None else plan.width_of(inner) if is_async and isinstance(view, View) else 1
     return Operand("ab"[side], kernel.factors[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along, copy)
 
 

@@ -26,6 +26,7 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.intervals import LARGEST_SIZE
 from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from .fresh import Fresh
@@ -34,7 +35,6 @@ from .point import below, guarded, split
 THREADS = 256
 LANES = 32
 WARPS = THREADS // LANES
-VECTOR_BYTES = 16  # that a lane moves at once
 LINES = 8  # of a row, that a warp has on their way at once: a piece
 
 
@@ -101,7 +101,7 @@ def padding_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model
 
 def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement, ...]:
     piece, row, line, col = (fresh.expr(f"{word}.{letter}") for word in ("piece", "row", "line", "col"))
-    vector = VECTOR_BYTES // one.read.dtype.bytes
+    vector = ACCESS_BYTES // one.read.dtype.bytes
     elements = LINE_BYTES // one.read.dtype.bytes
     outer = [Axis(str(n), d.size) for n, d in enumerate(one.view.dims[:-1])]
     at = tuple(split(row, outer).values())

@@ -11,7 +11,7 @@ from ...ir.body import (Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduc
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.kernels import axes_of, bodies_of
+from ...ir.kernels import axes_of, bodies_of, extent_of
 from ...ir.neighbours import is_movement
 from ...ir.region import Region, Yield
 from ...ir.types import DTYPES
@@ -51,6 +51,16 @@ def named(axes: Sequence[Axis], index: Expr, number: str) -> tuple[Expr, tuple[t
         return Expr.of(axes[0].name), ((axes[0].name, index),)
     parts = split(Expr.of(number), axes)
     return Expr.of(number), ((number, index), *((a.name, parts[a.name]) for a in axes))
+
+
+def numbered(axes: Sequence[Axis], fresh: Fresh, number: Expr, word: str, lines: Iterable[Statement], is_guarded: bool) -> tuple[Statement, ...]:
+    """The lines at the point of the axes that has this number, where there is one (`is_guarded`: there may be none). The number bears the name of
+    the one axis, or is called `word`."""
+    name = axes[0].name if len(axes) == 1 else fresh.name(word)
+    places = split(Expr.of(name), axes) if len(axes) > 1 else {}
+    inner = (*(nodes.Let(a.name, places[a.name]) for a in axes if places), *lines)
+    guard = below(Expr.of(name), extent_of(axes)) if is_guarded else ()
+    return (nodes.Let(name, number), *((nodes.If(guard, inner),) if guard else inner))
 
 
 def below(index: Expr, extent: Expr) -> tuple[Bound, ...]:

@@ -28,7 +28,8 @@ from .side_by_side import SideBySide
 
 @dataclass
 class Passes:
-    """Writes the passes of one region by a team of threads, in vectors where there are `ends`. `known` are the values that do not vary along the row; `held` what registers keep of it."""
+    """Writes the passes of one region by a team of threads, in vectors where there are `ends`. `known` are the values that do not vary along the row;
+    `held` what registers keep of it."""
 
     plan: Plan
     region: Region

@@ -29,7 +29,7 @@ from ...ir.region import Region
 from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
 from ...kit.diag import refuse
 from .flat import flat_kernel
-from .point import Fresh, below, names_in, split
+from .point import Fresh, divides, names_in, numbered
 from .statements import Statements
 
 
@@ -37,12 +37,8 @@ def scatter_atomic_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     """The kernel of the updates. Raises Refused (E1611) where no atomics fold them."""
     scatter, fresh, (threads,) = _scatter(plan, region), Fresh(names_in(region)), plan.threads
     axes = updates_of(region, scatter)
-    name = axes[0].name if len(axes) == 1 else fresh.name("e")
-    places = split(Expr.of(name), axes) if len(axes) > 1 else {}
-    inner = (*(nodes.Let(a.name, places[a.name]) for a in axes if places), *_folded(region, scatter, fresh))
     total = extent_of(axes)
-    guard = () if total.constant is not None and total.constant % threads == 0 else below(Expr.of(name), total)
-    body = (nodes.Let(name, threads * Expr.of("cta.x") + "thread.x"), *((nodes.If(guard, inner),) if guard else inner))
+    body = numbered(axes, fresh, threads * Expr.of("cta.x") + "thread.x", "e", _folded(region, scatter, fresh), not divides(threads, total))
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
 
 

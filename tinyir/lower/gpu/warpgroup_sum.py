@@ -64,12 +64,10 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.hopper import PRODUCT_BYTES
 from ...ir.plan import Plan
 from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
+from ...ir.tf32 import LOW_SCALE
 from ...ir.types import DTYPES, DType, TensorType
 from . import shared_sum
 from .fresh import Fresh
-
-
-LOW_SCALE = 1024  # of low parts, so that the unit holds them however small they are
 
 
 @dataclass(frozen=True, slots=True)

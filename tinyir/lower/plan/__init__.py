@@ -13,17 +13,19 @@ from ...ir.kernels import FAMILY
 from ...kit.diag import Refused
 from .candidate import Candidate
 from .choose import CROWDED, candidates, card_of, choose_plans
-from .kernels_for import in_parts, kernels_for, launches
+from .kernels_for import Times, in_parts, kernels_for, launches
 from .table import table_of
 from .verdicts import verdicts
 
 
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = "") -> plan.Module:
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. `fp32` "tf32" lets tensor
-    cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in any order. Raises Refused (E1503 unknown device or arch, E1520 no family covers a region)."""
-    module, _ = kernels_for(module, arch, device, fp32)
+    cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in any order. Raises Refused (E1503 unknown device or arch,
+    E1520 no family covers a region)."""
+    times = Times(card_of(arch, device, fp32))
+    module, _ = kernels_for(module, times)
     plans, faults = [], []
-    for one, *others in launches(module, arch, device, fp32):
+    for one, *others in launches(module, times):
         try:
             plans.extend(choose_plans(module, one, arch, device, tuple(others), fp32, atomics))
         except Refused as fault:
@@ -35,9 +37,10 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None, 
 
 def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False, fp32: str = "", atomics: str = "") -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
-    card, (module, _) = card_of(arch, device), kernels_for(module, arch, device, fp32)
-    together = launches(module, arch, device, fp32)
-    return "\n".join(table_of(" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics), card, is_whole) for group in together)
+    times = Times(card_of(arch, device, fp32))
+    module, _ = kernels_for(module, times)
+    found = ((" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics)) for group in launches(module, times))
+    return "\n".join(table_of(name, several, times.card, is_whole) for name, several in found)
 
 
-__all__ = ["CROWDED", "Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "in_parts", "kernels_for", "launches", "lower", "verdicts"]
+__all__ = ["CROWDED", "Candidate", "FAMILY", "candidates", "card_of", "choose_plans", "explain", "in_parts", "lower", "verdicts"]

@@ -12,9 +12,10 @@ from ...analysis.device import Device
 from ...ir.boxes import View, multiple_of, unread, view_of
 from ...ir.kernels import Contraction, extent_of, sizes_of
 from ...ir.model import Model
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Bind, Plan, SplitK, Vectorize
 from ...ir.region import Region
-from ...ir.verify_plan import VECTOR_BYTES, guarded_axes
+from ...ir.verify_plan import guarded_axes
 from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
 
 MOST_ROWS = 4  # with more, the tensor cores are idle for nothing
@@ -33,7 +34,7 @@ def propose_gemv(kernel: Contraction, model: Model, region: Region, card: Device
         return ()
     few = next(r for r in (1, 2, MOST_ROWS) if r >= rows)
     inner = view.dims[-1]
-    widths = [w for w in (1, 2, 4, 8, 16) if w * kernel.rhs.dtype.bytes <= VECTOR_BYTES]
+    widths = [w for w in (1, 2, 4, 8, 16) if w * kernel.rhs.dtype.bytes <= ACCESS_BYTES]
     best = max(w for w in widths if holds_everywhere(multiple_of(inner.size, w), model))
     proven = max(w for w in widths if not multiple_of(inner.size, w))
     return tuple(p for width in dict.fromkeys((best, proven)) for p in _proposals(kernel, region, card, few, view.inner == "sum", width))

@@ -30,9 +30,8 @@ REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, i
 }
 
 
-def kernels_for(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> tuple[region.Module, tuple[Materialized, ...]]:
+def kernels_for(module: region.Module, times: Times) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
-    times = Times(card_of(arch, device, fp32))
     module, apart = materialize_prologues(in_parts(module, times), times.of)
     return with_parts(module, sums_by(module, times)), apart
 
@@ -63,10 +62,10 @@ def in_parts(module: region.Module, times: Times | None = None) -> region.Module
     return module
 
 
-def launches(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> tuple[Regions, ...]:
+def launches(module: region.Module, times: Times) -> tuple[Regions, ...]:
     """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of the card idle, else one."""
     joined = readers_of(module)
-    siblings = {one.name: group for group in _siblings(module, Times(card_of(arch, device, fp32))) for one in group}
+    siblings = {one.name: group for group in _siblings(module, times) for one in group}
     found: dict[Regions, None] = {}
     for one in module.program.regions:
         if one.name in joined.values():

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...analysis.device import Device
+from ...ir.ampere import COPIES
 from ...ir.body import Axis, Read
 from ...ir.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multiple_of, view_of
 from ...ir.expr import Bound
@@ -23,7 +24,6 @@ from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES
 from ...ir.verify_plan import guarded_axes
-from ...ir.verify_plan_copies import LEAST_COPY
 from .candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
@@ -32,7 +32,6 @@ SMALL_TILES = ((128, 64, 32, 32), (64, 128, 32, 32), (64, 64, 32, 32))
 TILES_OF = {"": TILES, "tf32": ((128, 128, 64, 32), *SMALL_TILES), "tf32x3": SMALL_TILES}  # by `math`: a warp holds both parts of its fragments
 DEPTHS = (64, 32)
 STAGES = (5, 4, 3)
-COPIES = (16, 8, 4)  # bytes that one copy moves
 ORDER = 8  # rows of tiles that are taken together
 
 
@@ -86,7 +85,7 @@ def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[s
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
     size = kernel.lhs.dtype.bytes
     padded = {item.tensor for item in layout}
-    ways = {tensor: "cp_async" if tensor in padded or widths.get(axis, 1) * size >= LEAST_COPY else "ld" for tensor, axis in inner.items()}
+    ways = {tensor: "cp_async" if tensor in padded or widths.get(axis, 1) * size >= COPIES[-1] else "ld" for tensor, axis in inner.items()}
     is_async = "cp_async" in ways.values()
     needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)))
     for rows, columns, down, across in TILES_OF[math]:

@@ -7,8 +7,7 @@ after:  region y.part     for c0: C/4096           %y.part = reduce sum (k0: 409
                                                    %y = add(broadcast_in_dim(y.before[c0], dims=[0]), %y.own)      yield Y[4096*c0 + i0] = %y
 
 It is done where the cost model finds that it is faster: for long columns, of which neighbouring threads take neighbouring ones; rows are read once
-instead (`lower.gpu.look_back`). What is computed of a scan has a region
-of its own then, unless it is written as it is.
+instead (`lower.gpu.look_back`). What is computed of a scan has a region of its own then, unless it is written as it is.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping
 
+from ...analysis.traffic import fills_card
 from ...ir.body import Reduce
 from ...ir.kernels import Contraction, extent_of, kernels_of
 from ...ir.region import Region
@@ -23,14 +24,13 @@ from .parts import Names, Surroundings
 LEAST_SUM = 512  # products of a sum that are worth a second kernel
 LEAST_PART = 64  # products of a part
 PARTS = (2, 4, 8, 16, 32)
-FILLED = 132 * 2 * 64 * 64  # elements of an output whose tiles fill any card that plans are made for
 
 
 def sum_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     """The regions that a region becomes; itself alone where it is no contraction, or is as fast alone."""
     sizes = around.sizes
     kernel = next(iter(kernels_of(region, sizes)), None)
-    if not isinstance(kernel, Contraction) or extent_of(kernel.sum).evaluate(sizes) < LEAST_SUM or extent_of(region.iters).evaluate(sizes) > FILLED:
+    if not isinstance(kernel, Contraction) or extent_of(kernel.sum).evaluate(sizes) < LEAST_SUM or fills_card(extent_of(region.iters).evaluate(sizes)):
         return (region,)
     alone = around.time_of(region)
     if alone <= around.least_of(region, 2):

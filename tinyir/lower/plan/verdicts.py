@@ -19,10 +19,10 @@ from .sum_in_steps import sum_in_steps
 def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
     are one launch; R3474 for bytes that no tensor core of the card multiplies."""
-    whole, apart = kernels_for(module, arch, device, fp32)
-    groups = [group for group in launches(whole, arch, device, fp32) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
-    said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
     times = Times(card_of(arch, device, fp32))
+    whole, apart = kernels_for(module, times)
+    groups = [group for group in launches(whole, times) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
+    said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
     for code, rewrite in REWRITES.items():
         several = parts_by(rewrite, module, times)
         said += [v for v in _several(code, rewrite, several) if not (rewrite is split_siblings and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups))]

@@ -114,8 +114,8 @@ class Way:
 
 
 def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) -> Iterator[Way]:
-    """With operands turned that must lie along the sum. As the tensors lie, where the copy engine takes them at every shape set; with the operands padded that it does not take; with those
-    whose rows do not begin on lines; and with all, which assumes nothing of the rows of any tensor."""
+    """With operands turned that must lie along the sum: as the tensors lie, where the copy engine takes them at every shape set; with the operands
+    padded that it does not take; with those whose rows do not begin on lines; and with all, which assumes nothing of the rows of any tensor."""
     across = _across(kernel, views)
     views = [turned(v, region) if v.tensor.name in across else v for v in views]
     needy = tuple(dict.fromkeys(v.tensor.name for v in views if v.needs()))
@@ -226,7 +226,7 @@ def _too_narrow(plan: Plan, region: Region) -> str:
     """Why an output cannot leave through shared memory in pieces of these columns, in words; empty when all can."""
     columns = WARPGROUP_ROWS if plan.swap_ab else resources.chunk_of(plan, region, plan.tile[1])
     narrow = (t.name for t in region.outputs if plan.store_of(t.name).by in resources.STAGED_STORES and columns * t.type.dtype.bytes < resources.LEAST_SWIZZLE)
-    return "".join(f"{name} leaves in rows of {columns} bytes" for name in list(narrow)[:1])
+    return next((f"{name} leaves in rows of {columns} bytes" for name in narrow), "")
 
 
 def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
