@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Mapping
 
+from .analysis.device import device_titled
 from .ir.pipeline import STAGES, language_of
 from .kit.diag import Refused
 from .kit.text import read_stage
@@ -80,7 +81,8 @@ def compile(
 ) -> Compiled:
     """A callable from a model: a path (front-end JSON, ONNX, Core IR, DSL, or text of any stage), such a text itself, or a module of `ir`.
 
-    `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the GPU's, else sm90).
+    `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the GPU's, else sm90);
+    plans are made for the GPU at hand where its figures are known, else for the usual card of its generation.
     `weights` is the folder of the files that the text points at (default: that of the path). `params` are arrays for inputs that calls shall
     not give. `shapes` fixes open sizes of an ONNX model's inputs. `seed` is the simulation's order of threads. Raises kit.diag.Refused with
     every fault of the model, and E17xx.
@@ -88,8 +90,9 @@ def compile(
     text, folder = _source_of(model, shapes or {})
     stage, module = _module_of(model, text)
     _must_hold(stage, module)
+    arch_here, card = _gpu_here(device)
     for following in STAGES[STAGES.index(stage) + 1 :]:
-        module = lower_to(following, module, arch or _arch_here(device))
+        module = lower_to(following, module, arch or arch_here, card if arch in (None, arch_here) else None)
         _must_hold(following, module)
     bound = dict(params or {})
     from .runtime.weights import read_weights
@@ -136,12 +139,13 @@ def _must_hold(stage: str, module: Any) -> None:
         raise Refused(faults)
 
 
-def _arch_here(device: str) -> str:
-    """What to plan for: the GPU's generation when one will be used."""
+def _gpu_here(device: str) -> tuple[str, str | None]:
+    """What to plan for: generation and card of the GPU when one will be used."""
     if device in ("auto", "cuda"):
-        from .runtime.cuda import find_capability
+        from .runtime.cuda import find_gpu
 
-        capability = find_capability()
-        if capability is not None:
-            return "sm90" if capability >= (9, 0) else "sm80"
-    return "sm90"
+        found = find_gpu()
+        if found is not None:
+            title, capability = found
+            return "sm90" if capability >= (9, 0) else "sm80", device_titled(title)
+    return "sm90", None

@@ -23,6 +23,7 @@ from typing import Any, Callable
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.bench.card import card_here  # noqa: E402
 from tests.bench.gemm import on_stream, timed  # noqa: E402
 from tests.unit.test_warp_specialized import product  # noqa: E402
 from tests.unit.tuples import LAYOUTS, mixed  # noqa: E402
@@ -58,7 +59,7 @@ def forms(kind: str, layout: str, shape: tuple[int, int, int]) -> dict[str, tupl
     """The CUDA of the best plan of each form, with the microseconds that the model expects."""
     module = region_of(kind, layout, shape)
     found: dict[str, tuple[str, float]] = {}
-    for c in to_plan.candidates(module, module.program.regions[0], fp32=KINDS[kind][2]):
+    for c in to_plan.candidates(module, module.program.regions[0], device=card_here(), fp32=KINDS[kind][2]):
         if c.plan.algo in FORMS and c.rejected in ("", to_plan.CROWDED):
             form = FORMS[c.plan.algo] + (", two sums" if c.plan.partials > 1 else "")
             if form not in found:
@@ -68,7 +69,7 @@ def forms(kind: str, layout: str, shape: tuple[int, int, int]) -> dict[str, tupl
 
 def emitted(kind: str, layout: str, shape: tuple[int, int, int]) -> str:
     """The CUDA text, planned for this shape."""
-    return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(region_of(kind, layout, shape), fp32=KINDS[kind][2]))))
+    return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(region_of(kind, layout, shape), device=card_here(), fp32=KINDS[kind][2]))))
 
 
 def operands(kind: str, layout: str, shape: tuple[int, int, int]) -> tuple[Any, Any, Any, Any]:

@@ -104,6 +104,7 @@ def model_of(case: Case) -> str:
 
 def emitted(case: Case) -> str:
     """The CUDA text."""
+    from tests.bench.card import card_here
     from tinyir.front import read
     from tinyir.ir import manifest
     from tinyir.ir.pipeline import STAGES
@@ -111,7 +112,7 @@ def emitted(case: Case) -> str:
 
     module: Any = read(model_of(case), "families.json")
     for stage in STAGES[1:]:
-        module = lowering_of("plan").lower(module, atomics="unordered") if stage == "plan" else lower_to(stage, module, "sm90")
+        module = lowering_of("plan").lower(module, device=card_here(), atomics="unordered") if stage == "plan" else lower_to(stage, module, "sm90")
     return manifest.show(module)
 
 

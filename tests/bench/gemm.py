@@ -65,6 +65,7 @@ def model_of(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
 
 def emitted(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
     """The CUDA text."""
+    from tests.bench.card import card_here
     from tinyir.lower import lower_to
     from tinyir.front import read
     from tinyir.ir import manifest
@@ -72,7 +73,7 @@ def emitted(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
 
     module: Any = read(model_of(dtype, layout, shape), "gemm.json")
     for stage in STAGES[1:]:
-        module = lower_to(stage, module, "sm90")
+        module = lower_to(stage, module, "sm90", card_here())
     return manifest.show(module)
 
 

@@ -1,6 +1,6 @@
 """GEMM + bias + ReLU at sizes that libraries treat as an afterthought: odd ones, few rows, few tiles under a long sum, rows off the lines.
 
-    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--compile]     needs a GPU, PyCUDA and torch
+    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--plans N] [--compile SECONDS]     needs a GPU, PyCUDA and torch
 
 fp16, sizes of a case as M x N x K. The plan is the one that the cost model chooses; the others that it thinks near are timed too, so that its
 choice can be judged. Rivals, in the same run and in turns with ours: cublasLt with
@@ -30,6 +30,7 @@ from typing import Any, Callable
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.bench.card import card_here  # noqa: E402
 from tests.bench.gemm import model_of, on_stream  # noqa: E402
 
 Shape = tuple[int, int, int]
@@ -54,8 +55,8 @@ FAMILIES: dict[str, list[Shape]] = {
 }
 
 
-def plans_for(case: tuple[str, Shape]) -> list[tuple[str, str, float]]:
-    """Plans worth measuring in a case, each as its line in the table of candidates, its CUDA text, compiled into the cache, and the model's
+def plans_for(case: tuple[str, Shape], most: int) -> list[tuple[str, str, float]]:
+    """Plans worth measuring in a case, at most so many, each as its line in the table of candidates, its CUDA text, compiled into the cache, and the model's
     microseconds; the chosen one first."""
     from tinyir.front import read
     from tinyir.ir import manifest, plan
@@ -67,11 +68,11 @@ def plans_for(case: tuple[str, Shape]) -> list[tuple[str, str, float]]:
     module: Any = read(model_of("fp16", "NN", shape), "gemm.json")
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
-    allowed = [c for c in candidates(module, module.program.regions[0]) if c.rejected in ("", CROWDED)]
+    allowed = [c for c in candidates(module, module.program.regions[0], device=card_here()) if c.rejected in ("", CROWDED)]
     found: dict[str, tuple[str, str, float]] = {}
     for c in sorted(allowed, key=lambda c: c.cost.microseconds):
         label = label_of(c)
-        if label not in found and len(found) < MOST_PLANS.get(family, 30) and c.cost.microseconds < LONGEST * allowed[0].cost.microseconds:
+        if label not in found and len(found) < min(most, MOST_PLANS.get(family, 30)) and c.cost.microseconds < LONGEST * allowed[0].cost.microseconds:
             text = manifest.show(cu.lower(gpu.lower(plan.Module(module, (c.plan,)))))
             cubin_of(text, "sm_90a")
             found[label] = (label, text, c.cost.microseconds)
@@ -182,11 +183,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--out", type=Path, default=Path("odd.json"))
     parser.add_argument("--only", default=",".join(FAMILIES))
+    parser.add_argument("--plans", type=int, default=30, metavar="N", help="time at most so many plans of a shape; 1: the chosen one alone")
     parser.add_argument("--compile", type=float, default=0.0, metavar="SECONDS", help="also time torch.compile, until so many have passed")
     args = parser.parse_args()
     cases = [(family, shape) for family in args.only.split(",") for shape in FAMILIES[family]]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
-        plans = list(pool.map(plans_for, cases))
+        plans = list(pool.map(plans_for, cases, [args.plans] * len(cases)))
     import torch
     from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice

@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.bench.card import card_here  # noqa: E402
 from tests.bench.gemm import model_of, on_stream  # noqa: E402
 from tests.bench.odd import Clock, _error_of, _program, label_of  # noqa: E402
 
@@ -53,7 +54,7 @@ def plans_near(word: str) -> dict[str, tuple[Any, Any]]:
     module: Any = read(model_of("fp16", layout, shape), "gemm.json")
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
-    allowed = [c for c in candidates(module, module.program.regions[0]) if c.rejected in ("", CROWDED) and c.plan.algo in ("warp_specialized", "gemv")]
+    allowed = [c for c in candidates(module, module.program.regions[0], device=card_here()) if c.rejected in ("", CROWDED) and c.plan.algo in ("warp_specialized", "gemv")]
     most = LONGEST * min(c.cost.microseconds for c in allowed)
     near = [c for c in allowed if c.cost.microseconds <= most and len(c.plan.layout) != 1 and not (c.plan.order and c.plan.order.width != 8)]
     few = sorted((c for c in near if c.plan.algo == "gemv"), key=lambda c: c.cost.microseconds)[MOST_GEMV:]

@@ -20,7 +20,7 @@ ROOMS = {
     "sim": {"kit", "ir", "sim", "runtime"},
     "tune": {"kit", "ir", "lower", "play", "runtime", "tune"},
     "cmd": {"kit", "ir", "front", "lower", "analysis", "play", "runtime", "sim", "tune", "cmd"},
-    "api": {"kit", "ir", "front", "lower", "runtime"},
+    "api": {"kit", "ir", "front", "lower", "analysis", "runtime"},
     "__init__": {"api"},
     "__main__": {"cmd"},
 }

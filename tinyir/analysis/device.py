@@ -67,12 +67,24 @@ def device_names() -> tuple[str, ...]:
 @functools.cache
 def get_device(name: str) -> Device:
     """The card called `name`. Raises Refused (E1503) when there is no file for it."""
-    import tomllib
-
     if name not in device_names():
         raise refuse("E1503", name, what="device", given=name, known=", ".join(device_names()))
-    figures = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    figures = _figures(name)
     return Device(**{**figures, "arch": ARCHS[figures["arch"]]})
+
+
+def device_titled(title: str) -> str | None:
+    """The name of the card that the driver calls `title`, or None when there is no file for it."""
+    return next((name for name in device_names() if get_device(name).title == title), None)
+
+
+def _figures(name: str) -> dict[str, Any]:
+    """A file's figures; one that is `like` another says only what is other, in tables too."""
+    import tomllib
+
+    own = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    base = _figures(own.pop("like")) if "like" in own else {}
+    return {**base, **{key: {**base.get(key, {}), **value} if isinstance(value, dict) else value for key, value in own.items()}}
 
 
 def _folder() -> Path:

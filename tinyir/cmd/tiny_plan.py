@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Sequence
 
+from ..analysis.device import device_names
 from ..ir import plan
 from ..kit.cli import Notes, filter_main, parser_of, run
 from ..kit.diag import Diag
@@ -14,7 +15,7 @@ from .stage import language_of, read_module
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
-    parser.add_argument("--device", choices=("a100", "h100"), help="the device model (default: a100 for sm80, h100 for sm90)")
+    parser.add_argument("--device", choices=device_names(), help="the device model (default: a100 for sm80, h100 for sm90; plans that --tuned takes: the GPU at hand)")
     parser.add_argument("--math", choices=("tf32",), default="", help="let tensor cores round fp32 factors to 11 bits (default: as exact as fp32)")
     parser.add_argument("--atomics", choices=("unordered",), default="", help="let the updates of a scatter be folded in any order, where that changes the bits (default: the same at each run)")
     parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
@@ -44,9 +45,11 @@ def _tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan
     """The plans with those in place of the model's that were measured before; a remark for each. Raises Refused (E1715 no compiler, E1705 sizes)."""
     from ..runtime.arrays import sizes_for
     from ..runtime.compile import find_compiler
+    from ..runtime.cuda import find_gpu
     from ..tune.program import with_winners
 
-    card = lowering_of("plan").card_of(args.arch, args.device)
-    result, winners = with_winners(planned, sizes_for(planned.program.model), card.title, find_compiler().name)
-    notes += [Diag("R3591", one.name, {"kernel": one.name, "card": card.title}) for one in winners]
+    here = None if args.device else find_gpu()
+    title = here[0] if here else lowering_of("plan").card_of(args.arch, args.device).title
+    result, winners = with_winners(planned, sizes_for(planned.program.model), title, find_compiler().name)
+    notes += [Diag("R3591", one.name, {"kernel": one.name, "card": title}) for one in winners]
     return result

@@ -81,10 +81,11 @@ class _Peaks:
 
 def _peaks_of(report: Report, model: Model) -> _Peaks | None:
     """Those of the card that the program ran on, when there is a model of it."""
-    from ..analysis.device import device_names, get_device
+    from ..analysis.device import device_titled, get_device
 
-    card = next((d for d in map(get_device, device_names()) if d.title in report.description), None)
-    if card is None:
+    name = device_titled(report.description.split(" (", 1)[0])
+    if name is None:
         return None
+    card = get_device(name)
     dtypes = [t.type.dtype.name for t in model.inputs]
     return _Peaks(card.title, max((card.peak[f"mma_{name}"] for name in dtypes if f"mma_{name}" in card.peak), default=card.peak["ffma_fp32"]), card.dram_gbs)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from ..analysis.device import device_titled
 from ..ir import plan as plan_text
 from ..ir import region as region_text
 from ..kit.cli import Session, must_be_faultless, parser_of, run
@@ -48,8 +49,8 @@ def _body(session: Session) -> None:
         if given == "plan":
             planned, listed = module, {names: plans[: args.top] for names, plans in kernels_of(module).items()}
         else:
-            planned = lowering_of("plan").lower(at_sizes(program, sizes), arch=trials.arch)
-            listed = {names: _candidates(planned, names, trials.arch)[: args.top] for names in kernels_of(planned)}
+            planned = lowering_of("plan").lower(at_sizes(program, sizes), arch=trials.arch, device=trials.card)
+            listed = {names: _candidates(planned, names, trials.arch, trials.card)[: args.top] for names in kernels_of(planned)}
         result = tune(planned, listed, sizes, args.budget, trials.of)
     finally:
         trials.close()
@@ -58,10 +59,10 @@ def _body(session: Session) -> None:
     session.write(plan_text.show(written))
 
 
-def _candidates(planned: plan_text.Module, names: tuple[str, ...], arch: str) -> list[plan_text.Plan]:
+def _candidates(planned: plan_text.Module, names: tuple[str, ...], arch: str, card: str | None) -> list[plan_text.Plan]:
     """What the cost model keeps for a kernel, which goes by its first region."""
     one, *others = (planned.program.program.region(name) for name in names)
-    found = lowering_of("plan").candidates(planned.program, one, arch=arch, others=tuple(others))
+    found = lowering_of("plan").candidates(planned.program, one, arch=arch, device=card, others=tuple(others))
     return [c.plan for c in found if not c.rejected]
 
 
@@ -74,11 +75,13 @@ class _Trials:
         self._args = args
         self._card: Any = None
         self.compiler, self.arch, self.device = find_compiler().name, args.arch or "sm90", ""
+        self.card: str | None = None
         if args.by == "time":
             from ..tune.card import GpuCard
 
             self._card = GpuCard()
             self.device, self.arch = self._card.name, args.arch or self._card.generation
+            self.card = device_titled(self.device) if self.arch == self._card.generation else None
 
     def of(self, program: region_text.Module, candidates: Sequence[plan_text.Plan], sizes: Mapping[str, int], seconds: float) -> Any:
         """The winner among the candidates of one region alone. Raises Refused (E1591)."""

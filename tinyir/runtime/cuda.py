@@ -35,13 +35,14 @@ def find_fault() -> str | None:
         return f"the driver refuses ({str(fault).split(chr(10), 1)[0]})"
 
 
-def find_capability() -> tuple[int, int] | None:
-    """The compute capability of the first GPU, or None where none can be used."""
+def find_gpu() -> tuple[str, tuple[int, int]] | None:
+    """What the driver calls the first GPU, and its compute capability; None where none can be used."""
     if find_fault() is not None:
         return None
     import pycuda.driver as driver
 
-    return driver.Device(0).compute_capability()
+    first = driver.Device(0)
+    return first.name(), first.compute_capability()
 
 
 class CudaDevice:
