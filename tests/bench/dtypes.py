@@ -109,21 +109,20 @@ def compared(device: Any, kind: str, layout: str, shape: tuple[int, int, int], i
     a, b, left, right = operands(kind, layout, shape)
     rival = rival_of(kind, left, right)
     theirs, wanted = rival(), left.double() @ right.double()
-    rows, programs = [], []
+    rows = []
     for form, (text, expected) in (forms(kind, layout, shape) if is_timed else {"taken": (emitted(kind, layout, shape), 0.0)}).items():
         c = torch.full(shape[:2], math.nan, device="cuda", dtype=getattr(torch, TORCH[KINDS[kind][1]]))
         kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip("ABC", (a, b, c))}
-        programs.append(Program(device, text, manifest.parse(text), dict(zip("MNK", shape)), kept=kept))
+        program = Program(device, text, manifest.parse(text), dict(zip("MNK", shape)), kept=kept)
         torch.cuda.synchronize()
-        programs[-1].run()
+        program.run()
         torch.cuda.synchronize()
         errors = [float((x.double() - wanted).norm() / wanted.norm()) for x in (c, theirs)]
         taken = next(line for line in text.splitlines() if line.startswith("// plan ")).removeprefix("// plan ")
         rows.append({"kind": kind, "layout": layout, "shape": list(shape), "form": form, "plan": taken, "expected_us": expected, "error": errors[0], "error_cublas": errors[1]})
-    if is_timed:
-        *ours, cublas = timed(device, [*(p.enqueue for p in programs), on_stream(device, rival)])
-        for row, us in zip(rows, ours):
-            row |= {"ours_us": us, "cublas_us": cublas, "ours_tflops": 2 * math.prod(shape) / us / 1e6, "ratio": cublas / us}
+        if is_timed:  # while the device holds this program
+            ours, cublas = timed(device, [program.enqueue, on_stream(device, rival)])
+            rows[-1] |= {"ours_us": ours, "cublas_us": cublas, "ours_tflops": 2 * math.prod(shape) / ours / 1e6, "ratio": cublas / ours}
     return rows
 
 

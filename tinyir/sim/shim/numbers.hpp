@@ -55,9 +55,10 @@ inline uint32_t float_to_tf32(float value) {
   return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;
 }
 
-// As the copy engine rounds: to nearest, ties to even; infinities and NaN stay as they are.
+// As the copy engine rounds: to nearest, ties to even; infinities stay, and every NaN becomes the one of all ones, without a sign, as on an H200.
 inline uint32_t float_to_tf32_even(float value) {
   uint32_t bits = bits_as<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fffe000;
   return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000;
 }
 
