@@ -86,8 +86,11 @@ inline void complete_mma(void** payloads, unsigned mask) {
     float* d = static_cast<Product*>(payloads[l])->d;
     unsigned g = l / 4, q = l % 4;
     for (unsigned v = 0; v < 2; ++v)
-      for (unsigned e = 0; e < 2; ++e)
-        for (unsigned k = 0; k < 16; ++k) d[2 * v + e] += a[g + 8 * v][k] * b[k][2 * q + e];
+      for (unsigned e = 0; e < 2; ++e) {
+        float& sum = d[2 * v + e];
+        for (unsigned k = 0; k < 16; ++k) sum += a[g + 8 * v][k] * b[k][2 * q + e];
+        sum = with_one_nan(sum);
+      }
   }
 }
 
@@ -358,6 +361,7 @@ inline void read_operand(const Matrix& matrix, Block& block, float* out, unsigne
 inline void add_row(float* row, const float* left, const float* right, unsigned n, unsigned depth) {
   for (unsigned k = 0; k < depth; ++k)
     for (unsigned c = 0; c < n; ++c) row[c] += left[k] * right[k * n + c];
+  for (unsigned c = 0; c < n; ++c) row[c] = with_one_nan(row[c]);
 }
 
 // Bytes and TF32: all products at once, with so many bits.

@@ -1,5 +1,5 @@
-// Small floats as bits, rounded as the GPU's cvt.rn does: to nearest, ties to even, every NaN to the canonical one; and sums as its matrix units
-// make them.
+// Small floats as bits, widened and rounded as the GPU's cvt does: to nearest, ties to even, every NaN to the canonical one; and sums as its matrix
+// units make them.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -14,11 +14,13 @@ inline To bits_as(From from) {
   return to;
 }
 
+inline float with_one_nan(float value) { return value != value ? bits_as<float>(uint32_t(0x7fffffff)) : value; }
+
 inline float half_to_float(uint16_t half) {
   // The exponent is moved by a multiplication with 2^112, which makes subnormals right without a branch.
   uint32_t magnitude = bits_as<uint32_t>(bits_as<float>(uint32_t(half & 0x7fff) << 13) * 0x1p112f);
   if ((half & 0x7c00) == 0x7c00) magnitude |= 0x7f800000;
-  return bits_as<float>(magnitude | uint32_t(half & 0x8000) << 16);
+  return with_one_nan(bits_as<float>(magnitude | uint32_t(half & 0x8000) << 16));
 }
 
 inline uint16_t float_to_half(float value) {
@@ -75,8 +77,7 @@ inline float aligned_sum(const double* terms, int count, int bits) {
     plain += terms[i];
     largest = __builtin_fabs(terms[i]) > largest ? __builtin_fabs(terms[i]) : largest;
   }
-  if (plain != plain) return bits_as<float>(uint32_t(0x7fffffff));
-  if (largest == 0 || __builtin_isinf(plain)) return float(plain);
+  if (largest == 0 || __builtin_isinf(plain) || plain != plain) return with_one_nan(float(plain));
   double unit = __builtin_ldexp(1.0, exponent_of(largest) - bits);
   int64_t sum = 0;
   for (int i = 0; i < count; ++i) sum += int64_t(terms[i] / unit);
