@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import shutil
 from dataclasses import replace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -22,9 +21,9 @@ from tinyir.runtime.device import Scalar
 from tinyir.sim.host import COMPILERS
 
 from .emitted import lowered, played, simulated
-from .simulated import simulate, swizzled
+from .simulated import Trial, swizzled
 from .test_any_shape import sized
-from .test_sim_matrix import wgmma_kernel
+from .test_sim_matrix import summed, wgmma_kernel, with_specials
 from .test_warp_specialized import proposed, with_tile
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -218,35 +217,19 @@ def test_promotion_brings_the_error_down() -> None:
 # --- the unit and the compiler
 
 
-def product_of_bytes(n: int, dtype: str, other: str = "") -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
-    """The kernel, the arrays and options that `launched` takes, and what D should be: 128 along the sum, swizzled by 128 bytes."""
+def product_of_bytes(n: int, left: str, right: str, is_special: bool = False) -> Trial:
+    """128 along the sum, swizzled by 128 bytes."""
     draw = np.random.default_rng(n)
-    a, b = (draw.integers(-4, 5, (rows, 128)).astype(BYTES[kind]) for rows, kind in ((64, dtype), (n, other or dtype)))
+    a, b = (draw.integers(-4, 5, (rows, 128)).astype(BYTES[kind]) for rows, kind in ((64, left), (n, right)))
+    a = with_specials(a) if is_special else a
     c = draw.integers(-9, 9, (64, n)).astype(np.float32)
     raw = np.zeros((64 + n) * 128, np.uint8)
-    for start, matrix in ((0, a), (64 * 128, b)):
-        for r, row in enumerate(matrix.view(np.uint8)):
-            for k, byte in enumerate(row):
-                raw[swizzled(start + 128 * r + k, 128)] = byte
+    raw[swizzled(np.arange(raw.size), 128)] = np.concatenate([a.view(np.uint8), b.view(np.uint8)]).reshape(-1)
     descriptors = [start >> 4 | 1 << 16 | 64 << 32 | 1 << 62 for start in (0, 64 * 128)]
     numbers = [Scalar(raw.nbytes // 4, 4), *(Scalar(d, 8) for d in descriptors), Scalar(4, 4), Scalar(2, 8), Scalar(2, 8)]
-    code = wgmma_kernel(n, "fp16", 0, 0).replace(f"wgmma_m64n{n}k16_fp16<0, 0>", f"wgmma_m64n{n}k32_{dtype}" + (f"_{other}" if other else ""))
-    wanted = a.astype(np.float32) @ b.astype(np.float32).T + c
-    return code, ({"raw": raw.view(np.uint16), "C": c}, {"D": np.empty_like(c)}), {"scalars": numbers, "shared": raw.nbytes}, wanted
-
-
-@needs_host_compiler
-@pytest.mark.parametrize("kinds", [("fp8e4m3", "fp8e5m2"), ("fp8e5m2", "fp8e4m3")])
-def test_the_twin_multiplies_bytes_of_two_kinds(kinds: tuple[str, str]) -> None:
-    code, arrays, how, wanted = product_of_bytes(64, *kinds)
-    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
-
-
-@needs_host_compiler
-@pytest.mark.parametrize(("n", "dtype"), [(64, "fp8e4m3"), (128, "fp8e5m2"), (192, "fp8e4m3"), (256, "fp8e5m2")])
-def test_the_twin_multiplies_bytes(n: int, dtype: str) -> None:
-    code, arrays, how, wanted = product_of_bytes(n, dtype)
-    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
+    name = f"wgmma_m64n{n}k32_{left}" + (f"_{right}" if left != right else "")
+    code = wgmma_kernel(n, "fp16", 0, 0).replace(f"wgmma_m64n{n}k16_fp16<0, 0>", name)
+    return Trial(code, {"raw": raw.view(np.uint16), "C": c}, {"D": summed(a, b.T, c)}, {"scalars": numbers, "shared": raw.nbytes})
 
 
 @functools.cache

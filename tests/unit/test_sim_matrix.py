@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 
 from tinyir.runtime.device import Scalar
 from tinyir.sim.host import COMPILERS
+from tinyir.sim.launch import SimDevice
 
-from .simulated import fault_of, simulate, swizzled
+from .simulated import Trial, fault_of, swizzled, with_one_nan
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
@@ -21,6 +21,19 @@ NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 def small(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(NUMPY[dtype])
+
+
+def with_specials(matrix: np.ndarray) -> np.ndarray:
+    """With an infinity, a NaN, and two infinities of either sign in rows of it."""
+    marked = matrix.copy()
+    marked[3, 5], marked[9, 2], marked[12, 1], marked[12, 4] = np.inf, np.nan, np.inf, -np.inf
+    return marked
+
+
+def summed(a: np.ndarray, b: np.ndarray, start: np.ndarray | float = 0.0) -> np.ndarray:
+    """a b + start in fp32, with a unit's NaN."""
+    with np.errstate(invalid="ignore"):
+        return with_one_nan((a.astype(np.float32) @ b.astype(np.float32) + start).astype(np.float32))
 
 
 # --- tiles of a warp
@@ -60,21 +73,15 @@ def fragments(tiles: np.ndarray, is_transposed: bool) -> np.ndarray:
     return found
 
 
-def tiles_of(count: int, transposed: str, is_store: bool) -> tuple[str, tuple[Any, ...], np.ndarray]:
-    """The kernel, its arrays, and what `out` should be."""
+def tiles_of(count: int, transposed: str, is_store: bool) -> Trial:
+    """Tiles from shared memory to registers, or back."""
     tiles = (np.arange(64 * count) + 1).astype(np.uint16).reshape(count, 8, 8)
     held = np.ascontiguousarray(fragments(tiles, bool(transposed))).view(np.uint32)[..., 0]
     source, wanted = (held, tiles.reshape(-1)) if is_store else (tiles.reshape(-1), held)
-    return tile_kernel(count, transposed, is_store), ({"in": source}, {"out": np.empty_like(wanted)}), wanted
+    return Trial(tile_kernel(count, transposed, is_store), {"in": source}, {"out": wanted}, {"block": (32,)})
 
 
 TILES = [(count, transposed, is_store) for count in (1, 2, 4) for transposed in ("", "_trans") for is_store in (False, True)]
-
-
-@pytest.mark.parametrize(("count", "transposed", "is_store"), TILES)
-def test_tiles_move_between_shared_memory_and_registers(count: int, transposed: str, is_store: bool) -> None:
-    code, arrays, wanted = tiles_of(count, transposed, is_store)
-    assert np.array_equal(simulate(code, *arrays, block=(32,))["out"], wanted)
 
 
 MMA = """extern "C" __global__ void k(const DTYPE *A, const DTYPE *B, float *C) {
@@ -92,12 +99,12 @@ MMA = """extern "C" __global__ void k(const DTYPE *A, const DTYPE *B, float *C) 
 }"""
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
-def test_mma_with_fragments_from_ldmatrix(dtype: str) -> None:
+def warp_product(dtype: str, is_special: bool = False) -> Trial:
+    """16 x 8 sums of sixteen products, which begin at small numbers."""
     a, b = small((16, 16), dtype, 1), small((16, 8), dtype, 2)
-    out = simulate(MMA.replace("DTYPE", dtype), {"A": a, "B": b}, {"C": np.empty((16, 8), np.float32)}, block=(32,))["C"]
+    a = with_specials(a) if is_special else a
     start = np.array([[1, 2], [3, 4]], np.float32).repeat(8, axis=0)[:, None, :].repeat(4, axis=1).reshape(16, 8)
-    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32) + start)
+    return Trial(MMA.replace("DTYPE", dtype), {"A": a, "B": b}, {"C": summed(a, b, start)}, {"block": (32,)})
 
 
 # --- products of a warpgroup: a kernel that takes shared memory as bytes, and descriptors, of addresses within `smem`, as numbers
@@ -123,28 +130,23 @@ def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
 }}"""
 
 
-def operand(matrix: np.ndarray, major: int, span: int, start: int) -> tuple[dict[int, int], int, int]:
-    """The bytes of a [rows, k] matrix in one of wgmma's layouts, 16-bit words by place; the descriptor, to which the kernel adds where shared
+def operand(rows: int, depth: int, major: int, span: int, start: int) -> tuple[np.ndarray, int, int]:
+    """Where the 2-byte elements of a [rows, k] matrix lie in one of wgmma's layouts, in bytes; the descriptor, to which the kernel adds where shared
     memory begins; what 16 further along k adds to it.
 
     K-major: rows of `span` bytes (64 elements of k and more side by side), or cores of 8 rows by 16 bytes. MN-major: rows of `span` bytes
     along the matrix's rows, one for each k.
     """
-    rows, depth = matrix.shape
-    words: dict[int, int] = {}
-    bits = matrix.view(np.uint16)
+    r, k = np.ogrid[:rows, :depth]
     width = span // 2
-    for r in range(rows):
-        for k in range(depth):
-            if major == 0 and span:
-                at = start + k // width * (rows * span) + r * span + k % width * 2
-            elif major == 0:
-                at = start + k // 8 * (rows * 16) + r * 16 + k % 8 * 2
-            elif span:
-                at = start + r // width * (depth * span) + k * span + r % width * 2
-            else:
-                at = start + r // 8 * (depth * 16) + k * 16 + r % 8 * 2
-            words[swizzled(at, span)] = int(bits[r, k])
+    if major == 0 and span:
+        at = k // width * (rows * span) + r * span + k % width * 2
+    elif major == 0:
+        at = k // 8 * (rows * 16) + r * 16 + k % 8 * 2
+    elif span:
+        at = r // width * (depth * span) + k * span + r % width * 2
+    else:
+        at = r // 8 * (depth * 16) + k * 16 + r % 8 * 2
     leading, stride, step = {
         (0, True): (16, 8 * span, 32),
         (0, False): (rows * 16, 128, 2 * rows * 16),
@@ -153,21 +155,30 @@ def operand(matrix: np.ndarray, major: int, span: int, start: int) -> tuple[dict
     }[major, bool(span)]
     mode = {128: 1, 64: 2, 32: 3, 0: 0}[span]
     signed = mode - 4 if mode >= 2 else mode  # a scalar is a signed number
-    return words, start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | signed << 62, step >> 4
+    return swizzled(start + at, span), start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | signed << 62, step >> 4
 
 
-def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int) -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
-    """The kernel, the arrays and options that `launched` takes, and what D should be."""
+def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int, is_special: bool = False) -> Trial:
+    """Both operands from shared memory, in these layouts."""
     a, b, c = small((64, depth), dtype, 1), small((n, depth), dtype, 2), np.random.default_rng(3).integers(-9, 9, (64, n)).astype(np.float32)
-    a_words, a_descriptor, a_step = operand(a, majors[0], spans[0], 0)
-    b_start = (max(a_words) // 1024 + 1) * 1024
-    b_words, b_descriptor, b_step = operand(b, majors[1], spans[1], b_start)
-    raw = np.zeros((max(b_words) // 1024 + 1) * 512, np.uint16)
-    for at, word in (a_words | b_words).items():
-        raw[at // 2] = word
+    a = with_specials(a) if is_special else a
+    a_places, a_descriptor, a_step = operand(64, depth, majors[0], spans[0], 0)
+    b_places, b_descriptor, b_step = operand(n, depth, majors[1], spans[1], (int(a_places.max()) // 1024 + 1) * 1024)
+    raw = np.zeros((b_places.max() // 1024 + 1) * 512, np.uint16)
+    raw[a_places // 2], raw[b_places // 2] = a.view(np.uint16), b.view(np.uint16)
     numbers = [Scalar(raw.nbytes // 4, 4), Scalar(a_descriptor, 8), Scalar(b_descriptor, 8), Scalar(depth // 16, 4), Scalar(a_step, 8), Scalar(b_step, 8)]
-    arrays = {"raw": raw, "C": c}, {"D": np.empty_like(c)}
-    return wgmma_kernel(n, dtype, *majors), arrays, {"scalars": numbers, "shared": raw.nbytes}, a.astype(np.float32) @ b.astype(np.float32).T + c
+    return Trial(wgmma_kernel(n, dtype, *majors), {"raw": raw, "C": c}, {"D": summed(a, b.T, c)}, {"scalars": numbers, "shared": raw.nbytes})
+
+
+def widest(n: int) -> int:
+    """The bytes of the widest swizzle whose rows divide n elements of 2 bytes."""
+    return next(span for span in (128, 64, 32) if n % (span // 2) == 0)
+
+
+def product_of_shared(n: int, dtype: str, is_special: bool = False) -> Trial:
+    """The right operand across the sum for fp16, along it for bf16."""
+    major, span = (1, widest(n)) if dtype == "fp16" else (0, 128)
+    return product(n, dtype, (0, major), (128, span), 64, is_special)
 
 
 LAYOUTS = [(majors, spans) for majors in ((0, 0), (0, 1), (1, 0), (1, 1)) for spans in ((128, 128), (64, 32), (0, 128), (32, 0), (0, 0), (128, 64))]
@@ -178,55 +189,43 @@ def depth_of(majors: tuple[int, int], spans: tuple[int, int]) -> int:
     return min([64, *(span // 2 for major, span in zip(majors, spans) if major == 0 and span)])
 
 
-@pytest.mark.parametrize(("majors", "spans"), LAYOUTS)
-def test_wgmma_reads_every_layout(majors: tuple[int, int], spans: tuple[int, int]) -> None:
-    code, arrays, how, wanted = product(64, "fp16", majors, spans, depth_of(majors, spans))
-    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
+def product_in_layout(majors: tuple[int, int], spans: tuple[int, int]) -> Trial:
+    """64 columns in one of LAYOUTS."""
+    return product(64, "fp16", majors, spans, depth_of(majors, spans))
 
 
-WIDTHS = [(64, "bf16"), (128, "fp16"), (192, "bf16"), (256, "fp16"), (256, "bf16")]
-
-
-@pytest.mark.parametrize(("n", "dtype"), WIDTHS)
+@pytest.mark.parametrize(("n", "dtype"), [(64, "bf16"), (128, "fp16"), (192, "bf16"), (256, "fp16"), (256, "bf16")])
 @pytest.mark.parametrize("majors", [(0, 0), (0, 1)])
-def test_wgmma_of_every_width(n: int, dtype: str, majors: tuple[int, int]) -> None:
-    code, arrays, how, wanted = product(n, dtype, majors, (128, 128), 64)
-    assert np.array_equal(simulate(code, *arrays, seed=n, **how)["D"], wanted)
+def test_wgmma_is_right_in_any_order(n: int, dtype: str, majors: tuple[int, int]) -> None:
+    trial = product(n, dtype, majors, (128, 128), 64)
+    assert trial.differing(trial.on(SimDevice(seed=n)), trial.wanted) == []
 
 
-OF_REGISTERS = """extern "C" __global__ void k(const unsigned int *raw, const fp16 *A, float *D, unsigned long long b) {
+def product_of_registers(n: int, dtype: str) -> Trial:
+    """The left operand from registers, the right one along the sum for fp16, across it for bf16."""
+    major, span = (0, 32) if dtype == "fp16" else (1, widest(n))
+    code = f"""extern "C" __global__ void k(const unsigned int *raw, const {dtype} *A, float *D, unsigned long long b) {{
   extern __shared__ __align__(1024) unsigned char smem[];
   const int t = threadIdx.x;
-  for (int i = t; i < 512; i += 128) ((unsigned int *)smem)[i] = raw[i];
+  for (int i = t; i < {8 * n}; i += 128) ((unsigned int *)smem)[i] = raw[i];
   fence_async_proxy();
   __syncthreads();
-  float d[32];
+  float d[{n // 2}];
   unsigned int a[4];
   #pragma unroll
   for (int i = 0; i < 4; ++i) a[i] = *(const unsigned int *)(A + (16 * (t / 32) + t % 32 / 4 + 8 * (i % 2)) * 16 + 8 * (i / 2) + 2 * (t % 4));
   wgmma_fence();
-  wgmma_m64n64k16_fp16_of_registers<0>(d, a, (shared_address(smem) >> 4) + b, false);
+  wgmma_m64n{n}k16_{dtype}_of_registers<{major}>(d, a, (shared_address(smem) >> 4) + b, false);
   wgmma_commit();
   wgmma_wait<0>();
   #pragma unroll
-  for (int i = 0; i < 32; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * 64 + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
-}"""
-
-
-def of_registers() -> tuple[tuple[Any, ...], dict[str, Any], np.ndarray]:
-    """Arrays and options for OF_REGISTERS, and what D should be."""
-    a, b = small((64, 16), "fp16", 1), small((64, 16), "fp16", 2)
-    words, descriptor, _ = operand(b, 0, 32, 0)
-    raw = np.zeros(1024, np.uint16)
-    for at, word in words.items():
-        raw[at // 2] = word
-    arrays = {"raw": raw, "A": a}, {"D": np.empty((64, 64), np.float32)}
-    return arrays, {"scalars": [Scalar(descriptor, 8)], "shared": 2048}, a.astype(np.float32) @ b.astype(np.float32).T
-
-
-def test_wgmma_takes_a_from_registers() -> None:
-    arrays, how, wanted = of_registers()
-    assert np.array_equal(simulate(OF_REGISTERS, *arrays, **how)["D"], wanted)
+  for (int i = 0; i < {n // 2}; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
+}}"""
+    a, b = small((64, 16), dtype, 1), small((n, 16), dtype, 2)
+    places, descriptor, _ = operand(n, 16, major, span, 0)
+    raw = np.zeros(16 * n, np.uint16)
+    raw[places // 2] = b.view(np.uint16)
+    return Trial(code, {"raw": raw, "A": a}, {"D": summed(a, b.T)}, {"scalars": [Scalar(descriptor, 8)], "shared": raw.nbytes})
 
 
 @pytest.mark.parametrize(
@@ -251,9 +250,9 @@ def test_wgmma_takes_a_from_registers() -> None:
     ],
 )
 def test_faults_of_wgmma_are_caught(good: str, bad: str, code: str) -> None:
-    assert OF_REGISTERS.count(good) == 1
-    arrays, how, _ = of_registers()
-    assert fault_of(OF_REGISTERS.replace(good, bad), *arrays, **how).code == code
+    trial = product_of_registers(64, "fp16")
+    assert trial.code.count(good) == 1
+    assert fault_of(trial.code.replace(good, bad), trial.inputs, trial.wanted, **trial.how).code == code
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,6 @@ def test_faults_of_wgmma_are_caught(good: str, bad: str, code: str) -> None:
     ],
 )
 def test_faults_of_warp_instructions_are_caught(good: str, bad: str, code: str) -> None:
-    kernel = MMA.replace("DTYPE", "fp16")
-    assert kernel.count(good) == 1
-    arrays = {"A": small((16, 16), "fp16", 1), "B": small((16, 8), "fp16", 2)}, {"C": np.empty((16, 8), np.float32)}
-    assert fault_of(kernel.replace(good, bad), *arrays, block=(32,)).code == code
+    trial = warp_product("fp16")
+    assert trial.code.count(good) == 1
+    assert fault_of(trial.code.replace(good, bad), trial.inputs, trial.wanted, **trial.how).code == code

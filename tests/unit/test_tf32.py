@@ -16,10 +16,12 @@ from tinyir.lower import plan as to_plan
 from tinyir.lower.plan.multistage import TILES_OF
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
+from tinyir.sim.launch import SimDevice
 
 from .emitted import lowered, region_text, simulated
-from .simulated import simulate
+from .simulated import Trial
 from .test_multistage import is_right
+from .test_sim_matrix import summed, with_specials
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -217,30 +219,27 @@ MMA = """extern "C" __global__ void k(const float *A, const float *B, float *C) 
 ROUNDED = 'extern "C" __global__ void k(const float *X, unsigned int *Y) { for (int i = threadIdx.x; i < 64; i += 32) Y[i] = tf32_of(X[i]); }'
 
 
-def of_mma() -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Whole numbers that fit in 11 bits, whatever stands behind them, and the product."""
+def warp_product(is_special: bool = False) -> Trial:
+    """Whole numbers that fit in 11 bits, whatever stands behind them."""
     draw = np.random.default_rng(1)
     a, b = (draw.integers(-8, 9, shape).astype(np.float32) for shape in ((16, 8), (8, 8)))
+    a = with_specials(a) if is_special else a
     start = np.array([[1, 2], [3, 4]], np.float32).repeat(8, axis=0)[:, None, :].repeat(4, axis=1).reshape(16, 8)
-    return {"A": a, "B": b}, a @ b + start
+    return Trial(MMA, {"A": a, "B": b}, {"C": summed(a, b, start)}, {"block": (32,)})
 
 
-def to_round() -> dict[str, np.ndarray]:
-    """Numbers of every kind."""
+def rounded() -> Trial:
+    """Numbers of every kind to nearest, ties away from zero; a NaN keeps its sign and the first bits of its payload."""
     bits = np.random.default_rng(2).integers(0, 2**32, 64, np.uint64).astype(np.uint32)
     bits[:12] = [0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F7FFFFF, 0x3F801000, 0x3F800FFF, 0x3F803000, 1, 0x00001000]
-    return {"X": bits.view(np.float32)}
-
-
-@needs_host_compiler
-def test_the_twin_multiplies_and_looks_at_no_more_than_tf32() -> None:
-    arrays, wanted = of_mma()
-    assert np.array_equal(simulate(MMA, arrays, {"C": np.empty_like(wanted)}, block=(32,))["C"], wanted)
+    size = bits & 0x7FFFFFFF
+    wanted = np.where(size > 0x7F800000, bits | 0x400000, np.where(size == 0x7F800000, bits, bits + np.uint32(0x1000))) & np.uint32(0xFFFFE000)
+    return Trial(ROUNDED, {"X": bits.view(np.float32)}, {"Y": wanted}, {"block": (32,)})
 
 
 @needs_host_compiler
 def test_the_twin_rounds_to_nearest_ties_away_from_zero() -> None:
-    got = simulate(ROUNDED, to_round(), {"Y": np.empty(64, np.uint32)}, block=(32,))["Y"]
+    got = rounded().on(SimDevice())["Y"]
     assert [hex(word) for word in got[:12]] == [hex(word) for word in (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800000, 0x3F802000, 0x3F800000, 0x3F804000, 0, 0x2000)]
 
 

@@ -20,8 +20,9 @@ from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
 from .emitted import lowered, simulated
-from .simulated import simulate
+from .simulated import Trial, simulate
 from .test_multistage import is_right
+from .test_sim_matrix import summed, with_specials
 from .test_tf32 import hard, sized
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product
 
@@ -172,7 +173,6 @@ def test_factors_are_rounded_and_not_cut(layout: str, kind: str) -> None:
 
 # --- the units
 
-WAYS = ("shared", "along", "across")
 LEFT = {
     "shared": ("", "matrix_descriptor(a, 16, 1024) + 2 * s", ""),
     "along": ("unsigned int x[2][2][4]; rows_along<128>(x, a, 0, 0);", "x[s / 2][s % 2]", "_of_registers"),
@@ -180,11 +180,11 @@ LEFT = {
 }
 
 
-def product_of_words(way: str, n: int) -> tuple[str, tuple[Any, ...], dict[str, Any], np.ndarray]:
-    """The kernel, arrays and options that `launched` takes, and what D should be: 32 along the sum; whole numbers that fit in 11 bits, whatever stands
-    behind them."""
+def product_of_words(way: str, n: int, is_special: bool = False) -> Trial:
+    """32 along the sum; whole numbers that fit in 11 bits, whatever stands behind them."""
     draw = np.random.default_rng(n)
     a, b = (draw.integers(-8, 9, (rows, 32)).astype(np.float32) for rows in (64, n))
+    a = with_specials(a) if is_special else a
     before, left, suffix = LEFT[way]
     place = "swizzled_at<128>(a + i % 64 / 32 * 1024, i / 64, i % 32)" if way == "across" else "swizzled_at<128>(a, i / 32, i % 32)"
     code = f"""extern "C" __global__ void k(const float *A, const float *B, float *D) {{
@@ -206,15 +206,7 @@ def product_of_words(way: str, n: int) -> tuple[str, tuple[Any, ...], dict[str, 
   for (int i = 0; i < {n // 2}; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
 }}"""
     wide = [(x.view(np.uint32) | np.uint32(0x1FFF)).view(np.float32) if way != "shared" else x for x in (a.T if way == "across" else a, b)]
-    return code, ({"A": wide[0], "B": wide[1]}, {"D": np.empty((64, n), np.float32)}), {"shared": 8192 + 128 * n}, a @ b.T
-
-
-@needs_host_compiler
-@pytest.mark.parametrize("n", [64, 256])
-@pytest.mark.parametrize("way", WAYS)
-def test_the_twin_multiplies_words(way: str, n: int) -> None:
-    code, arrays, how, wanted = product_of_words(way, n)
-    assert np.array_equal(simulate(code, *arrays, **how)["D"], wanted)
+    return Trial(code, {"A": wide[0], "B": wide[1]}, {"D": summed(a, b.T)}, {"shared": 8192 + 128 * n})
 
 
 ROUNDED = """extern "C" __global__ void k(const __grid_constant__ tensor_map map, const float *X, float *Y) {

@@ -1,0 +1,115 @@
+"""The twins of conversions, of max and min, of 2^x and of the copy from anywhere: kernels for numbers of every kind, and what NumPy makes of them.
+
+The GPU has one NaN, whatever its sign and payload were (ptxas says so where it knows the operand), but for TF32 (test_tf32). PTX leaves open which NaN
+2^NaN is.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tinyir.runtime.device import Scalar
+from tinyir.sim.host import COMPILERS
+from tinyir.sim.launch import SimDevice
+
+from .simulated import NAN, Trial, with_one_nan
+
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+
+NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
+INFINITY = {"fp16": 0x7C00, "bf16": 0x7F80}
+_POSITIVE = np.array(
+    # 0, infinity; NaN quiet and signalling; the ends of the subnormals; the greatest number; one, what is beside it, ten
+    [0, 0x7F800000, 0x7FC00000, 0x7FC12345, 0x7FFFFFFF, 0x7F800001, 0x7FBFFFFF, 1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x41200000],
+    np.uint32,
+)  # fmt: skip
+SPECIAL = np.concatenate([_POSITIVE, _POSITIVE | np.uint32(0x80000000)]).view(np.float32)
+
+
+def applied(call: str, source: str, result: str, x: np.ndarray, wanted: np.ndarray, ulps: int = 0) -> Trial:
+    """Y[i] of X[i]."""
+    code = f'extern "C" __global__ void k(const {source} *X, {result} *Y, int count) {{ for (int i = threadIdx.x; i < count; i += 128) Y[i] = {call}; }}'
+    return Trial(code, {"X": x}, {"Y": wanted}, {"scalars": [Scalar(wanted.size, 4)]}, ulps)
+
+
+def widened() -> Trial:
+    """Every fp16 as fp32."""
+    x = np.arange(0x10000).astype(np.uint16)
+    return applied("float_of_fp16(X[i])", "fp16", "float", x, with_one_nan(x.view(np.float16).astype(np.float32)))
+
+
+def to_round(dtype: str) -> np.ndarray:
+    """Special numbers; some of those of 16 bits, what is half way between one and the next, at the end of the range too, and neighbours of these."""
+    every = np.arange(INFINITY[dtype]).astype(np.uint16).view(NUMPY[dtype]).astype(np.float64)
+    middle = every + np.diff(every, append=2 * every[-1] - every[-2]) / 2
+    kept = np.r_[:40, 40 : every.size - 40 : 7, every.size - 40 : every.size]
+    found = np.stack([every[kept], middle[kept]]).astype(np.float32).reshape(-1)
+    positive = np.concatenate([found, *(np.nextafter(found, np.float32(to)) for to in (np.inf, -np.inf))])
+    return np.concatenate([SPECIAL, positive, -positive])
+
+
+def halves_of(x: np.ndarray, dtype: str) -> np.ndarray:
+    """The bits of each number, rounded to nearest, ties to even."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.isnan(x), np.uint16(0x7FFF), x.astype(NUMPY[dtype]).view(np.uint16))
+
+
+def rounded(dtype: str) -> Trial:
+    """One number after the other."""
+    x = to_round(dtype)
+    return applied(f"{dtype}_of_float(X[i]).bits", "float", "unsigned short", x, halves_of(x, dtype))
+
+
+def rounded_pairs(dtype: str) -> Trial:
+    """Two numbers at once, the first in the lower half of a word."""
+    x = to_round(dtype)
+    return applied(f"pair_of_{dtype}(X[2 * i], X[2 * i + 1])", "float", "unsigned int", x, halves_of(x, dtype).view(np.uint32))
+
+
+def extreme(name: str) -> Trial:
+    """`max` or `min` of each number with each, -0 below 0."""
+    both = np.stack(np.meshgrid(SPECIAL, SPECIAL), axis=-1).reshape(-1, 2)
+    bits = both.view(np.uint32)
+    chosen, of_zeros = {"max": (np.maximum, np.bitwise_and), "min": (np.minimum, np.bitwise_or)}[name]
+    found = np.where((both == 0).all(axis=1), of_zeros(*bits.T), chosen(*both.T).view(np.uint32))
+    return applied(f"{name}_nan_of(X[2 * i], X[2 * i + 1])", "float", "float", both, np.where(np.isnan(both).any(axis=1), NAN, found).view(np.float32))
+
+
+def exponential(is_special: bool) -> Trial:
+    """2^x: exact where PTX says what it is, elsewhere two ulps from it at most; what would be subnormal is 0."""
+    tiny = np.array([0, 1, 0x007FFFFF, 0x80000000, 0x80000001, 0x807FFFFF], np.uint32).view(np.float32)
+    far = np.array([-np.inf, np.inf, -1000, -150, -127, 128, 1000], np.float32)
+    plain = np.concatenate([np.linspace(-125.9, 127.9, 2001), np.linspace(-1, 1, 501), np.arange(-125, 128)]).astype(np.float32)
+    x = np.concatenate([tiny, far] if is_special else [plain, SPECIAL[np.isnan(SPECIAL)]])
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = np.exp2(x.astype(np.float64)).astype(np.float32)
+    return applied("exp2_approx(X[i])", "float", "float", x, np.where(wanted < 2.0**-126, np.float32(0), wanted), ulps=0 if is_special else 2)
+
+
+COPY = """extern "C" __global__ void k(const unsigned char *A, unsigned char *B) { copy_16(B + 16 * threadIdx.x, A + threadIdx.x); }"""
+
+
+def copied() -> Trial:
+    """Sixteen bytes from each of 33 places that follow one another."""
+    a = (np.arange(48) + 1).astype(np.uint8)
+    return Trial(COPY, {"A": a}, {"B": np.lib.stride_tricks.sliding_window_view(a, 16).copy()}, {"block": (33,)})
+
+
+BITS = {  # of results by those of operands
+    "fp16_of_float(X[i]).bits": {0x3F801000: 0x3C00, 0x3F803000: 0x3C02, 0x477FEFFF: 0x7BFF, 0x477FF000: 0x7C00, 0x33000000: 0, 0x33000001: 1, 0xB3000001: 0x8001, 0xFFC00001: 0x7FFF},
+    "bf16_of_float(X[i]).bits": {0x3F808000: 0x3F80, 0x3F818000: 0x3F82, 0x7F7F7FFF: 0x7F7F, 0x7F7F8000: 0x7F80, 0x00008000: 0, 0x80008001: 0x8001, 0x7F800001: 0x7FFF},
+    "__float_as_uint(max_nan_of(0.0f, X[i]))": {0x80000000: 0, 1: 1, 0x80000001: 0, 0xFFC12345: 0x7FFFFFFF},
+    "__float_as_uint(min_nan_of(0.0f, X[i]))": {0x80000000: 0x80000000, 1: 0, 0x80000001: 0x80000001, 0x7F800001: 0x7FFFFFFF},
+    "__float_as_uint(exp2_approx(X[i]))": {0: 0x3F800000, 0x80000001: 0x3F800000, 0x7F800000: 0x7F800000, 0xFF800000: 0, 0xC2FD0000: 0},
+}
+
+
+@pytest.mark.parametrize("call", BITS)
+def test_special_numbers_give_what_the_gpu_gives(call: str) -> None:
+    x, wanted = (np.array([*bits], np.uint32) for bits in (BITS[call], BITS[call].values()))
+    trial = applied(call, "float", "unsigned int", x.view(np.float32), wanted)
+    assert trial.differing(trial.on(SimDevice()), trial.wanted) == []
