@@ -97,7 +97,7 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
   // region attention, attention.sum3: %attention.scaled, %base, %scale, p.tile
   #pragma unroll 1
   for (int n0 = 0; n0 < S; n0 += 64) {
-    if (0 <= (long long)m0 + 31 - n0) {
+    if (0 <= m0 + 31 - n0) {
       // plan cache: K -> smem at i3.o, as k.tile
       #pragma unroll
       for (int element = thread_index; element < 4096; element += 256) {
@@ -153,7 +153,7 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
           const int i3 = 16 * j + n0 + thread_x;
           if (i2 < S && i3 < S) {
             const float attention_scaled = sc[i][j] * 0.125f;  // attention : Attention at 14:5
-            sc[i][j] = 0 <= (long long)i2 - i3 ? attention_scaled : __uint_as_float(0xff800000u);
+            sc[i][j] = 0 <= i2 - i3 ? attention_scaled : __uint_as_float(0xff800000u);
           } else {
             sc[i][j] = __uint_as_float(0xff800000u);
           }

@@ -39,10 +39,11 @@
 //     assume 8*floor(K/8) = K and 8*floor(N/8) = N and 1 <= K
 //     assume floor((M + 63)/64)*floor((N + 127)/128) < 2147418112
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
-//   launch gemm.2.pad as gemm_2_pad of gemm for gemm.2 : sm90 grid [floor((K*floor((N + 511)/512) + 7)/8) + floor((M*floor((K + 511)/512) + 7)/8)] block [256]
+//   launch gemm.2.pad as gemm_2_pad of gemm for gemm.2 : sm90 grid [floor((K + 7)/8)*floor((N + 1023)/1024) + floor((K + 1023)/1024)*floor((M + 7)/8)] block [256]
 //     tensors [A, B, gemm.A.padded, gemm.B.padded]  symbols [M, K, N]
-//     assume M*floor((K + 511)/512) < 2147418112
-//     assume K*floor((N + 511)/512) < 2147418112
+//     assume floor((K + 1023)/1024)*floor((M + 7)/8) < 2147418112
+//     assume floor((K + 7)/8)*floor((N + 1023)/1024) < 2147418112
+//     assume floor((K + 7)/8)*floor((N + 1023)/1024) + floor((K + 1023)/1024)*floor((M + 7)/8) < 2147418112
 //     flops 0  bytes 0
 //   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 230016 B
 //     tensors [bias, C2]  maps [a.map.2, b.map.2]  symbols [M, K, N]
@@ -164,7 +165,6 @@ template <class T> __device__ __forceinline__ void copy_pair(T *to, const T *fro
     to[1].bits = (unsigned short)(both >> 16);
   }
 }
-__device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
@@ -324,43 +324,62 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
   const int warp_index = (int)threadIdx.x / 32;
-  const int pieces_a = (int)((long long)M * ((K + 511) / 512));
-  const int pieces_b = (int)((long long)K * ((N + 511) / 512));
-  const long long ctas_a = ((long long)M * ((K + 511) / 512) + 7) / 8;
+  const int ctas_a = (int)((long long)((K + 1023) / 1024) * ((M + 7) / 8));
   if (cta_x < ctas_a) {
-    const long long piece_a = (long long)cta_x * 8 + warp_index;
-    if (piece_a < pieces_a) {
-      const long long row_a = piece_a / ((K + 511) / 512);
-      // region gemm: gemm.A.padded
-      #pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        const long long line_a = 8 * piece_a + 4 * u + lane / 8 - 8 * row_a * ((K + 511) / 512);
-        if (line_a < (K + 63) / 64) {
+    const long long row_a = (long long)(cta_x / ((K + 1023) / 1024)) * 8 + warp_index;
+    const long long first_a = (long long)(16 * (cta_x % ((K + 1023) / 1024)));
+    if (row_a < M) {
+      if (64 * first_a + 1023 < K) {
+        // region gemm: gemm.A.padded
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const long long line_a = first_a + 4 * u + lane / 8;
           const long long col_a = 64 * line_a + 8 * (lane % 8);
-          if (col_a + 7 < K) copy_16(&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a], &A[row_a * K + col_a]);
-          else
-            #pragma unroll
-            for (int v = 0; v < 8; ++v)
-              gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a + v] = col_a + v < K ? A[row_a * K + col_a + v] : fp16{0x0000};
+          copy_16(&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a], &A[row_a * K + col_a]);
+        }
+      } else {
+        // region gemm: gemm.A.padded
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const long long line_a = first_a + 4 * u + lane / 8;
+          if (line_a < (K + 63) / 64) {
+            const long long col_a = 64 * line_a + 8 * (lane % 8);
+            if (col_a + 7 < K) copy_16(&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a], &A[row_a * K + col_a]);
+            else
+              #pragma unroll
+              for (int v = 0; v < 8; ++v)
+                gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a + v] = col_a + v < K ? A[row_a * K + col_a + v] : fp16{0x0000};
+          }
         }
       }
     }
   }
   if (ctas_a <= cta_x) {
-    const long long piece_b = (long long)cta_x * 8 + warp_index - 8 * ctas_a;
-    if (piece_b < pieces_b) {
-      const long long row_b = floor_div(piece_b, (N + 511) / 512);
-      // region gemm: gemm.B.padded
-      #pragma unroll
-      for (int u = 0; u < 2; ++u) {
-        const long long line_b = 8 * piece_b + 4 * u + lane / 8 - 8 * row_b * ((N + 511) / 512);
-        if (line_b < (N + 63) / 64) {
+    const int cta_b = cta_x - ctas_a;
+    const long long row_b = (long long)(cta_b / ((N + 1023) / 1024)) * 8 + warp_index;
+    const long long first_b = (long long)(16 * (cta_b % ((N + 1023) / 1024)));
+    if (row_b < K) {
+      if (64 * first_b + 1023 < N) {
+        // region gemm: gemm.B.padded
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const long long line_b = first_b + 4 * u + lane / 8;
           const long long col_b = 64 * line_b + 8 * (lane % 8);
-          if (col_b + 7 < N) copy_16(&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b], &B[row_b * N + col_b]);
-          else
-            #pragma unroll
-            for (int v = 0; v < 8; ++v)
-              gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b + v] = col_b + v < N ? B[row_b * N + col_b + v] : fp16{0x0000};
+          copy_16(&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b], &B[row_b * N + col_b]);
+        }
+      } else {
+        // region gemm: gemm.B.padded
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+          const long long line_b = first_b + 4 * u + lane / 8;
+          if (line_b < (N + 63) / 64) {
+            const long long col_b = 64 * line_b + 8 * (lane % 8);
+            if (col_b + 7 < N) copy_16(&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b], &B[row_b * N + col_b]);
+            else
+              #pragma unroll
+              for (int v = 0; v < 8; ++v)
+                gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b + v] = col_b + v < N ? B[row_b * N + col_b + v] : fp16{0x0000};
+          }
         }
       }
     }

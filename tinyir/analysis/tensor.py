@@ -36,7 +36,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     bm, bn, bk = plan.tile
     down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
-    alone = t["clusters"][plan.parts - 1] if plan.ends_in_shared else max(1, (plan.persistent or device.sms) // (down * across))
+    alone = t["clusters"][down * across * plan.parts - 1] if plan.ends_in_shared else max(1, (plan.persistent or device.sms) // (down * across))
     slots = alone * (occupancy if plan.ends_in_shared else 1)
     sharers = min(slots / alone, max(1.0, clusters / alone))  # of an SM's products and loads
     busy = min(1.0, clusters / slots)
@@ -47,11 +47,17 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     epilogue = _epilogue(plan, region, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining
     in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
-    fetching = moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"])
+    fetching = moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"], _busy_sms(plan, clusters, slots, device) * t["sm_bytes_per_us"])
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining) / clock}
     bound = max(found, key=lambda part: found[part])
     return {part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()}
+
+
+def _busy_sms(plan: Plan, clusters: int, slots: float, device: Device) -> float:
+    """SMs that fetch: as many as have a CTA."""
+    ctas = min(clusters, slots) * plan.parts * (math.prod(plan.cluster.shape) if plan.cluster else 1)
+    return min(device.sms, ctas)
 
 
 def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:

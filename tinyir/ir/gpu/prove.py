@@ -105,7 +105,7 @@ class Facts:
 
     def _by_floor(self, expr: Expr, limit: Expr, depth: int) -> bool:
         """One floor and a rest: floor(n/d) + r < m when n < (m - r)*d, and c*floor(n/d) + r < m when floor(n/d) <= floor((m - r - 1)/c), a
-        number; the same for -floor on the other side."""
+        number; the same for -floor on the other side; and e < c*floor(n/d) + r when e < r and 0 <= n."""
         for coefficient, monomial in expr.terms:
             if coefficient > 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
                 floor, rest = monomial[0], expr - Expr(((coefficient, monomial),))
@@ -122,6 +122,10 @@ class Facts:
                 floor = monomial[0]
                 rest = limit - Expr(((1, monomial),))
                 if self._is_below((expr - rest + 1) * floor.den - 1, floor.num, depth - 1):  # e - r + 1 <= floor(n/d)
+                    return True
+            if coefficient > 1 and len(monomial) == 1 and isinstance(monomial[0], Floor):
+                rest = limit - Expr(((coefficient, monomial),))
+                if self._is_below(expr, rest, depth - 1) and self._is_below(Expr.of(-1), monomial[0].num, depth - 1):
                     return True
         return False
 

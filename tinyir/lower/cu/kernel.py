@@ -227,8 +227,10 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         limit = self.limits.get(self.facts.plain(value))
         if limit is not None and found.low is not None:
             return Interval(found.low, limit)
-        if found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
+        if found.low is not None and found.low >= 0 and found.fits(INT_MAX) or not self.facts.is_at_least(value, ZERO):
             return found
+        if found.fits(INT_MAX):
+            return Interval(0, found.high)
         limits = (*sizes, *(r.divisor for r in remainders(value)))
         ends = [self.integers.interval(size).high for size in limits if self.facts.is_below(value, size)]
         least = min((e for e in ends if e is not None), default=None)

@@ -1,24 +1,29 @@
 """Copies of operands in which every row begins on a line: what the copy engine needs of rows of odd lengths, and what L2 likes of others.
 
-    kernel gemm.pad of gemm for gemm        a warp copies eight lines of a row, neighbours in lanes; behind a row's end it writes zeros
+    kernel gemm.pad of gemm for gemm        a CTA copies 16 lines of eight rows, a warp a row, neighbours in lanes; behind a row's end it writes zeros
       if cta.x < ctas.a
-        let piece = 8*cta.x + warp.index
-        if piece < pieces.a
-          let row = floor(piece/in_row)
-          for u in 0..2 unroll
-            let line = 8*(piece - in_row*row) + 4*u + floor(lane/8)
-            if line < width
-              let col = 64*line + 8*(lane - 8*floor(lane/8))
-              store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] where col + v < K else 0.0 vector 8
+        let row = 8*floor(cta.x/in_row) + warp.index
+        let first = 16*(cta.x - in_row*floor(cta.x/in_row))
+        if row < M
+          if 64*first + 1023 < K            all copies of a lane are on their way at once
+            for u in 0..4 unroll
+              let col = 64*(first + 4*u + floor(lane/8)) + 8*(lane - 8*floor(lane/8))
+              store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] vector 8
+          else
+            for u in 0..4 unroll
+              if first + 4*u + floor(lane/8) < width
+                let col = ...
+                store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] where col + v < K else 0.0 vector 8
 
 A lane writes 16 bytes at once, and reads them so wherever the row begins: two aligned accesses, shifted together.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from ...ir.body import Axis, Read
+from ...ir.body import Axis, Body, Read
 from ...ir.boxes import LINE_BYTES, View, padded, view_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -35,7 +40,7 @@ from .point import below, guarded, split
 THREADS = 256
 LANES = 32
 WARPS = THREADS // LANES
-LINES = 8  # of a row, that a warp has on their way at once: a piece
+LINES = 16  # of a row, that a warp has on their way at once: a piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,14 @@ class Copied:
         return self.width.ceildiv(LINES)
 
     @property
-    def pieces(self) -> Expr:
-        """Pieces of all rows."""
-        rows = ONE
-        for dim in self.view.dims[:-1]:
-            rows = rows * dim.size
-        return rows * self.in_row
+    def rows(self) -> Expr:
+        """Rows of all outer dims together."""
+        return math.prod((dim.size for dim in self.view.dims[:-1]), start=ONE)
+
+    @property
+    def ctas(self) -> Expr:
+        """CTAs, each for a piece of as many rows as it has warps."""
+        return self.rows.ceildiv(WARPS) * self.in_row
 
 
 def padded_operands(plan: Plan, region: Region, kernel: Contraction) -> tuple[Copied, ...]:
@@ -86,23 +93,21 @@ def padding_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model
     if not copied:
         return None
     fresh = Fresh(model, region)
-    body: list[Statement] = [nodes.Assume((Bound(c.pieces, upper=Expr.of(LARGEST_SIZE + 1)),)) for c in copied]
-    body += [nodes.Let(fresh(f"pieces.{letter}"), c.pieces) for letter, c in zip("ab", copied)]
-    cta, grid = Expr.of("cta.x"), sum((c.pieces.ceildiv(WARPS) for c in copied), ZERO)
+    cta, grid = Expr.of("cta.x"), sum((c.ctas for c in copied), ZERO)
+    body: list[Statement] = [nodes.Assume((Bound(count, upper=Expr.of(LARGEST_SIZE + 1)),)) for count in dict.fromkeys((*(c.ctas for c in copied), grid))]
     if len(copied) == 1:
         body += _block(copied[0], "a", cta, fresh)
     else:
         before = fresh.expr("ctas.a")
-        body.append(nodes.Let(str(before), copied[0].pieces.ceildiv(WARPS)))
+        body.append(nodes.Let(str(before), copied[0].ctas))
         body.append(nodes.If((Bound(cta, upper=before),), _block(copied[0], "a", cta, fresh)))
-        body.append(nodes.If((Bound(cta, lower=before),), _block(copied[1], "b", cta - before, fresh)))
+        body.append(nodes.If((Bound(cta, lower=before),), (nodes.Let(fresh("cta.b"), cta - before), *_block(copied[1], "b", fresh.expr("cta.b"), fresh))))
     return Kernel(f"{plan.name}.{'keep' if is_once else 'pad'}", plan.regions, plan.arch, (grid,), (THREADS,), tuple(body), is_once=is_once)
 
 
 def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement, ...]:
-    piece, row, line, col = (fresh.expr(f"{word}.{letter}") for word in ("piece", "row", "line", "col"))
-    vector = ACCESS_BYTES // one.read.dtype.bytes
-    elements = LINE_BYTES // one.read.dtype.bytes
+    row, first, line, col = (fresh.expr(f"{word}.{letter}") for word in ("row", "first", "line", "col"))
+    vector, elements = ACCESS_BYTES // one.read.dtype.bytes, LINE_BYTES // one.read.dtype.bytes
     outer = [Axis(str(n), d.size) for n, d in enumerate(one.view.dims[:-1])]
     at = tuple(split(row, outer).values())
     inner = one.view.dims[-1]
@@ -111,16 +116,23 @@ def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement
     for dim, e in zip(one.view.dims, reversed(at)):
         point |= split(e, dim.axes)
     source = Read(one.read.tensor, tuple(e.substitute(point) for e in one.read.index), one.read.dtype)
-    value = guarded(below(place, extent_of(inner.axes)), source)
-    store = nodes.Store(Place(one.copy.tensor.name, (*reversed(at), place)), value, ((fresh("v"), Expr.of(vector)),), vector)
-    lines = vector * LANES // elements  # that the lanes copy at once
-    turn = (
-        nodes.Let(str(line), LINES * (piece - one.in_row * row) + lines * fresh.expr("u") + Expr.of("lane") // (LANES // lines)),
-        nodes.If((Bound(line, upper=one.width),), (nodes.Let(str(col), elements * line + vector * Expr.of("lane") - elements * (Expr.of("lane") // (LANES // lines))), store)),
-    )
-    loop = nodes.For(fresh("u"), ZERO, Expr.of(LINES // lines), turn, unroll=0)
-    inside = (nodes.Let(str(row), piece // one.in_row), loop)
-    return nodes.Let(str(piece), WARPS * cta + Expr.of("warp.index")), nodes.If((Bound(piece, upper=fresh.expr(f"pieces.{letter}")),), inside)
+    width, lines = extent_of(inner.axes), vector * LANES // elements  # that the lanes copy at once
+    along = Expr.of("lane") // (LANES // lines)
+    let_line = nodes.Let(str(line), first + lines * fresh.expr("u") + along)
+    let_col = nodes.Let(str(col), elements * line + vector * Expr.of("lane") - elements * along)
+
+    def stored(value: Body) -> Statement:
+        return nodes.Store(Place(one.copy.tensor.name, (*reversed(at), place)), value, ((fresh("v"), Expr.of(vector)),), vector)
+
+    def turns(*body: Statement) -> tuple[Statement, ...]:
+        return (nodes.For(fresh("u"), ZERO, Expr.of(LINES // lines), (let_line, *body), unroll=0),)
+
+    at_end = nodes.If((Bound(line, upper=one.width),), (let_col, stored(guarded(below(place, width), source))))
+    is_whole = Bound(elements * first + (elements * LINES - 1), upper=width)
+    copy = nodes.If((is_whole,), turns(let_col, stored(source)), turns(at_end))
+    number = cta // one.in_row
+    lets = nodes.Let(str(row), WARPS * number + Expr.of("warp.index")), nodes.Let(str(first), LINES * (cta - one.in_row * number))
+    return *lets, nodes.If((Bound(row, upper=one.rows),), (copy,))
 
 
 __all__ = ["padded_operands", "padding_kernel", "workspaces_of"]

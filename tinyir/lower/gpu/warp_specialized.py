@@ -157,8 +157,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
         raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} of so many rows")
-    if plan.ends_in_shared and (plan.cluster or plan.persistent or plan.store or plan.regs):
-        raise _refusal(plan, "split_k" if plan.parts > 1 else "swap_ab", "a sum that ends in shared memory with a cluster, persistent CTAs, stores or regs of its own")
+    if plan.ends_in_shared and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
+        raise _refusal(plan, "split_k" if plan.parts > 1 else "swap_ab", "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
     if bm % (WARPGROUP_ROWS * count) or bn % PIECE or bk % width or bn > COLUMNS:
@@ -215,7 +215,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
     if plan.ends_in_shared:
-        mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // plan.parts)
+        mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // (_cluster(plan) * plan.parts))
         return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
     before += (nodes.Let(fresh("tiles"), fresh.expr("tiles.m") * fresh.expr("tiles.n") * batch),)
     step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")

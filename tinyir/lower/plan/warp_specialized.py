@@ -70,8 +70,9 @@ LEAST_STAGES = 3
 PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
-SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 128, 2))  # rows, columns, warpgroups
+SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 64, 2), (128, 128, 2))  # rows, columns, warpgroups
 FEW_TILES = ((16, 64, 1), (32, 64, 1), (64, 64, 1), (128, 64, 1), (16, 128, 2), (32, 128, 2), (64, 128, 2))  # the same where there are few rows
+FEW_CLUSTERS = ((1, 1), (2, 1), (1, 2))  # of CTAs that have a tile each: along the rows they share B, along the columns A
 FEW_ROWS = 128  # at most; with more, none of the 64 of a product need be empty
 
 
@@ -181,11 +182,14 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
 def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
     """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or of few rows."""
     few = extent_of(kernel.left).evaluate(sizes_of(model))
-    found = [(tile, parts, False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
-    found += [(tile, parts, True) for tile in FEW_TILES for parts in (1, *PARTS) if way.takes(True) and few <= FEW_ROWS and tile[0] < 2 * max(few, FEW_TILES[0][0])]
-    for (rows, columns, consumers), parts, is_swapped in found:
+    found = [(tile, parts, (1, 1), False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
+    if way.takes(True) and few <= FEW_ROWS:
+        tiles = [tile for tile in FEW_TILES if tile[0] < 2 * max(few, FEW_TILES[0][0])]
+        found += [(tile, parts, (1, 1), True) for tile in tiles for parts in PARTS]
+        found += [(tile, 1, shape, True) for tile in tiles for shape in FEW_CLUSTERS if shape[0] * tile[0] < 2 * max(few, FEW_TILES[0][0])]
+    for (rows, columns, consumers), parts, shape, is_swapped in found:
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), order=Order("group", ORDERS[0]), regs=None)
-        base = replace(base, split_k=SplitK(parts, "cluster")) if parts > 1 else base
+        base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
         base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
         if not holds_everywhere(base.assume, model):
             continue
@@ -193,6 +197,12 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
             stages = _stages(base, region, kernel, card, resident)
             if resident == 1 or stages >= LEAST_STAGES:
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+
+
+def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
+    """CTAs along the rows share the right operand, along the columns the left; one alone is no cluster."""
+    shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
+    return Cluster(shape, (shared,)) if shared else None
 
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
@@ -207,14 +217,13 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=stores, assume=assume, layout=layout_of(way.padded, way.turned, model))
         stages = _stages(base, region, kernel, card)
         for shape in clusters:
-            shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
             count = shape[0] * shape[1]
             for width, partials in itertools.product(ORDERS, PARTIALS if base.promote and not base.is_split else (1,)):
                 plan = replace(
                     base,
                     partials=partials,
                     stages=max(stages, 1),
-                    cluster=Cluster(shape, (shared,)) if shared else None,
+                    cluster=_cluster(kernel, shape),
                     persistent=card.sms // count * count,
                     order=Order("group", width),
                     asynchrony=Async(max(stages, 1), "epilogue"),
