@@ -76,6 +76,9 @@ class Refused(Exception):
         self.diags = tuple(diags)
         super().__init__("; ".join(f"{d.code} {d.at}" for d in self.diags))
 
+    def __reduce__(self) -> tuple:
+        return Refused, (self.diags,)  # so that it crosses from one process to another
+
     def __str__(self) -> str:
         return "\n".join(f"{d.code}{f' at {d.at}' if d.at else ''}: {d.why()}" for d in self.diags)
 

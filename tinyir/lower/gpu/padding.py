@@ -1,16 +1,16 @@
 """Copies of operands in which every row begins on a line: what the copy engine needs of rows of odd lengths, and what L2 likes of others.
 
-    kernel gemm.pad of gemm for gemm        a CTA copies 16 lines of eight rows, a warp a row, neighbours in lanes; behind a row's end it writes zeros
+    kernel gemm.pad of gemm for gemm        a CTA copies eight lines of eight rows, a warp a row, neighbours in lanes; behind a row's end it writes zeros
       if cta.x < ctas.a
         let row = 8*floor(cta.x/in_row) + warp.index
-        let first = 16*(cta.x - in_row*floor(cta.x/in_row))
+        let first = 8*(cta.x - in_row*floor(cta.x/in_row))
         if row < M
-          if 64*first + 1023 < K            all copies of a lane are on their way at once
-            for u in 0..4 unroll
+          if 64*first + 511 < K             all copies of a lane are on their way at once
+            for u in 0..2 unroll
               let col = 64*(first + 4*u + floor(lane/8)) + 8*(lane - 8*floor(lane/8))
               store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] vector 8
           else
-            for u in 0..4 unroll
+            for u in 0..2 unroll
               if first + 4*u + floor(lane/8) < width
                 let col = ...
                 store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] where col + v < K else 0.0 vector 8
@@ -40,7 +40,7 @@ from .point import below, guarded, split
 THREADS = 256
 LANES = 32
 WARPS = THREADS // LANES
-LINES = 16  # of a row, that a warp has on their way at once: a piece
+LINES = 8  # of a row, that a warp has on their way at once: a piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ a cluster have cut the sum among them, each leaves its part, and all read one an
     barrier cluster                                 all threads of all CTAs
     for v in 0..8 unroll                            at row `cluster.rank` of every `parts` rows, where it is inside
       whole[v] = add(add(sums[0][r, n], sums[1][r, n]), ...)
+    barrier cluster                                 nobody leaves while others read
     for v in 0..8 unroll
       %gemm = whole[v] ...                          the region's values and stores
-    barrier cluster                                 nobody leaves while others read
 
 What a value reads along one side of the tile alone is in shared memory by then (`epilogue.fetched`).
 The parts are added in the order of the CTAs, so the result is the same at every run. No memory outside the chip is touched. An accumulator
@@ -134,8 +134,8 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
         nodes.Reg(fresh("whole"), TensorType(kernel.dtype, (Expr.of(turns.count),))),
         nodes.Barrier("cluster"),
         turns.over(below(corners[0] + r, extent_of(over_rows)), added),
-        turns.over((), *stored(Read(fresh("whole"), (v,), kernel.dtype))),
         nodes.Barrier("cluster"),
+        turns.over((), *stored(Read(fresh("whole"), (v,), kernel.dtype))),
     )
 
 

@@ -145,7 +145,7 @@ def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Ep
     staged = staged_vectors(plan, region, kernel, fresh)
     early = tuple(fetched(plan, kernel, fresh, s) for s in staged)
     tiles = shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
-    return Epilogue(kernel.dtype, (), tiles, (), early, shared_sum.kept(plan, kernel, fresh), ())
+    return Epilogue(kernel.dtype, (), tiles, early, (), shared_sum.kept(plan, kernel, fresh), ())
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -259,10 +259,10 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
     dtypes = (o.view.tensor.type.dtype for o in operands)
     factors = Factors(rows, *dtypes, left.is_along_sum, right.is_along_sum, part, cluster)
     found = sum_of(plan, factors, epilogue.dtype, epilogue.early, fresh)
-    body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages), *epilogue.before, *found.registers]
+    body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages)]
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
-    body += [*walk.over(fresh("tile"), (*found.statements, *again, *epilogue.pieces)), *epilogue.after]
+    body += [*epilogue.before, *found.registers, *walk.over(fresh("tile"), (*found.statements, *again, *epilogue.pieces)), *epilogue.after]
     return nodes.Role("consumer", "warpgroups", 1 + plan.is_split, 1 + plan.is_split + count, tuple(body), plan.regs.consumer if plan.regs else 0)
 
 

@@ -45,7 +45,7 @@ TILES = (
     (128, 64, 2, ((1, 1),)),
     (64, 256, 1, ((1, 1),)),
     (64, 128, 1, ((1, 1),)),
-    (64, 64, 1, ((1, 1),)),
+    (64, 64, 1, ((2, 1), (1, 2), (1, 1))),
 )
 # The same with the output's columns in place of a matrix product's rows: rows of a tile go in steps of 16, so that more shapes are whole waves.
 SWAPPED_TILES = (
