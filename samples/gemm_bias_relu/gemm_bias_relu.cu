@@ -45,7 +45,7 @@
 //     assume floor((K + 7)/8)*floor((N + 1023)/1024) < 2147418112
 //     assume floor((K + 7)/8)*floor((N + 1023)/1024) + floor((K + 1023)/1024)*floor((M + 7)/8) < 2147418112
 //     flops 0  bytes 0
-//   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 230016 B
+//   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 230016 B early
 //     tensors [bias, C2]  maps [a.map.2, b.map.2]  symbols [M, K, N]
 //     assume 1 <= K
 //     assume floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
@@ -74,6 +74,8 @@ __device__ void warpgroup_barrier(int number);
 __device__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y);
 __device__ void tma_store_2d(const tensor_map *map, int x, int y, const void *from);
 __device__ void prefetch_map(const tensor_map *map);
+__device__ void wait_previous();
+__device__ void launch_next();
 __device__ void tma_store_commit();
 template <int pending> __device__ __forceinline__ void tma_store_wait();
 __device__ void wgmma_fence();
@@ -115,6 +117,8 @@ __device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("ba
 __device__ __forceinline__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory"); }
 __device__ __forceinline__ void tma_store_2d(const tensor_map *map, int x, int y, const void *from) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory"); }
 __device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
+__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory"); }
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -325,6 +329,7 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
   const int lane = (int)threadIdx.x % 32;
   const int warp_index = (int)threadIdx.x / 32;
   const int ctas_a = (int)((long long)((K + 1023) / 1024) * ((M + 7) / 8));
+  launch_next();
   if (cta_x < ctas_a) {
     const long long row_a = (long long)(cta_x / ((K + 1023) / 1024)) * 8 + warp_index;
     const long long first_a = (long long)(16 * (cta_x % ((K + 1023) / 1024)));
@@ -414,6 +419,7 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
   const int tiles_n = (N + 63) / 64;
   const int tiles = (int)((long long)tiles_m * tiles_n);
   const int steps = (K + 63) / 64;
+  wait_previous();
   if (thread_x < 128) {  // role producer
     give_registers<40>();
     if (warpgroup_thread == 0) {

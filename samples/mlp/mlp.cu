@@ -52,7 +52,7 @@
 //   launch up : sm90 grid [132] block [384] smem 206384 B
 //     tensors [b1]  maps [a.map, b.map, H.out.map]  symbols [M]
 //     flops 4737024*M  bytes 7680*M + 4724736
-//   launch down : sm90 grid [132] block [384] smem 213856 B
+//   launch down : sm90 grid [132] block [384] smem 213856 B early
 //     tensors [b2]  maps [a.map.2, b.map.2, Y.out.map]  symbols [M]
 //     flops 4719360*M  bytes 7680*M + 4720128
 
@@ -72,6 +72,8 @@ __device__ void warpgroup_barrier(int number);
 __device__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y);
 __device__ void tma_store_2d(const tensor_map *map, int x, int y, const void *from);
 __device__ void prefetch_map(const tensor_map *map);
+__device__ void wait_previous();
+__device__ void launch_next();
 __device__ void tma_store_commit();
 template <int pending> __device__ __forceinline__ void tma_store_wait();
 __device__ void wgmma_fence();
@@ -99,6 +101,8 @@ __device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("ba
 __device__ __forceinline__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory"); }
 __device__ __forceinline__ void tma_store_2d(const tensor_map *map, int x, int y, const void *from) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" :: "l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory"); }
 __device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
+__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory"); }
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -200,6 +204,7 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
   const int tiles_n = 16;
   const int tiles = tiles_m * tiles_n;
   const int steps = 12;
+  launch_next();
   if (thread_x < 128) {  // role producer
     give_registers<40>();
     if (warpgroup_thread == 0) {
@@ -335,6 +340,7 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
   const int tiles_n = 8;
   const int tiles = tiles_m * tiles_n;
   const int steps = 48;
+  wait_previous();
   if (thread_x < 128) {  // role producer
     give_registers<40>();
     if (warpgroup_thread == 0) {

@@ -69,7 +69,7 @@
 //   launch conv1 : sm90 grid [49*N] block [16, 16]
 //     tensors [X, W1, bn1.scale, bn1.variance, bn1.mean, bn1.shift, h]  symbols []
 //     flops 232013824*N + 192  bytes 802816*N + 74240
-//   launch conv2 : sm90 grid [49*N] block [16, 16]
+//   launch conv2 : sm90 grid [49*N] block [16, 16] early
 //     tensors [h, W2, bn2.scale, bn2.variance, bn2.mean, bn2.shift, X, Y]  symbols []
 //     flops 232214528*N + 192  bytes 1204224*N + 74240
 
@@ -78,11 +78,15 @@ struct fp16 { unsigned short bits; };
 __device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
+__device__ void wait_previous();
+__device__ void launch_next();
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 #endif
 
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
@@ -107,6 +111,7 @@ conv1(const fp16 *__restrict__ X, const fp16 *__restrict__ W1, const fp16 *__res
   float br[4];
   const int m0 = 64 * cta_y;
   const long long n0 = (long long)cta_x * 64;
+  launch_next();
   #pragma unroll 1
   for (int k = 0; k < 576; k += 32) {
     // plan cache: W1 -> smem at k0.o, as a
@@ -196,6 +201,7 @@ conv2(const fp16 *__restrict__ h, const fp16 *__restrict__ W2, const fp16 *__res
   float br[4];
   const int m0 = 64 * cta_y;
   const long long n0 = (long long)cta_x * 64;
+  wait_previous();
   #pragma unroll 1
   for (int k = 0; k < 576; k += 32) {
     // plan cache: W2 -> smem at k0.o, as a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 import types
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ class Machine:
     maps: list[tuple[Any, ...]] = field(default_factory=list)
 
     def note(self, *call: Any) -> None:
-        """One call; of a launch the kernel and its arguments."""
+        """One call; of a launch the kernel, its arguments and its attributes."""
         (self.calls if self.captured is None else self.captured).append(call)
 
     def names(self) -> list[str]:
@@ -147,8 +148,12 @@ class Machine:
         out._obj.value = len(self.graphs) + 999
         return 0
 
-    def _cuLaunchKernel(self, function: int, *_: Any) -> int:
-        self.note("launch", self.graphs[function][0][1])
+    def _cuLaunchKernelEx(self, config: int, function: int, places: int, extra: Any) -> int:
+        asked = driver.LaunchConfig.from_address(config)
+        assert asked.stream == 77 and asked.count <= 1 and extra is None
+        pointers = itertools.takewhile(bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count()))
+        values = tuple(ctypes.c_uint64.from_address(p).value for p in pointers)
+        self.note("launch", self.graphs[function][0][1], values, *((a.id, a.number) for a in asked.attributes[: asked.count]))
         return 0
 
     def _cuTensorMapEncodeTiled(self, place: int, dtype: int, rank: int, address: int, sizes: Any, strides: Any, box: Any, steps: Any, *rest: int) -> int:

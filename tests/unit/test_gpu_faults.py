@@ -61,6 +61,8 @@ RULES: dict[str, Rule] = {
     "no such swizzle": (r"( swizzle )(\d+)(\n)", _one_more, {"E1602"}),
     "no such fold": (r"(\n +(?:warp|block)_reduce )(\w+)( )", r"\1middle\3", {"E1602"}),
     "threads that are not there": (r"(role consumer warpgroups \d+\.\.)(\d+)()", _one_more, {"E1603", "E1608"}),
+    "wait behind the accesses": (r"\n  wait_previous\n((?:  [^\n]+\n)+)", r"\n\1  wait_previous\n", {"E1682"}),
+    "wait for some threads": (r"\n  wait_previous\n", r"\n  if thread.x < 1\n    wait_previous\n", {"E1682"}),
     "region of no kernel": (r"(\nkernel )(\w+)( : )", r"\1other\3", {"E1604", "E1603"}),
 }
 

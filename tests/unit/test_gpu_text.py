@@ -60,6 +60,8 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   mbarrier empty ring 2 count 1
   fence mbarrier_init
   barrier cluster
+  wait_previous
+  launch_next
   cursor p ring 2 at 1 phase 1
   let base = 128*cta.x
   order [tm, tn] = cta.x in [4, 8] group 2

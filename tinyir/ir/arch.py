@@ -12,7 +12,7 @@ from dataclasses import dataclass
 class Arch:
     """One row. Memory in bytes. `smem_per_cta` is what a kernel may ask for; `smem_reserved` is taken from the SM for each CTA beside it.
     Registers are handed out to a warp in pieces of `register_piece`, from the quarter of the file that its scheduler has. `static_smem` is
-    what a kernel may declare without asking the driver. `has_tma` stands for TMA, mbarrier, wgmma, setmaxnreg and clusters."""
+    what a kernel may declare without asking the driver. `has_tma` stands for TMA, mbarrier, wgmma, setmaxnreg, clusters and launches that start early."""
 
     name: str
     target: str

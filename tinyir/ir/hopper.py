@@ -2,7 +2,7 @@
 
 A barrier is the 8 bytes of an mbarrier in shared memory; a phase is the parity that the PTX instruction takes. `a_major` and `b_major` of
 a wgmma are 0 where the operand is contiguous along k, 1 where it is along m or n. Source: PTX ISA 8.0 and later, sections on mbarrier,
-cp.async.bulk.tensor, wgmma, stmatrix and setmaxnreg.
+cp.async.bulk.tensor, wgmma, stmatrix, setmaxnreg and griddepcontrol.
 """
 
 from __future__ import annotations
@@ -138,6 +138,9 @@ GUARDED: Rows = (
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
     *(row for rank in range(1, MOST_DIMS + 1) for row in _tma(rank)),
     _one("void prefetch_map(const tensor_map *map)", _asm("prefetch.tensormap [%0];", '"l"(map)')),
+    # No access to memory moves over the wait: neither the compiler's, which `memory` tells, nor the assembler's, which takes it for a fence.
+    _one("void wait_previous()", _asm("griddepcontrol.wait;")),
+    _one("void launch_next()", _asm("griddepcontrol.launch_dependents;")),
     _one("void tma_store_commit()", _asm("cp.async.bulk.commit_group;")),
     (
         "tma_store_wait_written",

@@ -13,7 +13,8 @@
 
 The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; those of the
 same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does, `for r.2 once` before
-the first run alone: what it writes is kept, as long as the constants that it reads are the same. A kernel's
+the first run alone: what it writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch in
+front drains: its code waits for that one's end (`ir.gpu.early`). A kernel's
 parameters are its tensors (pointers), its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
 program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
 every size is at most `intervals.LARGEST_SIZE`.
@@ -21,6 +22,7 @@ every size is at most `intervals.LARGEST_SIZE`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Iterable
 
@@ -28,6 +30,7 @@ from ..kit.diag import Diag, Label, Refused
 from ..kit.span import Span, span_of
 from ..kit.text import VERSION, Grammar, body_of, header, token_span
 from . import region as region_text
+from .arch import ARCHS
 from .attrs import show_attrs
 from .expr import Bound, Expr, show_guard
 from .model import show_name
@@ -55,7 +58,8 @@ class TensorMap:
 class Launch:
     """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes. `flops` and `bytes` are
     the work of its regions: operations, and bytes when each input is read and each output written once. One that `serves` another launch
-    is a part of it, made `is_once` for the constants that it reads, and again only when they are other ones."""
+    is a part of it, made `is_once` for the constants that it reads, and again only when they are other ones. One that `is_early` may start while
+    the one in front of it still runs."""
 
     name: str
     entry: str
@@ -73,6 +77,7 @@ class Launch:
     assumes: tuple[tuple[Bound, ...], ...] = ()
     serves: str = ""
     is_once: bool = False
+    is_early: bool = False
     span: Span | None = field(default=None, compare=False)
 
     def grid_at(self, sizes: dict[str, int]) -> tuple[int, int, int]:
@@ -135,7 +140,7 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
 
 
 def _launch_of(parts: list[Any]) -> Launch:
-    name, entry, computes, serves, arch, grid, block, cluster, smem, parameters, *assumes, flops, moved = parts
+    name, entry, computes, serves, arch, grid, block, cluster, smem, early, parameters, *assumes, flops, moved = parts
     tensors, maps, symbols = parameters.children
     return Launch(
         _name(name),
@@ -154,6 +159,7 @@ def _launch_of(parts: list[Any]) -> Launch:
         tuple(guard_of(a.children[0]) for a in assumes),
         _name(serves.children[0]) if serves is not None else "",
         serves is not None and serves.children[1] is not None,
+        early is not None,
         token_span(name.children[0]),
     )
 
@@ -195,7 +201,8 @@ def _manifest_lines(module: Module) -> Iterable[str]:
         computes += f" for {show_name(launch.serves)}{' once' if launch.is_once else ''}" if launch.serves else ""
         cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
         smem = f" smem {launch.smem} B" if launch.smem else ""
-        yield f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block {_list(launch.block)}{cluster}{smem}"
+        early = " early" if launch.is_early else ""
+        yield f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block {_list(launch.block)}{cluster}{smem}{early}"
         maps = f"  maps {_list(map(show_name, launch.maps))}" if launch.maps else ""
         yield f"    tensors {_list(map(show_name, launch.tensors))}{maps}  symbols {_list(launch.symbols)}"
         yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
@@ -213,7 +220,8 @@ def check(module: Module) -> list[Diag]:
     2. the program in the block holds its own invariants                           (E13xx, E14xx)
     3. the code defines each launch's entry                                        (E1631)
     4. launches name tensors, maps and symbols that there are                      (E1632)
-    5. every region of the program is computed by a launch that serves no other    (E1633)
+    5. a launch that may start early is for sm90, and its code waits               (E1634)
+    6. every region of the program is computed by a launch that serves no other    (E1633)
     """
     if module.region is None:
         first = module.source.split("\n", 1)[0][:60]
@@ -226,8 +234,19 @@ def check(module: Module) -> list[Diag]:
     for launch in module.launches:
         if f"{launch.entry}(" not in module.source:
             diags.append(Diag("E1631", launch.name, {"entry": launch.entry}, launch.span))
+        elif launch.is_early and (fault := _early_fault(launch, module.source)):
+            diags.append(Diag("E1634", launch.name, {"entry": launch.entry, "fault": fault}, launch.span))
         for what, names in (("tensor", launch.tensors), ("map", launch.maps), ("symbol", launch.symbols), ("launch", (launch.serves,) if launch.serves else ())):
             diags += [Diag("E1632", launch.name, {"what": what, "name": n}, launch.span) for n in names if n not in known[what]]
     computed = {name for launch in module.launches if not launch.serves for name in launch.regions}
     diags += [Diag("E1633", r.name, {"region": r.name}, r.span) for r in program.regions if r.name not in computed]
     return diags
+
+
+def _early_fault(launch: Launch, source: str) -> str:
+    """Why a launch must not start early; the call is looked for in its entry's text, up to the bracket that closes it, comments left out."""
+    if launch.arch not in ARCHS or not ARCHS[launch.arch].has_tma:
+        return f"is for {launch.arch}, where no launch starts early"
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)
+    body = re.search(rf"\b{re.escape(launch.entry)}\([^{{}}]*\)\s*{{.*?\n}}", code, flags=re.DOTALL)
+    return "" if body and re.search(r"\bwait_previous\(\);", body[0]) else "does not call wait_previous()"

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU through PyCUDA: modules, memory, launches. What PyCUDA lacks, tensor maps and graphs, is asked of the driver itself."""
+"""An NVIDIA GPU through PyCUDA: modules, memory, launches. What PyCUDA lacks, tensor maps, early launches and graphs, is asked of the driver itself."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def find_gpu() -> tuple[str, tuple[int, int]] | None:
 
 class CudaDevice:
     """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release` must be called.
-    Raises Refused (E1718 no GPU)."""
+    `overlaps`: launches that may start early do. Raises Refused (E1718 no GPU)."""
 
     name = "cuda"
     is_packed = True
     can_replay = True
 
-    def __init__(self, ordinal: int = 0):
+    def __init__(self, ordinal: int = 0, overlaps: bool = True):
         fault = find_fault()
         if fault is not None:
             raise refuse("E1718", reason=fault)
@@ -61,6 +61,7 @@ class CudaDevice:
 
         self._driver = driver
         self.ordinal = ordinal
+        self.overlaps = overlaps
         if ordinal >= driver.Device.count():
             raise refuse("E1718", reason=f"there are {driver.Device.count()} devices, and {ordinal} is not among them")
         self._device = driver.Device(ordinal)
@@ -173,11 +174,15 @@ class CudaDevice:
             self.enqueue(kernel, grid, block, shared, arguments)
             self.stream.synchronize()
 
-    def enqueue(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
-        """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for."""
-        if any(isinstance(a, Box) for a in arguments):
+    def enqueue(
+        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument], is_early: bool = False
+    ) -> None:
+        """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for. An early one may start while the one
+        in front drains."""
+        is_early = is_early and self.overlaps
+        if is_early or any(isinstance(a, Box) for a in arguments):
             self._mapped = self._mapped or MappedModule(self._image)
-            self._mapped.enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments))
+            self._mapped.enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments), is_early)
             return
         function = self._functions[kernel]
         form = "".join("P" if isinstance(a, Buffer) else SCALARS[a.bytes] for a in arguments)

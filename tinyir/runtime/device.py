@@ -49,13 +49,14 @@ Argument = Union[Buffer, Scalar, Box]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes."""
+    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes. One that `is_early` may start while the one in front drains."""
 
     kernel: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
     shared: int
     arguments: tuple[Argument, ...]
+    is_early: bool = False
 
 
 class Device(Protocol):

@@ -1,4 +1,4 @@
-"""The CUDA driver's own interface, for what PyCUDA does not wrap: tensor maps, launches that take them, graphs. PyCUDA makes the context."""
+"""The CUDA driver's own interface, for what PyCUDA does not wrap: tensor maps, launches that take them or start early, graphs. PyCUDA makes the context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FUNCTIONS = {
     "cuModuleUnload": (_P,),
     "cuModuleGetFunction": (_P, _P, ctypes.c_char_p),
     "cuFuncSetAttribute": (_P, _I, _I),
-    "cuLaunchKernel": (_P, *(_U,) * 7, _P, _P, _P),
+    "cuLaunchKernelEx": (_P, _P, _P, _P),
     "cuTensorMapEncodeTiled": (_P, _I, _U, _P, _P, _P, _P, _P, *(_I,) * 4),
     "cuStreamBeginCapture_v2": (_P, _I),
     "cuStreamEndCapture": (_P, _P),
@@ -25,6 +25,21 @@ FUNCTIONS = {
 }  # cuda.h
 MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute: which one, and its value, of which `number` is the first word."""
+
+    _fields_ = [("id", _I), ("_hole", _I), ("number", _I), ("_rest", _I * 15)]
+
+
+EARLY = LaunchAttribute(6, 0, 1)  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, allowed
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = [("grid", _U * 3), ("block", _U * 3), ("shared", _U), ("stream", _P), ("attributes", ctypes.POINTER(LaunchAttribute)), ("count", _U)]
 
 
 class DriverFault(Exception):

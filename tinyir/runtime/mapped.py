@@ -1,4 +1,5 @@
-"""Launches with tensor maps, through the driver's own interface: PyCUDA makes no maps, and packs no argument that is aligned to 64 bytes.
+"""Launches with tensor maps, or that start early, through the driver's own interface: PyCUDA makes no maps, packs no argument that is aligned to 64
+bytes, and gives a launch no attribute.
 
 A map is encoded by the driver for one address, shape and box; arguments are handed over as a pointer each, which leaves their packing to the
 driver as well.
@@ -11,7 +12,7 @@ import math
 from typing import Any, Sequence
 
 from .device import Argument, Box, Buffer
-from .driver import MAX_DYNAMIC_SHARED, call, made_by
+from .driver import EARLY, MAX_DYNAMIC_SHARED, LaunchConfig, call, made_by
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
@@ -21,17 +22,20 @@ NOT_INTERLEAVED, PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS = 0, 2, 0  # CUtensorM
 
 
 class MappedModule:
-    """A cubin loaded in the current context, whose kernels take tensor maps. Raises DriverFault."""
+    """A cubin loaded in the current context, for kernels that take tensor maps or start early. Raises DriverFault."""
 
     def __init__(self, image: bytes):
         self._module = made_by("cuModuleLoadData", image)
         self._functions: dict[str, int] = {}
         self._packed: dict[tuple[Argument, ...], Any] = {}
 
-    def enqueue(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, stream: int, arguments: tuple[Argument, ...]) -> None:
-        """Queue one kernel on the stream of this handle."""
+    def enqueue(
+        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, stream: int, arguments: tuple[Argument, ...], is_early: bool = False
+    ) -> None:
+        """Queue one kernel on the stream of this handle. An early one may start while the one in front drains; captured, the graph says so."""
         function, packed = self._function(kernel, shared), self._pack(arguments)
-        call("cuLaunchKernel", function, *(*grid, 1, 1)[:3], *(*block, 1, 1)[:3], shared, stream, ctypes.addressof(packed[0]), None)
+        config = LaunchConfig((*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, stream, ctypes.pointer(EARLY), int(is_early))
+        call("cuLaunchKernelEx", ctypes.addressof(config), function, ctypes.addressof(packed[0]), None)
 
     def release(self) -> None:
         """Unload the module."""
@@ -45,7 +49,7 @@ class MappedModule:
         return self._functions[kernel]
 
     def _pack(self, arguments: tuple[Argument, ...]) -> Any:
-        """An array of pointers to the arguments, and what they point to, which must live as long."""
+        """An array of pointers to the arguments, none behind the last, and what they point to, which must live as long."""
         if arguments not in self._packed:
             if len(self._packed) >= MOST_PACKED:
                 self._packed.clear()  # a launch has copied what it was given
@@ -54,7 +58,7 @@ class MappedModule:
                 place, owner = self._place(argument)
                 places.append(place)
                 kept.append(owner)
-            self._packed[arguments] = ((ctypes.c_void_p * max(1, len(places)))(*places), kept)
+            self._packed[arguments] = ((ctypes.c_void_p * (len(places) + 1))(*places), kept)
         return self._packed[arguments]
 
     def _place(self, argument: Argument) -> tuple[int, Any]:

@@ -7,6 +7,7 @@ the first that sizes and device allow is made. One with an empty grid, or with e
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -62,8 +63,9 @@ class Program:
         self._replays = Replays(device, self._bound)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
-        """The launches, with the caller's buffers in the place of the program's where there are any."""
-        return tuple(self._bind(launch, {**self.buffers, **given}) for launch in self.made)
+        """The launches, with the caller's buffers in the place of the program's where there are any. The first waits for whatever the stream did before."""
+        buffers = {**self.buffers, **given}
+        return tuple(replace(self._bind(launch, buffers), is_early=launch.is_early and launch is not self.made[0]) for launch in self.made)
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Copy inputs in, as they lie in memory (`abi.admit`)."""
@@ -109,7 +111,7 @@ class Program:
         """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made once."""
         self._make_once({})
         for b in self.launches:
-            self.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments)
+            self.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs by name, as the caller sees them."""

@@ -70,7 +70,7 @@ class Replays:
 
     def _queue_each(self, found: _Set) -> None:
         for b in found.launches:
-            self._device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments)
+            self._device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
 
 
 def _drop(found: _Set) -> None:

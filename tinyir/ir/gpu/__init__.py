@@ -84,7 +84,8 @@ def check(module: Module) -> list[Diag]:
     13. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)
     14. atomics fold into what a kernel in front has written, in an order that does not matter or that
         the plan leaves open (`ir.gpu.atomics`)                                                          (E1681)
-    15. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
+    15. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
+    16. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
         where nothing else is wrong)                                                                    (E1619)
     """
     from .verify import check_kernels

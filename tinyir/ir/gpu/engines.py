@@ -107,6 +107,25 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitPrevious:
+    """`wait_previous`: until the launch in front has ended, and all that it wrote is seen. A launch whose kernel says so may start early: its CTAs
+    come up while the one in front drains. It stands outside all blocks, so that every thread waits, and before any access to a tensor."""
+
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchNext:
+    """`launch_next`: from where all CTAs have come here on, or have ended, those of a launch behind that may start early come up. Not before
+    `wait_previous`: so whatever starts early finds one launch in front of it that may still run, and not more."""
+
+    span: Span | None = place_in_text()
+
+
+EARLY = (WaitPrevious, LaunchNext)
+
+
+@dataclass(frozen=True, slots=True)
 class Ldmatrix:
     """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one; `trans`: the tile stands
     transposed to it. `low al`: each word as high + low / 1024, both of 11 bits (`ir.tf32`); `to` has the high ones."""

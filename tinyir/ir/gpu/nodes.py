@@ -15,8 +15,8 @@ from ...kit.span import Span
 from ..body import Body
 from ..expr import Expr
 from .across import ACROSS, LookBack, Publish, Ticket
-from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, ENGINES, FENCES, Fence, Ldmatrix, Mma, Resum, RowReduce, Split, Stmatrix,
-                      TmaLoad, TmaStore, Wait, WaitGroup, WarpReduce, Wgmma)
+from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, EARLY, ENGINES, FENCES, Fence, LaunchNext, Ldmatrix, Mma, Resum, RowReduce, Split,
+                      Stmatrix, TmaLoad, TmaStore, Wait, WaitGroup, WaitPrevious, WarpReduce, Wgmma)
 from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, ROUNDINGS, Reg, Shared, TensorMap, place_in_text
 
 
@@ -184,7 +184,7 @@ class CpAsync:
 Statement = Union[
     Assume, Shared, Reg, Mbarrier, TensorMap, Pick, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
     Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, TmaStore, Fence, Barrier, Ldmatrix, Split, Resum, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
-    BlockScan, Ticket, Publish, LookBack,
+    BlockScan, Ticket, Publish, LookBack, WaitPrevious, LaunchNext,
 ]
 PRODUCERS = (CpAsync, TmaLoad, TmaStore, Wgmma)
 

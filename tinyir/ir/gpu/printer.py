@@ -125,6 +125,8 @@ _SHOW: dict[type, Any] = {
     nodes.TmaStore: lambda s: f"%{show_name(s.token)} = tma_store {s.to} <- {s.source}",
     nodes.Fence: lambda s: f"fence {s.what}",
     nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}",
+    nodes.WaitPrevious: lambda s: "wait_previous",
+    nodes.LaunchNext: lambda s: "launch_next",
     nodes.Ldmatrix: lambda s: f"ldmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}" + (f" low {s.low}" if s.low else ""),
     nodes.Split: lambda s: f"split {s.to} <- {s.source}",
     nodes.Resum: lambda s: f"resum {_moved(s.to, s.over, s.value, 1)}",

@@ -269,6 +269,14 @@ class _Reader:
     def _barrier(self, p: list[Any], span: Span) -> Statement:
         return nodes.Barrier(str(p[0]), int(p[1]) if len(p) > 1 else 0, span=span)
 
+    # --- between launches
+
+    def _wait_previous(self, p: list[Any], span: Span) -> Statement:
+        return nodes.WaitPrevious(span=span)
+
+    def _launch_next(self, p: list[Any], span: Span) -> Statement:
+        return nodes.LaunchNext(span=span)
+
     # --- matrix units and reductions
 
     def _ldmatrix(self, p: list[Any], span: Span) -> Statement:

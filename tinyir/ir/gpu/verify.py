@@ -14,6 +14,7 @@ from . import nodes
 from .accesses import check_vectors
 from .across import ACROSS
 from .atomics import check_atomics
+from .early import check_early
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
 from .nodes import Kernel, Place
@@ -27,7 +28,7 @@ MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 3
 
 
 def check_kernels(module: Any) -> list[Diag]:
-    """Invariants 2 to 14 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
+    """Invariants 2 to 15 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
     diags = [*_check_regions(module)]
     for kernel in module.kernels:
         heads = [*_check_head(kernel, module)]
@@ -185,7 +186,7 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         each = own.type.shape[0].constant if isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1 else 1
         if isinstance(via, nodes.Shared) and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes:
             yield Diag("E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span)
-        needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix)) else None
+        needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix, *nodes.EARLY)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
 
@@ -297,4 +298,4 @@ def _registers_held(body: Any) -> int:
     return own + deepest
 
 
-_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics)
+_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics, check_early)

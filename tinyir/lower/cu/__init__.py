@@ -74,6 +74,7 @@ def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted, maps: tuple
         assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),
         serves=kernel.serves,
         is_once=kernel.is_once,
+        is_early=any(isinstance(s, nodes.WaitPrevious) for s in kernel.body),
     )
 
 

@@ -188,6 +188,12 @@ class Hopper(Matrices):
     def _fence(self: Any, s: nodes.Fence) -> None:
         self.say({"wgmma": "wgmma_fence();", "async_proxy": "fence_async_proxy();", "mbarrier_init": "fence_mbarrier_init();"}[s.what])
 
+    def _waitprevious(self: Any, s: nodes.WaitPrevious) -> None:
+        self.say("wait_previous();")
+
+    def _launchnext(self: Any, s: nodes.LaunchNext) -> None:
+        self.say("launch_next();")
+
     def _waitgroup(self: Any, s: nodes.WaitGroup) -> None:
         self.say(f"{s.engine}_wait<{s.pending}>();")
 

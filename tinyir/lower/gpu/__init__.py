@@ -6,6 +6,7 @@ The family and the algo name the template; tile, micro, threads and bind are obe
 are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
 and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs
 wait for one another has scan.start, which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of siblings has one kernel for all of them.
+Kernels of sm90 that follow one another start early (`early`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
+from .early import with_early_starts
 from .flat import flat_kernel
 from .gemv import gemv_kernel
 from .look_back import look_back_kernel, look_back_workspaces, start_kernel
@@ -58,7 +60,7 @@ def lower(module: plan.Module) -> gpu.Module:
         kernels.append(main)
     if faults:
         raise Refused(faults)
-    return gpu.Module(module, tuple(kernels), tuple(workspaces.values()))
+    return gpu.Module(module, with_early_starts(kernels), tuple(workspaces.values()))
 
 
 def _in_front(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:

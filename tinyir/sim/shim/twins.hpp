@@ -166,5 +166,8 @@ __device__ float load_of_cta(const float* place, int cta) {
   return value;
 }
 __device__ tinyir_uint cluster_rank() { return tinyir_cluster_rank(); }
+// Launches run one after another.
+__device__ void wait_previous() {}
+__device__ void launch_next() {}
 template <int count> __device__ void give_registers() { tinyir_setmaxnreg(count, 0); }
 template <int count> __device__ void take_registers() { tinyir_setmaxnreg(count, 1); }
