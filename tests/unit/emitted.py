@@ -84,3 +84,9 @@ def complaints_of(text: str, target: str) -> list[str]:
 
 
 TARGETS = tuple(a.target for a in ARCHS.values())
+
+
+def meant_for(target: str, module: plan.Module) -> plan.Module:
+    """The module with its plans for the architecture of a target."""
+    arch = next(a.name for a in ARCHS.values() if a.target == target)
+    return replace(module, plans=tuple(replace(one, arch=arch) for one in module.plans))

@@ -18,7 +18,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
-from .emitted import TARGETS, complaints_of, lowered, played, region_text, simulated
+from .emitted import TARGETS, complaints_of, lowered, meant_for, played, region_text, simulated
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
@@ -172,5 +172,5 @@ def test_the_largest_tiles_compile_without_spills(dtype: str, target: str) -> No
     found = [c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "scan_look_back" and c.plan.tile == (1, 32 * 256)]
     assert sorted(one.widest for one in found) == [1, 16 // {"fp32": 4, "fp64": 8}[dtype]]
     for one in found:
-        _, code = lowered(plan.Module(module, (one,)))
+        _, code = lowered(meant_for(target, plan.Module(module, (one,))))
         assert complaints_of(manifest.show(code), target) == []

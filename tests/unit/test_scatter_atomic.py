@@ -19,7 +19,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
-from .emitted import TARGETS, complaints_of, lowered, played, region_text, simulated
+from .emitted import TARGETS, complaints_of, lowered, meant_for, played, region_text, simulated
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
@@ -191,5 +191,5 @@ def found_in(text: str) -> list[Diag]:
 @pytest.mark.parametrize("op", OPS)
 def test_every_atomic_compiles_without_a_warning(op: str, target: str) -> None:
     for dtype in KINDS:
-        _, code = lowered(by_atomics(rows(dtype, op)))
+        _, code = lowered(meant_for(target, by_atomics(rows(dtype, op))))
         assert complaints_of(manifest.show(code), target) == []
