@@ -74,6 +74,7 @@ class Machine:
     captured: list[tuple[Any, ...]] | None = None
     faults: dict[str, int] = field(default_factory=dict)
     maps: list[tuple[Any, ...]] = field(default_factory=list)
+    version: int = 13000
 
     def note(self, *call: Any) -> None:
         """One call; of a launch the kernel, its arguments and its attributes."""
@@ -119,7 +120,7 @@ class Machine:
 
         module = types.ModuleType("pycuda.driver")
         module.__dict__.update(
-            Error=Fault, MemoryError=Fault, init=lambda: None, Device=Device, get_driver_version=lambda: 13000, Stream=lambda: Stream(machine),
+            Error=Fault, MemoryError=Fault, init=lambda: None, Device=Device, get_driver_version=lambda: machine.version, Stream=lambda: Stream(machine),
             Context=types.SimpleNamespace(synchronize=lambda: machine.note("wait for all")),
             device_attribute=types.SimpleNamespace(L2_CACHE_SIZE=0), function_attribute=types.SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8),
             mem_alloc=lambda size: Memory(machine, size), memset_d8=lambda memory, value, size: ctypes.memset(int(memory), value, size),

@@ -1,5 +1,5 @@
-"""The twins of what threads wait at: barriers by number, mbarriers, the cluster's barrier, words and flags of other CTAs. Each passes
-values on, which are in disorder where a barrier does not hold."""
+"""The twins of what threads wait at: barriers by number, mbarriers, the cluster's barrier, words and flags of other CTAs, the launch in
+front. Each but the last passes values on, which are in disorder where a barrier does not hold."""
 
 from __future__ import annotations
 
@@ -104,6 +104,13 @@ FLAGS = """extern "C" __global__ void k(const double *A, unsigned int *flags, do
   }
 }"""
 
+OF_LAUNCHES = """extern "C" __global__ void k(const int *A, int *B) {
+  const int own = 128 * blockIdx.x + threadIdx.x;
+  wait_previous();
+  launch_next();
+  B[own] = A[own ^ 1] + own;
+}"""
+
 
 def of_numbers() -> Trial:
     """Half of the threads fill, and the other half empties, three times."""
@@ -151,7 +158,13 @@ def of_flags() -> Trial:
     return Trial(FLAGS, {"A": a}, wanted, {"grid": (4,), "block": (32,), "cleared": ("flags",)})
 
 
-TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_words, of_flags)}
+def of_launches() -> Trial:
+    """With nothing in front and nothing behind, no thread waits; `tests/gpu/test_early` has launches that follow one another."""
+    a = np.random.default_rng(3).integers(-99, 99, 512).astype(np.int32)
+    return Trial(OF_LAUNCHES, {"A": a}, {"B": a.reshape(-1, 2)[:, ::-1].reshape(-1) + np.arange(512, dtype=np.int32)}, {"grid": (4,)})
+
+
+TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_words, of_flags, of_launches)}
 
 
 @pytest.mark.parametrize("name", TRIALS)

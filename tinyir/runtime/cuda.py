@@ -18,6 +18,7 @@ from .mapped import MappedModule
 
 STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
 MOST_SPARE = 16  # pieces of memory that were lent, came back and are kept
+EARLY_IN_GRAPHS = 12030  # the first driver that captures launches which may start early
 SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
 
 
@@ -61,12 +62,12 @@ class CudaDevice:
 
         self._driver = driver
         self.ordinal = ordinal
-        self.overlaps = overlaps
         if ordinal >= driver.Device.count():
             raise refuse("E1718", reason=f"there are {driver.Device.count()} devices, and {ordinal} is not among them")
         self._device = driver.Device(ordinal)
         self.capability = self._device.compute_capability()
         version = driver.get_driver_version()
+        self.overlaps = overlaps and version >= EARLY_IN_GRAPHS
         major, minor = self.capability
         self.description = f"{self._device.name()} (sm_{major}{minor}, CUDA driver {version // 1000}.{version % 1000 // 10})"
         self.l2_bytes = self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
