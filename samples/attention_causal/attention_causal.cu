@@ -59,6 +59,7 @@ __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("ma
 
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region attention: attention : Attention at 14:5
 // region attention.sum3: attention : Attention at 14:5
@@ -202,9 +203,12 @@ attention_attention_sum3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K,
         }
         #pragma unroll
         for (int u = 0; u < 4; ++u) {
-          #pragma unroll
-          for (int x = 0; x < 4; ++x)
-            vr[x] = v_tile[cc + u][4 * thread_x + x];
+          {
+            const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&v_tile[cc + u][4 * thread_x];
+            #pragma unroll
+            for (int x = 0; x < 4; ++x)
+              vr[x] = piece.x[x];
+          }
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
             #pragma unroll

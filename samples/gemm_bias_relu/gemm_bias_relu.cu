@@ -39,11 +39,11 @@
 //     assume 8*floor(K/8) = K and 8*floor(N/8) = N and 1 <= K
 //     assume floor((M + 63)/64)*floor((N + 127)/128) < 2147418112
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
-//   launch gemm.2.pad as gemm_2_pad of gemm for gemm.2 : sm90 grid [floor((K + 7)/8)*floor((N + 1023)/1024) + floor((K + 1023)/1024)*floor((M + 7)/8)] block [256]
+//   launch gemm.2.pad as gemm_2_pad of gemm for gemm.2 : sm90 grid [floor((K + 7)/8)*floor((N + 511)/512) + floor((K + 511)/512)*floor((M + 7)/8)] block [256]
 //     tensors [A, B, gemm.A.padded, gemm.B.padded]  symbols [M, K, N]
-//     assume floor((K + 1023)/1024)*floor((M + 7)/8) < 2147418112
-//     assume floor((K + 7)/8)*floor((N + 1023)/1024) < 2147418112
-//     assume floor((K + 7)/8)*floor((N + 1023)/1024) + floor((K + 1023)/1024)*floor((M + 7)/8) < 2147418112
+//     assume floor((K + 511)/512)*floor((M + 7)/8) < 2147418112
+//     assume floor((K + 7)/8)*floor((N + 511)/512) < 2147418112
+//     assume floor((K + 7)/8)*floor((N + 511)/512) + floor((K + 511)/512)*floor((M + 7)/8) < 2147418112
 //     flops 0  bytes 0
 //   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 230016 B early
 //     tensors [bias, C2]  maps [a.map.2, b.map.2]  symbols [M, K, N]
@@ -328,16 +328,16 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
   const int warp_index = (int)threadIdx.x / 32;
-  const int ctas_a = (int)((long long)((K + 1023) / 1024) * ((M + 7) / 8));
+  const int ctas_a = (int)((long long)((K + 511) / 512) * ((M + 7) / 8));
   launch_next();
   if (cta_x < ctas_a) {
-    const long long row_a = (long long)(cta_x / ((K + 1023) / 1024)) * 8 + warp_index;
-    const long long first_a = (long long)(16 * (cta_x % ((K + 1023) / 1024)));
+    const long long row_a = (long long)(cta_x / ((K + 511) / 512)) * 8 + warp_index;
+    const long long first_a = (long long)(8 * (cta_x % ((K + 511) / 512)));
     if (row_a < M) {
-      if (64 * first_a + 1023 < K) {
+      if (64 * first_a + 511 < K) {
         // region gemm: gemm.A.padded
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
+        for (int u = 0; u < 2; ++u) {
           const long long line_a = first_a + 4 * u + lane / 8;
           const long long col_a = 64 * line_a + 8 * (lane % 8);
           copy_16(&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a], &A[row_a * K + col_a]);
@@ -345,7 +345,7 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
       } else {
         // region gemm: gemm.A.padded
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
+        for (int u = 0; u < 2; ++u) {
           const long long line_a = first_a + 4 * u + lane / 8;
           if (line_a < (K + 63) / 64) {
             const long long col_a = 64 * line_a + 8 * (lane % 8);
@@ -361,13 +361,13 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
   }
   if (ctas_a <= cta_x) {
     const int cta_b = cta_x - ctas_a;
-    const long long row_b = (long long)(cta_b / ((N + 1023) / 1024)) * 8 + warp_index;
-    const long long first_b = (long long)(16 * (cta_b % ((N + 1023) / 1024)));
+    const long long row_b = (long long)(cta_b / ((N + 511) / 512)) * 8 + warp_index;
+    const long long first_b = (long long)(8 * (cta_b % ((N + 511) / 512)));
     if (row_b < K) {
-      if (64 * first_b + 1023 < N) {
+      if (64 * first_b + 511 < N) {
         // region gemm: gemm.B.padded
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
+        for (int u = 0; u < 2; ++u) {
           const long long line_b = first_b + 4 * u + lane / 8;
           const long long col_b = 64 * line_b + 8 * (lane % 8);
           copy_16(&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b], &B[row_b * N + col_b]);
@@ -375,7 +375,7 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
       } else {
         // region gemm: gemm.B.padded
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
+        for (int u = 0; u < 2; ++u) {
           const long long line_b = first_b + 4 * u + lane / 8;
           if (line_b < (N + 63) / 64) {
             const long long col_b = 64 * line_b + 8 * (lane % 8);
@@ -447,9 +447,9 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
     int s_slot = 0;
     unsigned int s_phase = 0;
     int s_previous = 7;
+    const int part = 64 * warpgroup_index;
     int o_slot = 0;
     float acc[32];  // this thread's part of [64, 64]
-    const int part = 64 * warpgroup_index;
     // region gemm: %bias_add, %relu, bias.tile, C2.out, C2
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {

@@ -234,9 +234,9 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
     int s_slot = 0;
     unsigned int s_phase = 0;
     int s_previous = 2;
+    const int part = 128 * warpgroup_index;
     int o_slot = 0;
     float acc[2][96];  // this thread's part of [128, 192]
-    const int part = 128 * warpgroup_index;
     // region up: %up, %gelu, b1.tile, H.out
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
@@ -370,9 +370,9 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
     int s_slot = 0;
     unsigned int s_phase = 0;
     int s_previous = 5;
+    const int part = 64 * warpgroup_index;
     int o_slot = 0;
     float acc[48];  // this thread's part of [64, 96]
-    const int part = 64 * warpgroup_index;
     // region down: %down, b2.tile, Y.out
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {

@@ -133,6 +133,11 @@ GUARDED: Rows = (
     _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
     # The address alone is PTX: an ordinary load keeps its place among barriers, and the compiler may have several on their way.
     _one("float load_of_cta(const float *place, int cta)", 'const float *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); return *there;'),
+    _one(
+        "void four_of_cta(float *to, const float *place, int cta)",
+        'const float4 *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); '
+        "const float4 four = *there; to[0] = four.x; to[1] = four.y; to[2] = four.z; to[3] = four.w;",
+    ),
     _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),

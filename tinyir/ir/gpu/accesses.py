@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 from ...kit.diag import Diag
 from ..ampere import COPIES
 from ..body import Random, Read
-from ..expr import ONE, ZERO, Expr
+from ..expr import ONE, ZERO, Bound, Expr
 from ..neighbours import ACCESS_BYTES, is_multiple
 from ..runs import offset_of
 from . import nodes
@@ -63,9 +63,14 @@ def _begins_block(s: Any, v: Visit) -> bool:
 
 def is_known_multiple(kernel: Kernel, size: Expr, count: int) -> bool:
     """Whether a size is a multiple of `count`, by its coefficients or as the kernel assumes."""
-    zeros = [b.expr - b.equals for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard if b.equals is not None]
+    return is_assumed_multiple([b for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard], size, count)
+
+
+def is_assumed_multiple(assumed: Iterable[Bound], size: Expr, count: int) -> bool:
+    """Whether a size is a multiple of `count`, by its coefficients or where the bounds hold."""
+    zeros = [b.expr - b.equals for b in assumed if b.equals is not None]
     same = (size, *(size + zero for zero in zeros), *(size - zero for zero in zeros))
     return any(all(c % count == 0 for c, _ in e.terms) for e in same)
 
 
-__all__ = ["check_vectors", "is_known_multiple"]
+__all__ = ["check_vectors", "is_assumed_multiple", "is_known_multiple"]

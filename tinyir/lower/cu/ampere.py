@@ -14,6 +14,8 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
 from ...ir.intervals import Interval
+from ...ir.neighbours import ACCESS_BYTES, is_multiple
+from ...ir.runs import offset_of
 from ...kit.diag import refuse
 from .value import SMALL_FLOATS, memory_type
 
@@ -142,6 +144,8 @@ class Ampere:
         """Writes a statement of several elements as one access where a tensor has a part in it; whether it did."""
         if self._moves_at_once(s):
             self._at_once(s)
+        elif self._is_of_other_cta(s):
+            self._four_of_cta(s)
         elif s.vector > 1 and isinstance(s.value, Random):
             self._in_blocks(s)
         elif s.vector > 1 and self.is_memory(s.to.name):
@@ -156,15 +160,25 @@ class Ampere:
             return False
         if isinstance(s, nodes.Store):
             return self.is_memory(s.to.name) and all(self._in_registers(n) for n in _reads(s.value))
-        return isinstance(s.value, Read) and self.is_memory(s.value.tensor)
+        return isinstance(s.value, Read) and (self.is_memory(s.value.tensor) or self._lies_whole(s))
+
+    def _lies_whole(self: Any, s: nodes.Assign) -> bool:
+        """Whether neighbours in an array of dynamic shared memory are one access, which begins on a multiple of its bytes; of other arrays the compiler
+        knows that by itself."""
+        array, ((name, _),) = self.arrays.get(s.value.tensor), s.over
+        if not self.dynamic or not isinstance(array, nodes.Shared) or array.swizzle or array.cluster or s.vector * array.type.dtype.bytes != ACCESS_BYTES:
+            return False
+        first = self.facts.plain(offset_of(array.type.shape, s.value.index) - name)
+        slots = array.ring == 1 or array.bytes // array.ring % ACCESS_BYTES == 0
+        return slots and name not in first.names() and is_multiple(first, s.vector)
 
     def _at_once(self: Any, s: nodes.Assign | nodes.Store) -> None:
         """Neighbours in a tensor as one access; where they begin is a multiple of their bytes, 16 at most (`ir.gpu.check`)."""
         ((name, size),) = s.over
         is_store = isinstance(s, nodes.Store)
-        place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index)
+        place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index, s.value.slot)
         dtype = self._dtype(place.name)
-        first = self._element(place.name, tuple(e.substitute({name: ZERO}) for e in place.index), None)
+        first = self._element(place.name, tuple(e.substitute({name: ZERO}) for e in place.index), place.slot)
         kind, e, outer = f"vector_of<{memory_type(dtype)}, {size}>", self.names.of("integer", name), self.integers.ranges
         self.integers.ranges = {**outer, name: Interval(0, size.evaluate({}) - 1)}
         loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")

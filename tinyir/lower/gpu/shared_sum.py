@@ -4,11 +4,13 @@ a cluster have cut the sum among them, each leaves its part, and all read one an
     each r, n of acc[0, 64*j] size [64, 64]         in the consumers
       store sums[cluster.rank][r, 64*j + n] = acc[r, 64*j + n]
     barrier cluster                                 all threads of all CTAs
-    for v in 0..8 unroll                            at row `cluster.rank` of every `parts` rows, where it is inside
-      whole[v] = add(add(sums[0][r, n], sums[1][r, n]), ...)
+    for v in 0..4 unroll                            at row `cluster.rank` of every `parts` rows, where it is inside
+      parts[0, 4*v + e] over e: 4 = sums[0][r, n + e] vector 4 ...
     barrier cluster                                 nobody leaves while others read
-    for v in 0..8 unroll
-      %gemm = whole[v] ...                          the region's values and stores
+    for v in 0..4 unroll
+      for e in 0..4 unroll
+        %gemm = add(add(parts[0, 4*v + e], parts[1, 4*v + e]), ...) ...
+      store C[row, col + e] over e: 4 = C.out[e] vector 4
 
 What a value reads along one side of the tile alone is in shared memory by then (`epilogue.fetched`).
 The parts are added in the order of the CTAs, so the result is the same at every run. No memory outside the chip is touched. An accumulator
@@ -17,23 +19,28 @@ whose rows are the output's columns (`swap_ab`) is left transposed: the rows of 
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...ir.body import Binary, Body, Read, Ref, substitute
+from ...ir.body import Binary, Body, Read, substitute
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.accesses import is_assumed_multiple
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, extent_of
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SUM_PAD, WARPGROUP_ROWS
 from ...ir.types import TensorType
-from .epilogue import Staged, from_shared, turned
+from .columns import Columns
+from .epilogue import Staged, turned
 from .fresh import Fresh
-from .point import Values, below, element_store, split
+from .point import below, split
 
-SUMS = "sums"
+SUMS, PARTS = "sums", "parts"
+WIDTHS = (4, 2)  # neighbours that a thread may end together: four words of shared memory are one access
 COLUMNS = 64  # of the accumulator that are written at once, at most
 
 
@@ -75,13 +82,14 @@ def kept(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]
 @dataclass(frozen=True, slots=True)
 class Turns:
     """How threads share the elements of a tile of `rows` x `columns` with the `parts` CTAs of a cluster: every `parts`-th row is one CTA's, or
-    where there are fewer rows so many of the columns; neighbours along a row are neighbouring threads'."""
+    where there are fewer rows so many of the columns; neighbours along a row are neighbouring threads', `width` of them each."""
 
     rows: int
     columns: int
     threads: int
     parts: int
     fresh: Fresh
+    width: int = 1
 
     @property
     def share(self) -> tuple[int, int]:
@@ -90,19 +98,19 @@ class Turns:
 
     @property
     def count(self) -> int:
-        """Elements of a thread."""
-        return -(-self.share[0] * self.share[1] // self.threads)
+        """Turns of a thread."""
+        return -(-self.share[0] * self.share[1] // (self.threads * self.width))
 
     def over(self, inside: tuple[Bound, ...], *body: Statement) -> Statement:
-        """`body` at each element of a thread, where the guard holds of `r` and `n`, its row and column in the tile."""
-        e, turn, v, r, n = (self.fresh.expr(word) for word in ("e", "own", "v", "r", "n"))
+        """`body` at each turn of a thread, where the guard holds of `r` and `n`, its row and its first column in the tile."""
+        e, turn, v, r, n = (self.fresh.expr(word) for word in ("start", "own", "v", "r", "n"))
         rank = Expr.of("cluster.rank") if self.parts > 1 else ZERO
         rows, columns = self.share
         row, column = (rank + self.parts * turn, ZERO) if rows < self.rows else (turn, columns * rank)
         body = (nodes.If(inside, body),) if inside else body
         body = (nodes.Let(str(r), row), nodes.Let(str(n), column + e - columns * turn), *body)
-        body = (nodes.If((Bound(turn, upper=Expr.of(rows)),), body),) if rows * columns % self.threads else body
-        lets = nodes.Let(str(e), Expr.of("thread.index") + self.threads * v), nodes.Let(str(turn), e // columns)
+        body = (nodes.If((Bound(turn, upper=Expr.of(rows)),), body),) if rows * columns % (self.threads * self.width) else body
+        lets = nodes.Let(str(e), self.width * (Expr.of("thread.index") + self.threads * v)), nodes.Let(str(turn), e // columns)
         return nodes.For(str(v), ZERO, Expr.of(self.count), (*lets, *body), unroll=0)
 
 
@@ -112,38 +120,38 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
     (rows, columns), corners = turned(plan, plan.tile), turned(plan, (fresh.expr("m0"), fresh.expr("n0")))
     over_rows, over_columns = turned(plan, kernel.groups)
     turns = Turns(rows, columns, threads, plan.parts, fresh)
+    turns = replace(turns, width=_width(plan, region, turns.share[1], extent_of(over_columns)))
+    e, number = (fresh.expr("e"), turns.width * v) if turns.width > 1 else (ZERO, v)
     place = nodes.Let(str(row), corners[0] + r), nodes.Let(str(col), corners[1] + n)
-    bounds = (*below(row, extent_of(over_rows)), *below(col, extent_of(over_columns)))
-    point = {**split(row, over_rows), **split(col, over_columns), **split(fresh.expr("batch"), kernel.batch)}
-    values = Values(region, point, {kernel.value: Ref(kernel.value, kernel.dtype)})
-    places = turned(plan, (r, n))
+    bounds = (*below(row, extent_of(over_rows)), *below(col + turns.width - 1, extent_of(over_columns)))
+    point = {**split(row, over_rows), **split(col + e, over_columns), **split(fresh.expr("batch"), kernel.batch)}
+    places = turned(plan, (r, n + e))
     held = {substitute(s.vector.body, point): s.at(places[s.vector.side]) for s in staged}
-
-    def near(body: Body) -> Body:
-        return from_shared(body, held)
+    beside = {x for x in (*held.values(), Read(fresh(SUMS), (r, n + e), kernel.dtype)) if str(e) in x.index[-1].names()} if turns.width > 1 else set()
 
     def stored(total: Body) -> tuple[Statement, ...]:
-        statements = [nodes.Value(kernel.value, total), *values.name_values(near)]
-        statements += [element_store(item, near(values.at(item.expr)), point, region.iters) for item in region.yields]
-        return (*place, nodes.If(bounds, tuple(statements))) if bounds else (*place, *statements)
+        statements = tuple(Columns(region, fresh, turns.width, over_columns, col + e, point, {kernel.value: total}, held, beside).statements())
+        return (*place, nodes.If(bounds, statements)) if bounds else (*place, *statements)
 
     if plan.parts == 1:
-        return nodes.Barrier("cta"), turns.over((), *stored(Read(fresh(SUMS), (r, n), kernel.dtype)))
-    added = nodes.Assign(Place(fresh("whole"), (v,)), _sum(fresh, (r, n), kernel, plan.parts))
+        return nodes.Barrier("cta"), turns.over((), *stored(Read(fresh(SUMS), (r, n + e), kernel.dtype)))
+    of = [Read(fresh(PARTS), (Expr.of(cta), number + e), kernel.dtype) for cta in range(plan.parts)]
+    over = ((str(e), Expr.of(turns.width)),) if turns.width > 1 else ()
+    read = [nodes.Assign(Place(x.tensor, x.index), Read(fresh(SUMS), (r, n + e), kernel.dtype, x.index[0]), over, turns.width) for x in of]
+    total = functools.reduce(lambda sum_, part: Binary("add", sum_, part, kernel.dtype), of)
     return (
-        nodes.Reg(fresh("whole"), TensorType(kernel.dtype, (Expr.of(turns.count),))),
+        nodes.Reg(fresh(PARTS), TensorType(kernel.dtype, (Expr.of(plan.parts), Expr.of(turns.count * turns.width)))),
         nodes.Barrier("cluster"),
-        turns.over(below(corners[0] + r, extent_of(over_rows)), added),
+        turns.over(below(corners[0] + r, extent_of(over_rows)), *read),
         nodes.Barrier("cluster"),
-        turns.over((), *stored(Read(fresh("whole"), (v,), kernel.dtype))),
+        turns.over((), *stored(total)),
     )
 
 
-def _sum(fresh: Fresh, index: tuple[Expr, Expr], kernel: Contraction, parts: int) -> Body:
-    total: Body = Read(fresh(SUMS), index, kernel.dtype, ZERO)
-    for cta in range(1, parts):
-        total = Binary("add", total, Read(fresh(SUMS), index, kernel.dtype, Expr.of(cta)), kernel.dtype)
-    return total
+def _width(plan: Plan, region: Region, columns: int, extent: Expr) -> int:
+    """Columns that a thread takes at once: as many as every access of a row of the output can have, by what the plan assumes."""
+    widest = max(t.type.dtype.bytes for t in (*region.inputs, *region.outputs))
+    return next((w for w in WIDTHS if columns % w == 0 and w * widest <= ACCESS_BYTES and is_assumed_multiple(plan.assume, extent, w)), 1)
 
 
 __all__ = ["SUMS", "Turns", "declared", "finished", "kept", "share", "steps"]

@@ -12,23 +12,20 @@ neighbouring columns, several a lane.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Iterator
 
-from ...ir.body import Body, Read, Select, Unary, rebuild
+from ...ir.body import Read
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, extent_of
-from ...ir.model import is_exchanged
 from ...ir.plan import Plan
-from ...ir.region import Region, Yield
+from ...ir.region import Region
 from ...ir.resources import FRAGMENT_PAD, FRAGMENT_ROWS
 from ...ir.types import TensorType
-from .fold import type_of
+from .columns import Columns
 from .fresh import Fresh
-from .point import Values, below, divides, element_store, split
+from .point import below, divides, split
 
 LANES = 32
 UNROLLED = 8  # turns of a lane's columns that are written out at most
@@ -65,70 +62,13 @@ def warp_epilogue(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh)
     )
     inside = () if divides(plan.tile[0], extent_of(kernel.left)) else below(row, extent_of(kernel.left))
     inside += () if divides(plan.tile[1], extent_of(kernel.right)) else below(col + width - 1, extent_of(kernel.right))
-    elements = tuple(_Elements(region, kernel, fresh, width, slot).statements())
+    e = fresh.expr("e") if width > 1 else ZERO
+    point = {**split(row, kernel.left), **split(col + e, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
+    acc = Read(fresh("staged"), (down, across + e), kernel.dtype, slot)
+    elements = tuple(Columns(region, fresh, width, kernel.right, col + e, point, {kernel.value: acc}, {}).statements())
     turn = (*places, nodes.If(inside, elements)) if inside else (*places, *elements)
     walk: tuple[Statement, ...] = (nodes.For(str(v), ZERO, Expr.of(turns), turn, unroll=0 if turns <= UNROLLED else UNROLLED),) if turns > 1 else turn
     return WarpEpilogue(tile, (nodes.For(str(i), ZERO, Expr.of(rows // FRAGMENT_ROWS), (nodes.Barrier("warp"), pieces, nodes.Barrier("warp"), *walk), unroll=0),))
-
-
-class _Elements:
-    """The values and writes at a lane's `width` neighbouring columns."""
-
-    def __init__(self, region: Region, kernel: Contraction, fresh: Fresh, width: int, slot: Expr | None):
-        self.region, self.kernel, self.fresh, self.width = region, kernel, fresh, width
-        self.e = fresh.expr("e") if width > 1 else ZERO
-        self.place = fresh.expr("col") + self.e
-        self.point = {**split(fresh.expr("row"), kernel.left), **split(self.place, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
-        acc = Read(fresh("staged"), (fresh.expr("down"), fresh.expr("across") + self.e), kernel.dtype, slot)
-        self.values = Values(region, self.point, {kernel.value: acc})
-        self.near: dict[Read, nodes.Reg] = {}
-        self.named: list[str] = []
-
-    def statements(self) -> Iterator[Statement]:
-        """What is read at once, the values of each column, what is written at once."""
-        inner = self.values.name_values(self._near)
-        held, stores = [], []
-        for item in self.region.yields:
-            body = self._near(self.values.at(item.expr))
-            if self._is_in_a_row(item.output, tuple(x.substitute(self.point) for x in item.index)):
-                x = body.x if isinstance(body, Unary) and body.op == "cast" else body
-                reg = nodes.Reg(self._named(item.output, "out"), type_of(x.dtype, self.width))
-                held.append(reg)
-                inner.append(nodes.Assign(Place(reg.name, (self.e,)), x))
-                kept: Body = Read(reg.name, (self.e,), x.dtype)
-                stores.append(self._store(item, Unary("cast", kept, body.dtype) if x is not body else kept, self.width))
-            else:
-                inner.append(self._store(item, body, 1))
-        for read, reg in self.near.items():
-            yield reg
-            yield nodes.Assign(Place(reg.name, (self.e,)), read, ((str(self.e), Expr.of(self.width)),), self.width)
-        yield from held
-        yield from (nodes.For(str(self.e), ZERO, Expr.of(self.width), tuple(inner), unroll=0),) if self.width > 1 else inner
-        yield from stores
-
-    def _named(self, tensor: str, word: str) -> str:
-        label = re.sub(r"\W", "_", tensor) + f".{word}"
-        self.named.append(label)
-        count = self.named.count(label)
-        return self.fresh(label if count == 1 else f"{label}{count}")
-
-    def _is_in_a_row(self, tensor: str, index: tuple[Expr, ...]) -> bool:
-        """Whether the lane's columns are neighbours in memory, at an index that begins on a multiple of the width."""
-        found = next(t for t in (*self.region.inputs, *self.region.outputs) if t.name == tensor)
-        is_row = self.width > 1 and bool(index) and index[-1] == self.place and not any(str(self.e) in x.names() for x in index[:-1])
-        return is_row and found.type.shape[-1] == extent_of(self.kernel.right) and not is_exchanged(found)
-
-    def _near(self, body: Body) -> Body:
-        """The expression with reads of neighbours from registers. One under a guard of its own stays where it is."""
-        if isinstance(body, Read) and body.tensor != self.fresh("staged") and self._is_in_a_row(body.tensor, body.index):
-            if body not in self.near:
-                self.near[body] = nodes.Reg(self._named(body.tensor, "near"), type_of(body.dtype, self.width))
-            return Read(self.near[body].name, (self.e,), body.dtype)
-        return body if isinstance(body, Select) else rebuild(body, self._near)
-
-    def _store(self, item: Yield, body: Body, width: int) -> Statement:
-        over = ((str(self.e), Expr.of(width)),) if width > 1 else ()
-        return element_store(item, body, self.point, self.region.iters, (), over, width)
 
 
 __all__ = ["WarpEpilogue", "warp_epilogue"]
