@@ -263,6 +263,8 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 64 * tm;
       const int n0 = 128 * tn;
+      float bias_tile_early[1] = {};
+      bias_tile_early[0] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
@@ -276,7 +278,7 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
           wgmma_commit();
         }
         if (k == 0) {
-          bias_tile[warpgroup_thread] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
+          bias_tile[warpgroup_thread] = bias_tile_early[0];
         }
         wgmma_wait<1>();
         if (1 <= k) {
@@ -457,6 +459,10 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 128 * tm;
       const int n0 = 64 * tn;
+      float bias_tile_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bias_tile_early[0] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
+      }
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
@@ -471,7 +477,7 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
         }
         if (k == 0) {
           if (warpgroup_thread < 64) {
-            bias_tile[warpgroup_index][warpgroup_thread] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
+            bias_tile[warpgroup_index][warpgroup_thread] = bias_tile_early[0];
           }
         }
         wgmma_wait<1>();

@@ -380,6 +380,10 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 128 * tm;
       const int n0 = 96 * tn;
+      float b2_tile_early[1] = {};
+      if (warpgroup_thread < 96) {
+        b2_tile_early[0] = float_of_fp16(b2[n0 + warpgroup_thread]);
+      }
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
@@ -394,7 +398,7 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
         }
         if (k == 0) {
           if (warpgroup_thread < 96) {
-            b2_tile[warpgroup_index][warpgroup_thread] = float_of_fp16(b2[n0 + warpgroup_thread]);
+            b2_tile[warpgroup_index][warpgroup_thread] = b2_tile_early[0];
           }
         }
         wgmma_wait<1>();

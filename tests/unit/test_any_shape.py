@@ -11,6 +11,7 @@ import pytest
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.kit.diag import Refused
+from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.play.arrays import convert
@@ -203,3 +204,23 @@ def test_plans_compile_without_spills_or_serialised_products(planned: object) ->
     for usage in usage_of(cubin).values():
         assert (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0)
     assert not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sizes", "least"), [((4096, 4096, 4096), 100), ((4093, 4099, 4111), 40), ((64, 4096, 4096), 100)])
+def test_no_plan_that_is_proposed_spills(sizes: tuple[int, int, int], least: int) -> None:
+    """Each tile with each way in which its operands and outputs move: sums in one or two parts."""
+    compiler = find_nvcc() or find_nvrtc()
+    if compiler is None:
+        pytest.skip("no CUDA compiler is installed")
+    module, made, faulty = sized("NN", sizes, **BIAS), set(), []
+    for c in to_plan.candidates(module, module.program.regions[0]):
+        one = c.plan
+        how = (one.tile, one.swap_ab, one.cluster, one.parts, one.layout, one.store)
+        if one.algo != "warp_specialized" or c.rejected not in ("", to_plan.CROWDED) or one.parts > 2 or how in made:
+            continue
+        made.add(how)
+        cubin = cubin_of(manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (one,))))), "sm_90a", compiler)
+        if any(u.stack or u.spill_stores or u.spill_loads for u in usage_of(cubin).values()) or any(w in cubin.log.lower() for w in ("warning", "serialized", "ignored")):
+            faulty.append(how)
+    assert faulty == [] and len(made) >= least

@@ -47,17 +47,23 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     epilogue = _epilogue(plan, region, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining
     in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
-    fetching = moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"], _busy_sms(plan, clusters, slots, device) * t["sm_bytes_per_us"])
+    fetching = max(moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"]), _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"])
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining) / clock}
     bound = max(found, key=lambda part: found[part])
     return {part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()}
 
 
-def _busy_sms(plan: Plan, clusters: int, slots: float, device: Device) -> float:
-    """SMs that fetch: as many as have a CTA."""
-    ctas = min(clusters, slots) * plan.parts * (math.prod(plan.cluster.shape) if plan.cluster else 1)
-    return min(device.sms, ctas)
+def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
+    """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What lies across finds them in L2."""
+    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    depth, batch = (extent_of(group).evaluate(sizes) for group in (kernel.sum, kernel.batch))
+    most = 0.0
+    for read, group, size, sharing in ((kernel.lhs, kernel.left, plan.tile[0], across), (kernel.rhs, kernel.right, plan.tile[1], down)):
+        extent = extent_of(group).evaluate(sizes)
+        shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
+        most = max(most, batch * extent * depth * read.dtype.bytes / min(device.sms, batch * -(-extent // size) * plan.parts * shares))
+    return most
 
 
 def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:

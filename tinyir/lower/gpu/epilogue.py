@@ -8,15 +8,19 @@ rows, or from registers.
         store c[...][r, n] = cast(%relu) : fp16 by stmatrix
       fence; barrier; one thread: tma_store
 
-What a value reads along one side of the tile alone (a bias, a scale of the rows) is brought into shared memory while the first products run.
+What a value reads along one side of the tile alone (a bias, a scale of the rows) is asked for before the first products, and put into shared memory while
+they run.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Container
 
+from ...ir.accumulate import literal
 from ...ir.body import Body, BroadcastInDim, Read, Transpose, rebuild, substitute
 from ...ir.boxes import STAGED_DTYPES, Vector, View, store_view, vectors_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -32,19 +36,21 @@ from .fresh import Fresh
 from .point import Values, below, divides, element_store, guarded, split
 
 WARPGROUP = 128  # threads
+MOST_HELD = 128  # numbers of an accumulator in a thread, beside which a vector's elements find registers through the first step
 PAIR = 2  # elements of 2 bytes that a thread moves at once
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `early` in a tile's first step, `pieces` at its end, `after` the
-    walk."""
+    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `asked` before a tile's sum, `early` in its first step, `pieces` at its end,
+    `after` the walk."""
 
     dtype: DType
     maps: tuple[Statement, ...]
     tiles: tuple[Statement, ...]
     before: tuple[Statement, ...]
+    asked: tuple[Statement, ...]
     early: tuple[Statement, ...]
     pieces: tuple[Statement, ...]
     after: tuple[Statement, ...]
@@ -94,8 +100,11 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
     cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
     maps, tiles = _declared(plan, leaving, chunk)
-    early = tuple(fetched(plan, kernel, fresh, s) for s in staged)
-    return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, early, body, last)
+    asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
+    if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.consumers.count * WARPGROUP:
+        parted = [asked_for(plan, kernel, fresh, s) for s in staged]
+        asked, early = tuple(itertools.chain.from_iterable(first for first, _ in parted)), tuple(last for _, last in parted)
+    return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, asked, early, body, last)
 
 
 def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
@@ -142,6 +151,7 @@ class Staged:
     vector: Vector
     tile: nodes.Shared
     length: int
+    register: str
 
     def at(self, index: Expr) -> Body:
         """The element `index` of the CTA's tile, whichever warpgroup brought it."""
@@ -158,28 +168,50 @@ def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, numbe
     count = plan.consumers.count
     length = (plan.tile[0] // count, plan.tile[1])[vector.side]
     label = re.sub(r"\W", "_", vector.tensor) + (f".tile{number}" if number else ".tile")
-    return Staged(vector, nodes.Shared(fresh(label), TensorType(vector.body.dtype, (Expr.of(length),)), count), length)
+    return Staged(vector, nodes.Shared(fresh(label), TensorType(vector.body.dtype, (Expr.of(length),)), count), length, fresh(f"{label}.early"))
 
 
 def _warpgroup(plan: Plan) -> Expr | None:
     return Expr.of("warpgroup.index") if plan.consumers.count > 1 else None
 
 
-def fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
+def brought(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Statement:
     """A vector into shared memory: each thread brings an element, or several a warpgroup apart."""
-    turns = -(-staged.length // WARPGROUP)
-    at = Expr.of("warpgroup.thread") + (WARPGROUP * fresh.expr("v") if turns > 1 else 0)
+    return _put(plan, fresh, staged, _fetched(plan, kernel, fresh, staged))
+
+
+def asked_for(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> tuple[tuple[Statement, ...], Statement]:
+    """The same in two: into registers, which nobody waits for, and from there into shared memory."""
+    body, kept = _fetched(plan, kernel, fresh, staged), Place(staged.register, (fresh.expr("v") if staged.length > WARPGROUP else ZERO,))
+    turns = Expr.of(-(-staged.length // WARPGROUP))
+    register = nodes.Reg(staged.register, TensorType(body.dtype, (turns,)), init=literal(0, body.dtype))
+    return (register, _by_threads(staged, fresh, nodes.Assign(kept, body))), _put(plan, fresh, staged, Read(kept.name, kept.index, body.dtype))
+
+
+def _fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> Body:
+    """The element of a vector that a thread brings."""
     group = kernel.groups[staged.vector.side]
     word = turned(plan, ("row", "col"))[staged.vector.side]
     start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
     inside = {place: bounds_of(place, plan, kernel, staged.vector.side)}
-    body = substitute(_shielded(substitute(staged.vector.body, point), (), inside), {str(place): start + at})
-    store: Statement = nodes.Store(Place(staged.tile.name, (at,), _warpgroup(plan)), body)
+    return substitute(_shielded(substitute(staged.vector.body, point), (), inside), {str(place): start + _element_of(staged, fresh)})
+
+
+def _put(plan: Plan, fresh: Fresh, staged: Staged, body: Body) -> Statement:
+    return _by_threads(staged, fresh, nodes.Store(Place(staged.tile.name, (_element_of(staged, fresh),), _warpgroup(plan)), body))
+
+
+def _element_of(staged: Staged, fresh: Fresh) -> Expr:
+    return Expr.of("warpgroup.thread") + (WARPGROUP * fresh.expr("v") if staged.length > WARPGROUP else 0)
+
+
+def _by_threads(staged: Staged, fresh: Fresh, body: Statement) -> Statement:
+    """At each element of a vector that a thread brings."""
     if staged.length % WARPGROUP:
-        store = nodes.If((Bound(at, upper=Expr.of(staged.length)),), (store,))
-    return nodes.For(fresh("v"), ZERO, Expr.of(turns), (store,), unroll=0) if turns > 1 else store
+        body = nodes.If((Bound(_element_of(staged, fresh), upper=Expr.of(staged.length)),), (body,))
+    return nodes.For(fresh("v"), ZERO, Expr.of(-(-staged.length // WARPGROUP)), (body,), unroll=0) if staged.length > WARPGROUP else body
 
 
 def bounds_of(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[Bound, ...]:

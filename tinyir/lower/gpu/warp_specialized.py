@@ -32,7 +32,7 @@ from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, threads_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum, split_words
-from .epilogue import FIRST_THREAD, Epilogue, epilogue_of, fetched, staged_vectors
+from .epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
 from .fresh import Fresh
 from .point import split
 from .tiles import countable, counts, tile_at
@@ -143,9 +143,9 @@ def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Ep
     if not plan.ends_in_shared:
         return epilogue_of(plan, region, kernel, fresh)
     staged = staged_vectors(plan, region, kernel, fresh)
-    early = tuple(fetched(plan, kernel, fresh, s) for s in staged)
+    early = tuple(brought(plan, kernel, fresh, s) for s in staged)
     tiles = shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
-    return Epilogue(kernel.dtype, (), tiles, early, (), shared_sum.kept(plan, kernel, fresh), ())
+    return Epilogue(kernel.dtype, (), tiles, early, (), (), shared_sum.kept(plan, kernel, fresh), ())
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -262,7 +262,7 @@ def _consumer(plan: Plan, walk: Walk, operands: tuple[Operand, Operand], epilogu
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages)]
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
-    body += [*epilogue.before, *found.registers, *walk.over(fresh("tile"), (*found.statements, *again, *epilogue.pieces)), *epilogue.after]
+    body += [*epilogue.before, *found.registers, *walk.over(fresh("tile"), (*epilogue.asked, *found.statements, *again, *epilogue.pieces)), *epilogue.after]
     return nodes.Role("consumer", "warpgroups", 1 + plan.is_split, 1 + plan.is_split + count, tuple(body), plan.regs.consumer if plan.regs else 0)
 
 

@@ -61,6 +61,7 @@ SWAPPED_TILES = (
     (80, 128, 2, ((1, 1),)),
 )
 WORD_COLUMNS = 160  # at most, of a warpgroup that has 128 rows and takes or leaves words
+ROWS_COLUMNS = 128  # at most, of one that has 128 rows and whose outputs leave along their rows: with 160 plans spill
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
@@ -213,6 +214,8 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
         if math == "tf32x3" and (consumers not in SPLIT_REGS or down > WARPGROUP_ROWS * consumers or across > SPLIT_COLUMNS):
             continue
         stores = () if is_swapped and not is_staged else way.stores
+        if down > WARPGROUP_ROWS * consumers and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores):
+            continue
         assume = way.needs(kernel, model, LEAST_SUM[math], with_stores=bool(stores))
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), persistent=card.sms, store=stores, assume=assume, layout=layout_of(way.padded, way.turned, model))
         stages = _stages(base, region, kernel, card)
