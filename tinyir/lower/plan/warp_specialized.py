@@ -73,7 +73,7 @@ PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
 SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 64, 2), (128, 128, 2))  # rows, columns, warpgroups
 FEW_TILES = ((16, 64, 1), (32, 64, 1), (64, 64, 1), (128, 64, 1), (16, 128, 2), (32, 128, 2), (64, 128, 2))  # the same where there are few rows
-FEW_CLUSTERS = ((1, 1), (2, 1), (1, 2))  # of CTAs that have a tile each: along the rows they share B, along the columns A
+FEW_CLUSTERS = ((1, 1), (2, 1), (1, 2))  # of CTAs that have a tile each: along the rows they share B, which is dear to fetch twice, along the columns A
 FEW_ROWS = 128  # at most; with more, none of the 64 of a product need be empty
 
 
@@ -187,7 +187,7 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
     if way.takes(True) and few <= FEW_ROWS:
         tiles = [tile for tile in FEW_TILES if tile[0] < 2 * max(few, FEW_TILES[0][0])]
         found += [(tile, parts, (1, 1), True) for tile in tiles for parts in PARTS]
-        found += [(tile, 1, shape, True) for tile in tiles for shape in FEW_CLUSTERS if shape[0] * tile[0] < 2 * max(few, FEW_TILES[0][0])]
+        found += [(tile, 1, shape, True) for tile in tiles for shape in FEW_CLUSTERS if shape[0] == min(2, -(-few // tile[0]))]
     for (rows, columns, consumers), parts, shape, is_swapped in found:
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), order=Order("group", ORDERS[0]), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
