@@ -36,6 +36,7 @@ from tinyir.tune.program import at_sizes, kernels_of  # noqa: E402
 from tinyir.tune.search import search  # noqa: E402
 from tinyir.tune.trial import emit  # noqa: E402
 
+SECONDS = 0.06  # of timed runs a candidate
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
 
 
@@ -90,7 +91,7 @@ def main() -> int:
     every = shapes(args.count, args.seed)
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         work = list(zip(every, pool.map(prepared, [(sizes, args.top) for sizes in every])))
-    card = GpuCard()
+    card = GpuCard(SECONDS)
     print(f"{card.name}, {card.compiler}; compiled", flush=True)
     rows = []
     for sizes, (program, listed) in work:

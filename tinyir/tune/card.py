@@ -20,9 +20,10 @@ WARM_SECONDS = 0.02
 
 
 class GpuCard:
-    """One GPU for the whole of a tuning; `close` gives it back. Raises Refused (E1718 no GPU, E1715 no compiler)."""
+    """One GPU for the whole of a tuning, a candidate timed for so many seconds; `close` gives it back. Raises Refused (E1718 no GPU, E1715 no compiler)."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
         self.compiler = find_compiler().name
         self._device = CudaDevice()
         self.name = self._device.description.split(" (", 1)[0]
@@ -51,7 +52,7 @@ class GpuCard:
         if self._program is None:
             raise refuse("E1730", "bench", kernel="nothing", device=self._device.description, reason="nothing was run")
         program = self._program
-        timing = measure(self._device, len(program.launches), program.enqueue, None, None, SECONDS, WARM_SECONDS)
+        timing = measure(self._device, len(program.launches), program.enqueue, None, None, self._seconds, WARM_SECONDS)
         return timing.median * 1e6
 
     def close(self) -> None:
