@@ -37,10 +37,10 @@ def cut(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], 
     return plan.Module(module, (next(p for p in proposed(module, padded, parts) if p.tile[:2] == tile),))
 
 
-def of_few_rows(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], padded: tuple[str, ...] = (), **kind: str) -> plan.Module:
+def of_few_rows(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], padded: tuple[str, ...] = (), shape: tuple[int, ...] = (), **kind: str) -> plan.Module:
     """The product with its columns in place of a matrix product's rows, a tile a CTA."""
     module = sized(layout, sizes, **kind)
-    return plan.Module(module, (next(p for p in proposed(module, padded, parts) if p.tile[:2] == tile and p.swap_ab and not p.persistent),))
+    return plan.Module(module, (next(p for p in proposed(module, padded, parts) if p.tile[:2] == tile and p.swap_ab and not p.persistent and (p.cluster.shape if p.cluster else ()) == shape),))
 
 
 # --- plans
@@ -152,6 +152,9 @@ CASES = [
     (lambda s: of_few_rows("TN", (32, 128), 4, s, **SCALED), (24, 200, 264)),
     (lambda s: of_few_rows("NN", (128, 64), 1, s, **BIAS), (100, 136, 136)),
     (lambda s: of_few_rows("NN", (64, 128), 8, s, BOTH, out="fp32"), (45, 91, 555)),
+    (lambda s: of_few_rows("NN", (32, 64), 1, s, shape=(2, 1), **BIAS), (60, 136, 328)),
+    (lambda s: of_few_rows("NT", (64, 64), 1, s, shape=(2, 1), **RESIDUAL), (100, 72, 200)),
+    (lambda s: of_few_rows("TN", (16, 64), 1, s, shape=(1, 2), **SCALED), (16, 200, 264)),
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@
     padded operands add their copies, a sum that a cluster shares the time to join its parts
 
 Fitted to 2407 timings on an H100, from a cold L2 cache, of plans near the fastest at 43 shapes, and 468 older ones from a warm one. The plan that it
-puts first takes 2.4 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines). What it does not know:
+puts first takes 1.9 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines). What it does not know:
 how L2 serves tiles that several clusters fetch at once, and clocks that sink under load.
 """
 

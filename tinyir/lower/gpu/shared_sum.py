@@ -12,7 +12,7 @@ a cluster have cut the sum among them, each leaves its part, and all read one an
         %gemm = add(add(parts[0, 4*v + e], parts[1, 4*v + e]), ...) ...
       store C[row, col + e] over e: 4 = C.out[e] vector 4
 
-What a value reads along one side of the tile alone is in shared memory by then (`epilogue.fetched`).
+What a value reads along one side of the tile alone is in shared memory by then (`epilogue.brought`).
 The parts are added in the order of the CTAs, so the result is the same at every run. No memory outside the chip is touched. An accumulator
 whose rows are the output's columns (`swap_ab`) is left transposed: the rows of `sums` are the output's.
 """
