@@ -20,6 +20,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import extent_of
 from ...ir.model import is_exchanged
 from ...ir.region import Region, Yield
+from .epilogue import from_shared
 from .fold import type_of
 from .fresh import Fresh
 from .point import Values, element_store
@@ -81,11 +82,8 @@ class Columns:
                 self.near[body] = nodes.Reg(self._named(body.tensor, "near"), type_of(body.dtype, self.width))
             return Read(self.near[body].name, (self.e,), body.dtype)
         if isinstance(body, Select):
-            return self._from_held(body)
+            return from_shared(body, self.held)
         return rebuild(body, self._near)
-
-    def _from_held(self, body: Body) -> Body:
-        return self.held[body] if body in self.held else rebuild(body, self._from_held)
 
     def _store(self, item: Yield, body: Body, width: int) -> Statement:
         over = ((str(self.e), Expr.of(width)),) if width > 1 else ()
