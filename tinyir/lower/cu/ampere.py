@@ -165,8 +165,12 @@ class Ampere:
     def _lies_whole(self: Any, s: nodes.Assign) -> bool:
         """Whether neighbours in an array of dynamic shared memory are one access, which begins on a multiple of its bytes; of other arrays the compiler
         knows that by itself."""
+        return self.dynamic and self._is_one_access(s) and not self.arrays[s.value.tensor].cluster
+
+    def _is_one_access(self: Any, s: nodes.Assign) -> bool:
+        """Whether what a statement reads in shared memory are 16 bytes side by side, the first at a multiple of them."""
         array, ((name, _),) = self.arrays.get(s.value.tensor), s.over
-        if not self.dynamic or not isinstance(array, nodes.Shared) or array.swizzle or array.cluster or s.vector * array.type.dtype.bytes != ACCESS_BYTES:
+        if not isinstance(array, nodes.Shared) or array.swizzle or s.vector * array.type.dtype.bytes != ACCESS_BYTES:
             return False
         first = self.facts.plain(offset_of(array.type.shape, s.value.index) - name)
         slots = array.ring == 1 or array.bytes // array.ring % ACCESS_BYTES == 0

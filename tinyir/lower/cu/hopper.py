@@ -87,7 +87,9 @@ class Hopper(Matrices):
     def _is_of_other_cta(self: Any, s: nodes.Assign | nodes.Store) -> bool:
         """Whether a statement reads four words that lie side by side in another CTA's array."""
         x = s.value
-        return s.vector == 4 and isinstance(x, Read) and getattr(self.arrays.get(x.tensor), "cluster", 0) > 0 and x.slot != Expr.of("cluster.rank")
+        if s.vector == 1 or len(s.over) != 1 or not isinstance(x, Read) or not getattr(self.arrays.get(x.tensor), "cluster", 0):
+            return False
+        return x.slot != Expr.of("cluster.rank") and self._is_one_access(s)
 
     def _four_of_cta(self: Any, s: nodes.Assign) -> None:
         first = {s.over[0][0]: ZERO}
