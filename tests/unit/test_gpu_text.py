@@ -65,6 +65,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   cursor p ring 2 at 1 phase 1
   let base = 128*cta.x
   order [tm, tn] = cta.x in [4, 8] group 2
+  order [tk, tl] = cta.x in [4, 8]
   copy y[r] over r: 128 with i0 = base + r = X[i0] where i0 < N else 0.0
   %load.y = cp_async y[r] over r: 128 with i0 = base + r = X[i0] where i0 < N else 0.0 vector 4
   commit %load.y
@@ -107,6 +108,9 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
     drain empty from p
     arrive full[p.slot] expect 512 B
     %load.x = tma_load x[p.slot] <- X.map[base] on full[p.slot] multicast [0, 1]
+    barrier cluster arrive
+    barrier cluster wait
+    %part = send x[0] <- y[1] size [16] to cluster.rank on full[0]
 """
 GOOD = """\
 kernel act : sm90 grid [floor((N + 127)/128)] block [128]

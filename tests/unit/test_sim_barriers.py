@@ -85,6 +85,29 @@ OF_CLUSTERS = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const fl
   cluster_arrive();
   cluster_wait();
 }"""
+SENT = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const float *A, float *B) {
+  __shared__ __align__(16) float held[4][12], come[3][12];
+  __shared__ unsigned long long joined;
+  const int t = threadIdx.x, rank = (int)cluster_rank();
+  if (t == 0) { mbarrier_init(&joined, 1); fence_mbarrier_init(); }
+  cluster_arrive_relaxed();
+  if (t < 32) held[t / 8][t % 8] = A[32 * blockIdx.x + t];
+  fence_async_proxy();
+  __syncthreads();
+  cluster_wait();
+  if (t == 0) {
+    mbarrier_expect(&joined, 3 * 48);
+    for (int i = 0; i < 3; ++i) send_to_cta(&come[2 - i][0], &held[(rank + 1 + i) % 4][0], 48, &joined, (rank + 1 + i) % 4);
+  }
+  mbarrier_wait(&joined, 0);
+  cluster_arrive_relaxed();
+  if (t < 8) {
+    float sum = held[rank][t];
+    for (int i = 0; i < 3; ++i) sum = 3.0f * sum + come[i][t];
+    B[8 * blockIdx.x + t] = sum;
+  }
+  cluster_wait();
+}"""
 WORDS = """extern "C" __global__ void k(const unsigned int *A, unsigned long long *words, unsigned int *B) {
   const int cta = blockIdx.x;
   if (threadIdx.x == 0) {
@@ -145,6 +168,17 @@ def of_clusters() -> Trial:
     return Trial(OF_CLUSTERS, {"A": a}, {"B": wanted}, {"grid": (8,), "block": (32,)})
 
 
+def of_sent() -> Trial:
+    """Each of four CTAs sends the others their rows; the last words of a row nobody has written."""
+    a = np.random.default_rng(4).integers(-9, 9, (2, 4, 4, 8)).astype(np.float32)  # cluster, sender, row, column
+    wanted = np.zeros((2, 4, 8), np.float32)
+    for rank in range(4):
+        wanted[:, rank] = a[:, rank, rank]
+        for i in range(3):
+            wanted[:, rank] = 3 * wanted[:, rank] + a[:, (rank + 1 + i) % 4, rank]
+    return Trial(SENT, {"A": a}, {"B": wanted}, {"grid": (8,), "block": (64,)})
+
+
 def of_words() -> Trial:
     """Each of four CTAs adds its own to what the one before it has found."""
     a = np.array([0xFFFFFFFF, 5, 0x80000000, 7], np.uint32)
@@ -167,7 +201,7 @@ def of_launches() -> Trial:
     return Trial(OF_LAUNCHES, {"A": a}, {"B": a.reshape(-1, 2)[:, ::-1].reshape(-1) + np.arange(512, dtype=np.int32)}, {"grid": (4,)})
 
 
-TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_words, of_flags, of_launches)}
+TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_sent, of_words, of_flags, of_launches)}
 
 
 @pytest.mark.parametrize("name", TRIALS)
@@ -189,6 +223,15 @@ def test_it_holds_in_any_order(name: str, seed: int) -> None:
         ("of_another_cta", "mbarrier_arrive_at(&come, 0)", "mbarrier_arrive_at(&come, 1)", {"E1724"}),
         ("of_clusters", "  cluster_arrive();\n  cluster_wait();\n}", "}", {"E1763"}),
         ("of_clusters", "  cluster_wait();\n  for", "  for", {"E1750", "E1753"}),
+        ("of_sent", "  cluster_wait();\n  if", "  if", {"E1756", "E1753"}),
+        ("of_sent", "  fence_async_proxy();\n", "", {"E1754"}),
+        ("of_sent", "  __syncthreads();\n", "", {"E1753"}),
+        ("of_sent", "mbarrier_expect(&joined, 3 * 48)", "mbarrier_expect(&joined, 2 * 48)", {"E1751", "E1750"}),
+        ("of_sent", "mbarrier_expect(&joined, 3 * 48)", "mbarrier_expect(&joined, 4 * 48)", {"E1724"}),
+        ("of_sent", "  mbarrier_wait(&joined, 0);\n", "", {"E1750", "E1751"}),
+        ("of_sent", "  }\n  cluster_wait();\n}", "  }\n}", {"E1763"}),
+        ("of_sent", "come[i][t];", "come[i][t + 4];", {"E1750"}),
+        ("of_sent", "sum = held[rank][t];", "sum = held[rank][t] + (held[(rank + 1) % 4][t] = 0.0f);", {"E1752"}),
     ],
 )
 def test_planted_faults_are_named(name: str, good: str, bad: str, codes: set[str]) -> None:

@@ -304,8 +304,9 @@ EVENTS_US = 3.6  # of a start and an end that are events around a graph, which t
 
 @functools.cache
 def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-    """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it puts first."""
-    found = {}
+    """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it puts first. Without sums that a
+    cluster cuts, whose CTAs read one another's parts then, and send them now."""
+    found, missing = {}, 0
     for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
         layout, sizes = row["shape"].removesuffix("NT"), "NT" if row["shape"].endswith("NT") else "NN"
         module = product(sizes, sizes=", ".join(f"{n}={s}" for n, s in zip("MNK", layout.split("x"))), **BIAS)
@@ -313,9 +314,11 @@ def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
         for c in to_plan.candidates(module, module.program.regions[0]):
             _, algo, tile, made, *_ = rows_of([c])[0]
             known.setdefault(re.sub(", group [0-9]+", "", f"{algo} {tile} {made}"), c.cost.microseconds if c.cost else math.inf)
-        timed = {name: us for name, us in row["plans_us"].items() if name in known}  # some are proposed no more
-        assert len(timed) >= 0.8 * len(row["plans_us"])
+        alike = {name: us for name, us in row["plans_us"].items() if ", sum in " not in name}
+        timed = {name: us for name, us in alike.items() if name in known}  # some are proposed no more
         found[row["shape"]] = timed, {name: us for name, us in known.items() if name in timed}
+        missing += len(alike) - len(timed)
+    assert missing < 0.1 * sum(len(timed) for timed, _ in found.values())
     return found
 
 

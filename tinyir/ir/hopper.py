@@ -128,8 +128,10 @@ GUARDED: Rows = (
     _one("void fence_async_proxy()", _asm("fence.proxy.async.shared::cta;")),
     # Not .aligned: behind roles the lanes of a warp need not have come together again.
     _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;")),
-    _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release.aligned;")),
-    _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire.aligned;")),
+    _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release;")),
+    # Orders nothing: a release waits some 700 clocks for all that the thread has written.
+    _one("void cluster_arrive_relaxed()", _asm("barrier.cluster.arrive.relaxed;")),
+    _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire;")),
     _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
     # The address alone is PTX: an ordinary load keeps its place among barriers, and the compiler may have several on their way.
     _one("float load_of_cta(const float *place, int cta)", 'const float *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); return *there;'),
@@ -137,6 +139,15 @@ GUARDED: Rows = (
         "void four_of_cta(float *to, const float *place, int cta)",
         'const float4 *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); '
         "const float4 four = *there; to[0] = four.x; to[1] = four.y; to[2] = four.z; to[3] = four.w;",
+    ),
+    # From this CTA's shared memory to the same place of another's, on a barrier of that one.
+    _one(
+        "void send_to_cta(void *to, const void *from, int bytes, unsigned long long *barrier, int cta)",
+        _asm(
+            "{ .reg .b32 there, on; mapa.shared::cluster.u32 there, %0, %4; mapa.shared::cluster.u32 on, %3, %4; "
+            "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [there], [%1], %2, [on]; }",
+            '"r"(shared_address(to))', '"r"(shared_address(from))', '"r"(bytes)', '"r"(shared_address(barrier))', '"r"(cta)',
+        ),
     ),
     _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),

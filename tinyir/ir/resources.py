@@ -71,7 +71,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
     if plan.algo == "gemv":
         part = 0 if stands_along_sum(plan, kernel) else plan.threads[1] * rows * columns
-        return aligned(4 * part) + aligned(4 * rows * (columns + SUM_PAD))
+        return aligned(4 * part) + _sums(rows, columns, plan.parts)
     if plan.algo == "warp_specialized":
         rows, columns = (fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns)))
     sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
@@ -95,13 +95,25 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         sides = (rows, columns // consumers) if plan.swap_ab else (rows // consumers, columns)
         total += sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for v in vectors_of(region, kernel)) + 2 * plan.stages * MBARRIER_BYTES
         if plan.ends_in_shared:
-            return total + aligned(4 * rows * (columns + SUM_PAD))
+            return total + _sums(rows, columns, plan.parts)
         chunk = chunk_of(plan, region, rows if plan.swap_ab else columns)
         return total + sum(consumers * STAGED * WARPGROUP_ROWS * chunk * t.type.dtype.bytes for t in outputs)
     if plan.algo == "multistage" and len(plan.warp_tile) == 2:
         warps = threads_of(plan) // ARCHS[plan.arch].warp
         return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
     return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
+
+
+def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
+    """Rows and columns of a tile that one of so many CTAs ends: rows that lie one behind another, or where there are fewer of them so many of the columns."""
+    return (rows // parts, columns) if rows % parts == 0 else (rows, columns // parts)
+
+
+def _sums(rows: int, columns: int, parts: int) -> int:
+    """Bytes of a tile of sums, and where a cluster has cut them of what its CTAs send one another, with the barrier on which that lands."""
+    down, across = share_of(rows, columns, parts)
+    sent = aligned(4 * (parts - 1) * down * (across + SUM_PAD)) + MBARRIER_BYTES if parts > 1 else 0
+    return aligned(4 * rows * (columns + SUM_PAD)) + sent
 
 
 def held_of(plan: Plan) -> int:

@@ -76,6 +76,20 @@ class TmaLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class Send:
+    """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, which lie one behind another,
+    to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier."""
+
+    token: str
+    to: Place
+    source: Place
+    size: tuple[int, ...]
+    cta: Expr
+    on: Place
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
 class TmaStore:
     """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what lies outside the tensor is dropped."""
 
@@ -99,10 +113,12 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named barrier that only these
-    threads reach."""
+    threads reach. `barrier cluster arrive` and, further down, `barrier cluster wait` are one barrier in two halves, which orders nothing but the
+    set-up of mbarriers: what stands between them need not be waited for."""
 
     scope: str
     threads: int = 0
+    half: str = ""
     span: Span | None = place_in_text()
 
 

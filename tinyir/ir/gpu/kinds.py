@@ -27,6 +27,7 @@ def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
         yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
+        yield "barrier in halves", s.scope if s.half else "", ("", "cluster")
     if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.LookBack, nodes.Atomic)):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
@@ -43,9 +44,9 @@ def _is(*types: type, kind: tuple[str, ...] | None = None) -> Any:
 def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     """What a statement needs its names to be."""
     shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
-    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix, nodes.Split)):
+    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Send, nodes.Stmatrix, nodes.Split)):
         yield s.to.name, shared, "shared memory"
-    if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
+    if isinstance(s, (nodes.Ldmatrix, nodes.Send, nodes.TmaStore, nodes.Split)):
         yield s.source.name, shared, "shared memory"
     if isinstance(s, nodes.Assign):
         yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
@@ -53,8 +54,9 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
         yield s.barrier.name, barrier, "an mbarrier"
     if isinstance(s, nodes.Drain):
         yield s.barrier, barrier, "an mbarrier"
-    if isinstance(s, nodes.TmaLoad):
+    if isinstance(s, (nodes.TmaLoad, nodes.Send)):
         yield s.on.name, barrier, "an mbarrier"
+    if isinstance(s, nodes.TmaLoad):
         yield s.source.name, _is(nodes.TensorMap), "a tensor_map"
     if isinstance(s, nodes.TmaStore):
         yield s.to.name, _is(nodes.TensorMap), "a tensor_map"

@@ -15,7 +15,7 @@ from ...kit.span import Span
 from ..body import Body
 from ..expr import Expr
 from .across import ACROSS, LookBack, Publish, Ticket
-from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, EARLY, ENGINES, FENCES, Fence, LaunchNext, Ldmatrix, Mma, Resum, RowReduce, Split,
+from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, EARLY, ENGINES, FENCES, Fence, LaunchNext, Ldmatrix, Mma, Resum, RowReduce, Send, Split,
                       Stmatrix, TmaLoad, TmaStore, Wait, WaitGroup, WaitPrevious, WarpReduce, Wgmma)
 from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, ROUNDINGS, Reg, Shared, TensorMap, place_in_text
 
@@ -95,12 +95,13 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`order [tm, tn] = tile in [tiles.m, tiles.n] group 8`: the tile's coordinates, so that neighbours in time share L2."""
+    """`order [tm, tn] = tile in [tiles.m, tiles.n] group 8`: the tile's coordinates, so that neighbours in time share L2. Without a group column by
+    column: one division, where a group takes three."""
 
     names: tuple[str, ...]
     tile: Expr
     extents: tuple[Expr, ...]
-    group: int
+    group: int = 0
     span: Span | None = place_in_text()
 
 
@@ -183,10 +184,10 @@ class CpAsync:
 
 Statement = Union[
     Assume, Shared, Reg, Mbarrier, TensorMap, Pick, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
-    Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, TmaStore, Fence, Barrier, Ldmatrix, Split, Resum, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
+    Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, Send, TmaStore, Fence, Barrier, Ldmatrix, Split, Resum, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
     BlockScan, Ticket, Publish, LookBack, WaitPrevious, LaunchNext,
 ]
-PRODUCERS = (CpAsync, TmaLoad, TmaStore, Wgmma)
+PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)
 
 
 @dataclass(frozen=True, slots=True)

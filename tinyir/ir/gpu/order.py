@@ -12,6 +12,7 @@ from . import nodes
 from .across import ACROSS
 from .nodes import PRODUCERS, Kernel, Place, Statement
 from .rings import check_handed_over, check_rings
+from .sends import check_sends
 from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
 
 WARP = 32
@@ -125,7 +126,7 @@ def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
 def _wrong_wait(s: Statement, maker: Statement) -> str:
     if isinstance(s, nodes.WaitGroup):
         return "" if ENGINE_OF.get(type(maker)) == s.engine else f"is not of the engine {s.engine}"
-    if isinstance(s, nodes.Wait) and isinstance(maker, nodes.TmaLoad):
+    if isinstance(s, nodes.Wait) and isinstance(maker, (nodes.TmaLoad, nodes.Send)):
         return "" if maker.on.name == s.barrier.name else f"lands on {maker.on.name}, not on {s.barrier.name}"
     return "is not what an mbarrier can wait for"
 
@@ -157,7 +158,7 @@ def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     arrays = {s.name: s for s in statements(kernel.body) if isinstance(s, (nodes.Shared, nodes.Reg))}
     loads: dict[str, list[Statement]] = {}
     for s in statements(kernel.body):
-        if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)):
+        if isinstance(s, (nodes.CpAsync, nodes.TmaLoad, nodes.Send)):
             loads.setdefault(s.to.name, []).append(s)
     walk = _Memory(kernel, arrays, loads)
     walk.end(walk.block(kernel.body, _State({}, {}, frozenset())))
@@ -203,7 +204,8 @@ class _Memory:
         if isinstance(s, nodes.BlockReduce):
             self._fold(s, state)
         elif isinstance(s, (nodes.Barrier, nodes.BlockScan, nodes.Ticket, nodes.LookBack)):
-            self._meet(s.scope if isinstance(s, nodes.Barrier) else "cta", state)
+            if not getattr(s, "half", ""):
+                self._meet(s.scope if isinstance(s, nodes.Barrier) else "cta", state)
         for node in reads_in(s):
             if isinstance(node, Read) and node.tensor in self.arrays:
                 self._read(s, Place(node.tensor, node.index, node.slot), state)
@@ -275,4 +277,4 @@ def _runs(s: nodes.For) -> bool:
     return count is not None and count > 0
 
 
-ORDER_CHECKS = (check_barriers, check_tokens, check_memory, check_rings, check_handed_over)
+ORDER_CHECKS = (check_barriers, check_tokens, check_memory, check_rings, check_handed_over, check_sends)

@@ -192,7 +192,7 @@ class _Reader:
 
     def _order(self, p: list[Any], span: Span) -> Statement:
         *names, tile, extents, group = p
-        return nodes.Order(tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group), span=span)
+        return nodes.Order(tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group or 0), span=span)
 
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
         *names, of, size = p
@@ -260,6 +260,10 @@ class _Reader:
         token, to, source, on, multicast = p
         return nodes.TmaLoad(name_of(token), self._place(to), self._place(source), self._place(on), _ints(multicast, self.names.at), span=span)
 
+    def _send(self, p: list[Any], span: Span) -> Statement:
+        token, to, source, size, cta, on = p
+        return nodes.Send(name_of(token), self._place(to), self._place(source), _ints(size, self.names.at), expr_of(cta), self._place(on), span=span)
+
     def _tma_store(self, p: list[Any], span: Span) -> Statement:
         return nodes.TmaStore(name_of(p[0]), self._place(p[1]), self._place(p[2]), span=span)
 
@@ -267,7 +271,9 @@ class _Reader:
         return nodes.Fence(str(p[0]), span=span)
 
     def _barrier(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Barrier(str(p[0]), int(p[1]) if len(p) > 1 else 0, span=span)
+        second = p[1] if len(p) > 1 else None
+        half = str(second.children[0]) if hasattr(second, "children") else ""
+        return nodes.Barrier(str(p[0]), 0 if second is None or half else int(second), half, span=span)
 
     # --- between launches
 

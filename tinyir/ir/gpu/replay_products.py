@@ -68,7 +68,7 @@ class _Products(Replay):
         elif isinstance(s, nodes.Arrive):
             for name in self.guarded.get(s.barrier.name, ()):
                 self._give_back(s, (name, self.number(s.barrier.slot)))
-        elif isinstance(s, nodes.Barrier):
+        elif isinstance(s, nodes.Barrier) and not s.half:
             self.read.clear()
         else:
             for word in ("source", "to"):

@@ -134,7 +134,7 @@ def _array_names(s: Any) -> list[str]:
 
 def exprs_in(s: Any) -> Iterator[Expr]:
     """Every integer expression that a statement itself holds, guards and indices too."""
-    for word in ("low", "high", "step", "tile", "phase", "extent", *(("at",) if isinstance(s, nodes.Pick) else ())):
+    for word in ("low", "high", "step", "tile", "phase", "extent", "cta", *(("at",) if isinstance(s, nodes.Pick) else ())):
         e = getattr(s, word, None)
         if isinstance(e, Expr):
             yield e
@@ -186,7 +186,7 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         each = own.type.shape[0].constant if isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1 else 1
         if isinstance(via, nodes.Shared) and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes:
             yield Diag("E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span)
-        needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix, *nodes.EARLY)) else None
+        needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.Send, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix, *nodes.EARLY)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
 

@@ -6,6 +6,7 @@ as long as the swizzle's span; a wider tile is several of those side by side (`i
 
 from __future__ import annotations
 
+import math
 from typing import Any, Iterable
 
 from ...ir.arch import ARCHS
@@ -17,6 +18,7 @@ from ...ir.gpu.verify import exprs_in
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...kit.diag import refuse
+from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
 from .value import memory_type
 
@@ -161,10 +163,14 @@ class Hopper(Matrices):
 
     def _order(self: Any, s: nodes.Order) -> None:
         row, column = (self.names.of("integer", n) for n in s.names)
-        place = self.names.of("integer", f"{s.names[0]}.{s.names[1]}")
         rows, columns = (self.integers.c(e, 0) for e in s.extents)
-        self.say(f"const tile_place {place} = grouped_tile({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});")
-        self.say(f"const int {row} = {place}.row, {column} = {place}.column;")
+        if s.group:
+            place = self.names.of("integer", f"{s.names[0]}.{s.names[1]}")
+            self.say(f"const tile_place {place} = grouped_tile({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});")
+            self.say(f"const int {row} = {place}.row, {column} = {place}.column;")
+        else:
+            tile, rows = (self.integers.c(e, UNARY) for e in (s.tile, s.extents[0]))
+            self.say(f"const int {column} = {tile} / {rows}, {row} = {tile} - {rows} * {column};")
         for name, extent in zip(s.names, s.extents):
             high = self.integers.interval(extent).high
             self.integers.ranges[name] = Interval(0, None if high is None else high - 1)
@@ -214,7 +220,7 @@ class Hopper(Matrices):
     def _wide_barrier(self: Any, s: nodes.Barrier) -> None:
         """A barrier of the cluster, of a warpgroup (numbered from 1 by its place in the CTA), or a named one."""
         if s.scope == "cluster":
-            self.say("cluster_barrier();")
+            self.say({"": "cluster_barrier();", "arrive": "cluster_arrive_relaxed();", "wait": "cluster_wait();"}[s.half])
         elif s.scope == "warpgroup":
             self.say(f"warpgroup_barrier({1 + self.first_warpgroup} + {self.names.of('integer', 'warpgroup.index')});")
         else:
@@ -251,6 +257,11 @@ class Hopper(Matrices):
         start = self._start(s.to, down * across * box)
         indent = "  " if share > 1 else ""
         self.say(f"{indent}{name}_{len(at)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, {places}{mask});")
+
+    def _send(self: Any, s: nodes.Send) -> None:
+        bytes_ = math.prod(s.size) * self.arrays[s.source.name].type.dtype.bytes
+        to, source = (f"&{self._element(p.name, p.index or (ZERO,) * len(s.size), p.slot)}" for p in (s.to, s.source))
+        self.say(f"send_to_cta({to}, {source}, {bytes_}, {self._barrier_at(s.on)}, {self.integers.c(s.cta, 0)});")
 
     def _tmastore(self: Any, s: nodes.TmaStore) -> None:
         if s.source.index:

@@ -160,7 +160,8 @@ def gemv_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -
     body: list[Statement] = [nodes.Assume(plan.assume)] if plan.assume else []
     body += place
     body += [nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(depth)), *shared_sum.share(plan, fresh)]
-    body += [shared_sum.declared(plan, kernel, fresh), *_partial(plan, thread)]
+    body += [*shared_sum.declared(plan, kernel, fresh), *_partial(plan, thread), *shared_sum.set_up(plan, fresh)]
+    body += [nodes.Fence("mbarrier_init"), *shared_sum.told(plan)] if plan.parts > 1 else []
     body.append(nodes.Let(fresh("c0"), fresh.expr("n0") + plan.micro[1] * across))
     body.append(nodes.Reg(thread.acc, TensorType(kernel.dtype, (Expr.of(plan.micro[0] * plan.micro[1]),)), init=Literal(0.0, kernel.dtype)))
     step = (nodes.Let(fresh("k0"), depth * fresh.expr("k") + plan.micro[2] * down), *thread.step())
@@ -191,7 +192,7 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
     """What gives a CTA its rows and columns, and the number of CTAs."""
     rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
     count = rows * columns * extent_of(kernel.batch)
-    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x") // plan.parts)]
+    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x") // plan.parts, columns)]
     body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(("m0", "n0"), ("tm", "tn"), plan.tile)]
     return body, plan.parts * count
 
@@ -209,9 +210,8 @@ def _folded(plan: Plan, thread: _Thread, across: Expr, other: Expr) -> tuple[Sta
     fresh, dtype, columns = thread.fresh, thread.kernel.dtype, plan.micro[1]
     r, c = thread.at("r", plan.micro[0]), thread.at("c", columns)
     mine = Read(thread.acc, thread.sum_of(r, c), dtype)
-    rank = Expr.of("cluster.rank") if plan.parts > 1 else None
     if thread.is_along_sum:
-        keep = thread.over(nodes.Store(Place(fresh(shared_sum.SUMS), (r, columns * across + c), rank), mine), ("r", plan.micro[0]), ("c", columns))
+        keep = thread.over(nodes.Store(Place(fresh(shared_sum.SUMS), (r, columns * across + c)), mine), ("r", plan.micro[0]), ("c", columns))
         first = (Bound(Expr.of("thread.x"), equals=ZERO),)
         return nodes.WarpReduce("sum", thread.acc, plan.threads[0]), nodes.If(first, (keep,))
     keep = thread.over(nodes.Store(Place(fresh("part"), (other, r, columns * across + c)), mine), ("r", plan.micro[0]), ("c", columns))
@@ -221,7 +221,7 @@ def _folded(plan: Plan, thread: _Thread, across: Expr, other: Expr) -> tuple[Sta
     body = (
         nodes.Reg(total, TensorType(dtype, (Expr.of(1),)), init=Literal(0.0, dtype)),
         nodes.For(str(y), ZERO, Expr.of(plan.threads[1]), (add,), unroll=8),
-        nodes.Store(Place(fresh(shared_sum.SUMS), (r, n), rank), Read(total, (ZERO,), dtype)),
+        nodes.Store(Place(fresh(shared_sum.SUMS), (r, n)), Read(total, (ZERO,), dtype)),
     )
     return keep, nodes.Barrier("cta"), turns.over((), *body)
 

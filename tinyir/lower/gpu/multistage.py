@@ -132,7 +132,7 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
     """What gives a CTA its tile and a warp its part of it, and the number of CTAs."""
     rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
     count = rows * columns * extent_of(kernel.batch)
-    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x"))]
+    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x"), columns)]
     body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(CORNERS, ("tm", "tn"), plan.tile)]
     across, warp = plan.tile[1] // plan.warp_tile[1], Expr.of("warp.index")
     parts = warp // across, warp - across * (warp // across)

@@ -31,14 +31,14 @@ def counts(fresh: Fresh, rows: Expr, columns: Expr) -> tuple[Statement, Statemen
     return nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)
 
 
-def tile_at(plan: Plan, kernel: Contraction, fresh: Fresh, number: Expr) -> tuple[Statement, ...]:
-    """The batch, the sibling, and the coordinates `tm`, `tn` of the tile of this number."""
+def tile_at(plan: Plan, kernel: Contraction, fresh: Fresh, number: Expr, columns: Expr) -> tuple[Statement, ...]:
+    """The batch, the sibling, and the coordinates `tm`, `tn` of the tile of this number; there are so many `columns` of tiles."""
     tiles_m, tiles_n, before = fresh.expr("tiles.m"), fresh.expr("tiles.n"), ()
     if kernel.batch:
         before = nodes.Let(fresh("batch"), number // (tiles_m * tiles_n)), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))
         number = number - tiles_m * tiles_n * fresh("batch")
-    width = plan.order.width if plan.order and plan.order.by == "group" else 1
-    return (*before, nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n), width))
+    width = plan.order.width if plan.order and plan.order.by == "group" else 0
+    return (*before, nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n if width else columns), width))
 
 
 __all__ = ["countable", "counts", "tile_at"]

@@ -119,7 +119,8 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     low = split_words.declared(plan, declared[1][1], fresh) if plan.is_split else ()
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
     body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
-    body += [*low[1:], nodes.Fence("mbarrier_init"), nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
+    body += [*low[1:], *shared_sum.set_up(plan, fresh), nodes.Fence("mbarrier_init"), *shared_sum.told(plan)]
+    body += [nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
     body.append(nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2])))
     body += shared_sum.share(plan, fresh)
     again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
@@ -144,7 +145,7 @@ def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Ep
         return epilogue_of(plan, region, kernel, fresh)
     staged = staged_vectors(plan, region, kernel, fresh)
     early = tuple(brought(plan, kernel, fresh, s) for s in staged)
-    tiles = shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
+    tiles = *shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
     return Epilogue(kernel.dtype, (), tiles, early, (), (), shared_sum.kept(plan, kernel, fresh), ())
 
 
@@ -211,7 +212,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     """The order of the tiles."""
     rows, columns, batch = _tiles(plan, kernel)
     assumes, before = countable(kernel, model, rows * columns * batch), counts(fresh, rows, columns)
-    inside = list(tile_at(plan, kernel, fresh, fresh.expr("tile")))
+    inside = list(tile_at(plan, kernel, fresh, fresh.expr("tile"), columns))
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
     if plan.ends_in_shared:

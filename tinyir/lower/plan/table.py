@@ -43,6 +43,7 @@ def _parts(plan: Plan) -> str:
     for word, names in (("padded", [i.tensor for i in plan.layout if plan.is_padded(i.tensor)]), ("turned", [i.tensor for i in plan.layout if plan.is_turned(i.tensor)])):
         ways += f", {' and '.join(name + ' once' * plan.is_kept(name) for name in names)} {word}" if names else ""
     if plan.consumers:
+        order = f", group {plan.order.width}" if plan.order else ""
         cluster = "x".join(map(str, plan.cluster.shape)) if plan.cluster else "1x1"
-        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}, group {plan.order.width if plan.order else 1}{ways}"
+        return f"{plan.stages} stages, {plan.consumers.count} consumers, {cluster}{order}{ways}"
     return "x".join(map(str, plan.threads)) + (f" of {'x'.join(map(str, plan.micro))}" if plan.micro else "") + ways

@@ -68,6 +68,7 @@ REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of a
 SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
 SPLIT_COLUMNS = 144  # at most, of warpgroups of 64 rows: with 160 transposed plans spill
 LEAST_STAGES = 3
+ENOUGH_STAGES = 8  # where all SMs fetch: what comes out of its turn holds up fewer steps at the end than in a longer ring
 PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
@@ -189,14 +190,14 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
         found += [(tile, parts, (1, 1), True) for tile in tiles for parts in PARTS]
         found += [(tile, 1, shape, True) for tile in tiles for shape in FEW_CLUSTERS if shape[0] == min(2, -(-few // tile[0]))]
     for (rows, columns, consumers), parts, shape, is_swapped in found:
-        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), order=Order("group", ORDERS[0]), regs=None)
+        base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
         base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
         if not holds_everywhere(base.assume, model):
             continue
         for resident in RESIDENT:
-            stages = _stages(base, region, kernel, card, resident)
-            if resident == 1 or stages >= LEAST_STAGES:
+            most = _stages(base, region, kernel, card, resident)
+            for stages in dict.fromkeys((most, min(most, ENOUGH_STAGES))) if resident == 1 or most >= LEAST_STAGES else ():
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 

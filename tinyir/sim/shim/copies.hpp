@@ -7,12 +7,13 @@
 namespace tinyir_sim {
 
 struct Work {  // that an asynchronous unit has still to do
-  enum Kind { kLoad, kProducts } kind;
+  enum Kind { kLoad, kSend, kProducts } kind;
   unsigned fiber;  // who issued it
   uint64_t code;
   TinyirMap map;  // of a load
   int at[5];
   unsigned to, barrier, blocks;  // blocks: mask of ranks
+  unsigned from, bytes;          // of what a block sends
   unsigned block, warpgroup, upto;  // of products: all before `upto`
 };
 
@@ -126,6 +127,57 @@ inline void land(const Work& work) {
   }
 }
 
+// --- from one block's shared memory to another's
+
+// 16 bytes that nobody has written: they may be sent, and are no more to be read there than here.
+inline bool is_padding(const Block& block, unsigned offset) {
+  for (unsigned i = 0; i < 16; ++i)
+    if (block.state[offset + i] != kNever) return false;
+  return true;
+}
+
+inline void issue_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier) {
+  must(to % 16 == 0, "send_to_cta", "to", "% 16 = 0", to);
+  must(from % 16 == 0, "send_to_cta", "from", "% 16 = 0", from);
+  must(bytes % 16 == 0 && bytes > 0, "send_to_cta", "bytes", "% 16 = 0", bytes);
+  SharedPlace source = place_of(from, bytes), target = place_of(to, bytes), on = place_of(barrier, 8);
+  must(source.block->rank == current->block, "send_to_cta", "from", "of the own block", from);
+  must(target.block == on.block, "send_to_cta", "barrier", "of the block it fills", barrier);
+  if (!target.block->live) stop_at(TINYIR_LEFT, target.offset, true);
+  for (unsigned chunk = 0; chunk < bytes; chunk += 16) {
+    if (!is_padding(*source.block, source.offset + chunk)) note_unit_read(*source.block, *current, source.offset + chunk);
+    source.block->readers[(source.offset + chunk) / kPin]++;
+  }
+  begin_flight(*target.block, *current, target.offset, bytes);
+  check_fenced(mbarrier_at(on));
+  Work work{};
+  work.kind = Work::kSend;
+  work.fiber = current->id;
+  work.code = current->code;
+  work.from = source.offset;
+  work.block = source.block->rank;
+  work.to = target.offset;
+  work.barrier = on.offset;
+  work.blocks = 1u << target.block->rank;
+  work.bytes = bytes;
+  machine->work.push_back(work);
+}
+
+inline void arrive_from(const Work& work) {
+  Block &source = machine->blocks[work.block], &target = machine->blocks[__builtin_ctz(work.blocks)];
+  if (!source.live) stop_at(TINYIR_LEFT, work.from, false);
+  if (!target.live) stop_at(TINYIR_LEFT, work.to, true);
+  memcpy(shared_of(target) + work.to, shared_of(source) + work.from, work.bytes);
+  end_flight(target, work.to, work.bytes);
+  for (unsigned chunk = 0; chunk < work.bytes; chunk += 16) {
+    source.readers[(work.from + chunk) / kPin]--;
+    if (is_padding(source, work.from + chunk)) memset(target.state.data() + work.to + chunk, kNever, 16);
+  }
+  Mbarrier& barrier = mbarrier_at({&target, work.barrier});
+  count_bytes(barrier, -int64_t(work.bytes));
+  end_phase(target, barrier);
+}
+
 // --- tensor stores
 
 inline void read_box(TensorStore& store) {
@@ -235,7 +287,7 @@ inline void do_work(size_t number) {
   machine->work.erase(machine->work.begin() + long(number));
   current = &machine->fibers[work.fiber];
   current->code = work.code;
-  work.kind == Work::kLoad ? land(work) : finish_products(work);
+  work.kind == Work::kLoad ? land(work) : work.kind == Work::kSend ? arrive_from(work) : finish_products(work);
   current = nullptr;
 }
 

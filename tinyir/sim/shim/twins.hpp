@@ -156,9 +156,16 @@ __device__ void named_barrier_arrive(int number, int threads) { tinyir_barrier_a
 __device__ void warpgroup_barrier(int number) { named_barrier(number, 128); }
 __device__ void cluster_arrive() { tinyir_cluster_arrive(); }
 __device__ void cluster_wait() { tinyir_cluster_wait(); }
+// That a relaxed arrival orders nothing but what mbarrier_init made is for `ir.gpu.check` to see.
+__device__ void cluster_arrive_relaxed() { tinyir_cluster_arrive(); }
 __device__ void cluster_barrier() {
   tinyir_cluster_arrive();
   tinyir_cluster_wait();
+}
+__device__ void send_to_cta(void* to, const void* from, int bytes, tinyir_mbarrier* barrier, int cta) {
+  const tinyir_uint there = tinyir_uint(cta);
+  tinyir_send(tinyir_cluster_address(tinyir_shared_address(to), there), tinyir_shared_address(from), tinyir_uint(bytes),
+              tinyir_cluster_address(tinyir_shared_address(barrier), there));
 }
 __device__ float load_of_cta(const float* place, int cta) {
   float value;

@@ -1,0 +1,143 @@
+"""The verifier of gpu text: what a CTA sends to the others of its cluster, by the copy engine (`send`), and a cluster's barrier in two halves.
+
+    barrier cluster arrive                          this CTA's mbarriers are set up
+    ...
+    fence async_proxy                               of those who wrote what is sent
+    barrier cta
+    barrier cluster wait                            the others' are
+    %part = send parts <- sums[32*c, 0] size [32, 68] to c on joined
+    wait joined phase 0 for %part
+    barrier cluster arrive                          nobody reads of another any more
+    ...
+    barrier cluster wait                            so that this CTA may leave
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterator
+
+from ...kit.diag import Diag, Label
+from ..expr import Expr
+from . import nodes
+from .nodes import Kernel, Statement
+from .walk import Visit, statements
+
+CHUNK = 16  # bytes: what the copy engine moves is made of such, and begins on one
+
+
+def check_sends(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    """What is sent lies in a row, and is whole before the engine reads it; a CTA sends to one that has begun, and leaves when its own has been read; as
+    many bytes are expected as land. The halves of a barrier come in turn."""
+    yield from _check_halves(kernel)
+    sends = [v for v in walked if isinstance(v.statement, nodes.Send)]
+    for v in sends:
+        yield from _check_place(kernel, v, v.statement)
+    yield from _check_bytes(kernel, sends)
+    yield from _Walk(kernel).faults()
+
+
+def _check_halves(kernel: Kernel) -> Iterator[Diag]:
+    last: nodes.Barrier | None = None
+    for s in statements(kernel.body):
+        if not isinstance(s, nodes.Barrier) or s.scope != "cluster":
+            continue
+        is_open = last is not None and last.half == "arrive"
+        if is_open != (s.half == "wait"):
+            why = "behind a first half that has no second" if is_open else "whose second half has no first before it"
+            yield Diag("E1609", kernel.name, {"what": "a barrier", "why": why}, s.span, _label(last, "the barrier before"))
+        last = s
+    if last is not None and last.half == "arrive":
+        yield Diag("E1609", kernel.name, {"what": "a barrier", "why": "whose first half has no second behind it"}, last.span)
+
+
+def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
+    """Both places hold the rows, one behind another, in whole chunks."""
+    for place in (s.source, s.to):
+        array = v.arrays[place.name]
+        shape = tuple(e.evaluate({}) for e in array.type.shape)
+        index = place.index or (Expr.of(0),) * len(shape)
+        if len(s.size) != len(shape):
+            yield Diag("E1607", kernel.name, {"name": place.name, "given": len(s.size), "wanted": len(shape), "what": "sizes"}, s.span)
+            return
+        size = array.type.dtype.bytes
+        whole = next((n for n in range(len(shape)) if s.size[n:] == shape[n:]), len(shape))  # of these axes all
+        is_row = math.prod(s.size[: max(0, whole - 1)]) == 1
+        starts = [size * math.prod(shape[n + 1 :]) * e for n, e in enumerate(index)]
+        is_whole = size * math.prod(s.size) % CHUNK == 0 and all(c % CHUNK == 0 for start in starts for c, _ in start.terms)
+        if array.swizzle or not is_row or not is_whole:
+            yield Diag("E1613", kernel.name, {"place": str(place), "fault": f"is not sent: rows of {list(s.size)} do not lie one behind another in chunks of {CHUNK} B"}, s.span)
+        for axis, (e, count, extent) in enumerate(zip(index, s.size, shape)):
+            if not v.inside.is_at_least(e, Expr.of(0)) or not v.inside.is_below(e + count - 1, Expr.of(extent)):
+                yield Diag("E1614", kernel.name, {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)}, s.span)
+
+
+def _check_bytes(kernel: Kernel, sends: list[Visit]) -> Iterator[Diag]:
+    """Every CTA sends what every other does, so that what one sends in all is what lands in one."""
+    for name in dict.fromkeys(v.statement.on.name for v in sends):
+        own = [v for v in sends if v.statement.on.name == name]
+        expected = sum(a.expect for a in statements(kernel.body) if isinstance(a, nodes.Arrive) and a.barrier.name == name)
+        landing = sum(_bytes(v) for v in own)
+        if expected != landing:
+            yield Diag("E1618", kernel.name, {"barrier": str(own[0].statement.on), "expected": expected, "landing": landing}, own[0].statement.span)
+
+
+def _bytes(v: Visit) -> int:
+    """What a statement sends in all; nothing where its loops have no number."""
+    total = math.prod(v.statement.size) * v.arrays[v.statement.source.name].type.dtype.bytes
+    for loop in v.path:
+        if isinstance(loop, nodes.For):
+            count = (loop.high - loop.low).constant
+            total *= count if count is not None and loop.step.constant == 1 else 0
+    return total
+
+
+class _Walk:
+    """The kernel's statements in order, roles too: what has been fenced, met and waited for."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.shared = {s.name for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
+        self.unfenced: dict[str, Statement] = {}  # arrays written, and no fence behind it
+        self.unmet: dict[str, Statement] = {}  # and no barrier of the CTA behind that
+        self.has_begun = False  # the others of the cluster
+        self.has_arrived = self.is_read = False  # behind the wait for what was sent
+        self.sent: dict[str, nodes.Send] = {}
+
+    def faults(self) -> Iterator[Diag]:
+        for s in statements(self.kernel.body):
+            if isinstance(s, nodes.Store) and s.to.name in self.shared:
+                self.unfenced[s.to.name] = self.unmet[s.to.name] = s
+            elif isinstance(s, nodes.Fence) and s.what == "async_proxy":
+                self.unfenced.clear()
+            elif isinstance(s, nodes.Barrier) and s.scope == "cta":
+                self.unmet = dict(self.unfenced)
+            elif isinstance(s, nodes.Send):
+                yield from self._sent(s)
+            elif isinstance(s, nodes.Wait) and any(t in self.sent for t in s.tokens):
+                self.is_read = self.has_arrived = False
+            if isinstance(s, nodes.Barrier) and s.scope == "cluster":
+                self.has_begun |= s.half != "arrive"
+                self.is_read |= s.half != "arrive" and (self.has_arrived or not s.half)
+                self.has_arrived = s.half == "arrive"
+        if self.sent and not self.is_read:
+            first = next(iter(self.sent.values()))
+            yield self._fault(first, first.source, "may still be sent when its CTA leaves: no `barrier cluster` stands behind the wait for what is sent", None)
+
+    def _sent(self, s: nodes.Send) -> Iterator[Diag]:
+        if not self.has_begun:
+            yield self._fault(s, s.to, "is filled in a CTA that may not have set up its barriers: no `barrier cluster` stands before", None)
+        if s.source.name in self.unmet:
+            yield self._fault(s, s.source, "is sent before a fence and a barrier of those who write it", self.unmet[s.source.name])
+        self.sent[s.token] = s
+        self.is_read = False
+
+    def _fault(self, s: Statement, place: Any, fault: str, other: Statement | None) -> Diag:
+        return Diag("E1613", self.kernel.name, {"place": str(place), "fault": fault}, s.span, _label(other, "by this"))
+
+
+def _label(s: Statement | None, words: str) -> tuple[Label, ...]:
+    return (Label(s.span, words),) if s is not None and s.span else ()
+
+
+__all__ = ["check_sends"]
