@@ -1,8 +1,8 @@
 """What a warp-specialised contraction takes: whole tiles on whole SMs, each step of the sum as long as its products or its loads.
 
-    time of a tile = steps * (products and loads, smoothly joined, + a step's own) + epilogue
+    time of a tile = steps * (products and loads, smoothly joined, + a step's own, not less than a load's latency over the ring) + epilogue
 
-    padded operands add their copies, a sum that a cluster shares the time to join its parts
+    padded operands add their copies, a sum that a cluster shares the time to send its parts
 
 Fitted to 2407 timings on an H100, from a cold L2 cache, of plans near the fastest at 43 shapes, and 468 older ones from a warm one. The plan that it
 puts first takes 1.9 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines). What it does not know:
@@ -43,13 +43,15 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     products = _products(plan, kernel, t)
     loads = _fetched(plan, region, kernel, sizes, device) / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
     step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"] + _waiting(plan, products)
-    joining = t["cluster_clocks"] if down * across * plan.parts > 1 else 0
+    step = longer_of(step, t["latency_clocks"] / max(1, plan.stages - 1), t["sharpness"])
+    late = t["late"] * plan.stages * step if plan.ends_in_shared else 0  # steps held up at the end by one that comes out of its turn
+    joining = t["cluster_clocks"] if down * across > 1 else 0
     epilogue = _epilogue(plan, region, rows, t)
-    clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining
+    clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
     in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
     fetching = max(moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"]), _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"])
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
-    found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining) / clock}
+    found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining + late) / clock}
     bound = max(found, key=lambda part: found[part])
     return {part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()}
 
