@@ -63,7 +63,7 @@ def show(module: Module) -> str:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify`, `order`, `rings`, `replay`, `replay_products` and `writes`:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `order`, `rings`, `sends`, `replay`, `replay_products` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -75,10 +75,12 @@ def check(module: Module) -> list[Diag]:
        what moves at once is as wide as the hardware can, and lies on multiples of that; so do random
        numbers of whole blocks                                                                          (E1670 to E1672)
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
-    9. every thread comes to every barrier, and every lane of a warp to a fold over lanes               (E1609)
+    9. every thread comes to every barrier, and every lane of a warp to a fold over lanes; the halves of
+        a barrier come in turn                                                                          (E1609)
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
     11. shared memory is read after it is whole, and refilled after its readers are done; that of a
-        cluster is written by its own CTA, and read between barriers of the cluster                     (E1613)
+        cluster is written by its own CTA, and read between barriers of the cluster; what a CTA sends is
+        whole, goes to one that has begun, and has been read before its own leaves                      (E1613)
     12. a matrix is touched only when its wgmma is done, and what that reads is given back only then; a
         barrier expects what lands on it                                                                (E1617, E1613, E1618)
     13. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)

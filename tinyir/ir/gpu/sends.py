@@ -44,11 +44,11 @@ def _check_halves(kernel: Kernel) -> Iterator[Diag]:
             continue
         is_open = last is not None and last.half == "arrive"
         if is_open != (s.half == "wait"):
-            why = "behind a first half that has no second" if is_open else "whose second half has no first before it"
+            why = "behind a first half that has no second" if is_open else "as a second half that has no first before it"
             yield Diag("E1609", kernel.name, {"what": "a barrier", "why": why}, s.span, _label(last, "the barrier before"))
         last = s
     if last is not None and last.half == "arrive":
-        yield Diag("E1609", kernel.name, {"what": "a barrier", "why": "whose first half has no second behind it"}, last.span)
+        yield Diag("E1609", kernel.name, {"what": "a barrier", "why": "as a first half that has no second behind it"}, last.span)
 
 
 def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
