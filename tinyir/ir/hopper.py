@@ -140,7 +140,7 @@ GUARDED: Rows = (
         'const float4 *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); '
         "const float4 four = *there; to[0] = four.x; to[1] = four.y; to[2] = four.z; to[3] = four.w;",
     ),
-    # From this CTA's shared memory to the same place of another's, on a barrier of that one.
+    # Of this CTA's shared memory to where `to` is in another's; they land on that one's barrier.
     _one(
         "void send_to_cta(void *to, const void *from, int bytes, unsigned long long *barrier, int cta)",
         _asm(

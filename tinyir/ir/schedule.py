@@ -87,7 +87,7 @@ class Regs:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which tiles are taken: `group` of `width` columns of tiles, or `hilbert`."""
+    """The order in which tiles are taken: `group` of `width` rows of tiles, or `hilbert`; column by column where a plan says none."""
 
     by: str
     width: int = 0
