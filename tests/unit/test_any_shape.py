@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.gpu import nodes
 from tinyir.kit.diag import Refused
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu

@@ -14,7 +14,7 @@ from typing import Iterator
 import pytest
 
 from tinyir.front.json import read
-from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir import gpu, manifest, region
 from tinyir.ir.arch import ARCHS
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to

@@ -34,7 +34,7 @@ import functools
 import math
 from dataclasses import dataclass, replace
 
-from ...ir.body import Binary, Body, Read, substitute
+from ...ir.body import Binary, Read, substitute
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_assumed_multiple
