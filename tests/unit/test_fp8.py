@@ -128,7 +128,7 @@ def test_two_sums_are_held_in_turn() -> None:
 
 
 def test_accumulators_fit_in_the_registers_of_a_consumer() -> None:
-    """Three consumers of 192 x 176 would hold twice 88 sums in 160 registers."""
+    """Three consumers of 192 x 192 would hold twice 96 sums in 160 registers."""
     module = of_bytes((4096, 4096, 4096))
     found = {c.plan.tile[:2]: c.rejected for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.consumers and c.plan.consumers.count == 3 and c.plan.partials == 1}
     assert found[192, 192] == "over 160 registers a thread" and found[192, 128] in ("", to_plan.CROWDED)

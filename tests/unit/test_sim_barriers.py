@@ -78,10 +78,7 @@ OF_CLUSTERS = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const fl
   cluster_arrive();
   const float square = own * own;
   cluster_wait();
-  for (int n = 0; n < 3; ++n) B[128 * blockIdx.x + 32 * n + t] = load_of_cta(&held[31 - t], (rank + n) % 4) + square;
-  float four[4];
-  four_of_cta(four, &held[28 - t / 4 * 4], (rank + 3) % 4);
-  B[128 * blockIdx.x + 96 + t] = four[3 - t % 4] + square;
+  for (int n = 0; n < 4; ++n) B[128 * blockIdx.x + 32 * n + t] = load_of_cta(&held[31 - t], (rank + n) % 4) + square;
   cluster_arrive();
   cluster_wait();
 }"""

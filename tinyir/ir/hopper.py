@@ -135,11 +135,6 @@ GUARDED: Rows = (
     _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
     # The address alone is PTX: an ordinary load keeps its place among barriers, and the compiler may have several on their way.
     _one("float load_of_cta(const float *place, int cta)", 'const float *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); return *there;'),
-    _one(
-        "void four_of_cta(float *to, const float *place, int cta)",
-        'const float4 *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); '
-        "const float4 four = *there; to[0] = four.x; to[1] = four.y; to[2] = four.z; to[3] = four.w;",
-    ),
     # Of this CTA's shared memory to where `to` is in another's; they land on that one's barrier.
     _one(
         "void send_to_cta(void *to, const void *from, int bytes, unsigned long long *barrier, int cta)",

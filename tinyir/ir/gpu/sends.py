@@ -68,7 +68,7 @@ def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
         if array.swizzle or not is_row or not is_whole:
             yield Diag("E1613", kernel.name, {"place": str(place), "fault": f"is not sent: rows of {list(s.size)} do not lie one behind another in chunks of {CHUNK} B"}, s.span)
         for axis, (e, count, extent) in enumerate(zip(index, s.size, shape)):
-            if not v.inside.is_at_least(e, Expr.of(0)) or not v.inside.is_below(e + count - 1, Expr.of(extent)):
+            if not v.inside.is_below(e + count - 1, Expr.of(extent)):  # where it begins is looked at as of any place
                 yield Diag("E1614", kernel.name, {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)}, s.span)
 
 

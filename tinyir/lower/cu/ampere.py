@@ -144,8 +144,6 @@ class Ampere:
         """Writes a statement of several elements as one access where a tensor has a part in it; whether it did."""
         if self._moves_at_once(s):
             self._at_once(s)
-        elif self._is_of_other_cta(s):
-            self._four_of_cta(s)
         elif s.vector > 1 and isinstance(s.value, Random):
             self._in_blocks(s)
         elif s.vector > 1 and self.is_memory(s.to.name):
@@ -163,14 +161,10 @@ class Ampere:
         return isinstance(s.value, Read) and (self.is_memory(s.value.tensor) or self._lies_whole(s))
 
     def _lies_whole(self: Any, s: nodes.Assign) -> bool:
-        """Whether neighbours in an array of dynamic shared memory are one access, which begins on a multiple of its bytes; of other arrays the compiler
+        """Whether neighbours in an array of dynamic shared memory are one access: 16 bytes, the first at a multiple of them; of other arrays the compiler
         knows that by itself."""
-        return self.dynamic and self._is_one_access(s) and not self.arrays[s.value.tensor].cluster
-
-    def _is_one_access(self: Any, s: nodes.Assign) -> bool:
-        """Whether what a statement reads in shared memory are 16 bytes side by side, the first at a multiple of them."""
         array, ((name, _),) = self.arrays.get(s.value.tensor), s.over
-        if not isinstance(array, nodes.Shared) or array.swizzle or s.vector * array.type.dtype.bytes != ACCESS_BYTES:
+        if not self.dynamic or not isinstance(array, nodes.Shared) or array.swizzle or array.cluster or s.vector * array.type.dtype.bytes != ACCESS_BYTES:
             return False
         first = self.facts.plain(offset_of(array.type.shape, s.value.index) - name)
         slots = array.ring == 1 or array.bytes // array.ring % ACCESS_BYTES == 0

@@ -10,7 +10,6 @@ import math
 from typing import Any, Iterable
 
 from ...ir.arch import ARCHS
-from ...ir.body import Read
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
@@ -85,19 +84,6 @@ class Hopper(Matrices):
         if self.arrays[name].type.dtype.name != "fp32":
             raise refuse("E1620", self.kernel.name, None, what=f"a read of {name} in another CTA, which is not fp32")
         return f"load_of_cta(&{element}, {self.integers.c(slot)})"
-
-    def _is_of_other_cta(self: Any, s: nodes.Assign | nodes.Store) -> bool:
-        """Whether a statement reads four words that lie side by side in another CTA's array."""
-        x = s.value
-        if s.vector == 1 or len(s.over) != 1 or not isinstance(x, Read) or not getattr(self.arrays.get(x.tensor), "cluster", 0):
-            return False
-        return x.slot != Expr.of("cluster.rank") and self._is_one_access(s)
-
-    def _four_of_cta(self: Any, s: nodes.Assign) -> None:
-        first = {s.over[0][0]: ZERO}
-        to, of = (tuple(e.substitute(first) for e in index) for index in (s.to.index, s.value.index))
-        place = self._of_cluster(s.value.tensor, of, Expr.of("cluster.rank"))
-        self.say(f"four_of_cta(&{self._element(s.to.name, to, s.to.slot)}, &{place}, {self.integers.c(s.value.slot)});")
 
     # --- cursors and control
 

@@ -172,9 +172,6 @@ __device__ float load_of_cta(const float* place, int cta) {
   tinyir_cluster_read(tinyir_shared_address(place), tinyir_uint(cta), &value, sizeof value);
   return value;
 }
-__device__ void four_of_cta(float* to, const float* place, int cta) {
-  tinyir_cluster_read(tinyir_shared_address(place), tinyir_uint(cta), to, 4 * sizeof *to);
-}
 __device__ tinyir_uint cluster_rank() { return tinyir_cluster_rank(); }
 // Launches run one after another.
 __device__ void wait_previous() {}
