@@ -45,7 +45,7 @@
 //     assume floor((K + 7)/8)*floor((N + 511)/512) < 2147418112
 //     assume floor((K + 7)/8)*floor((N + 511)/512) + floor((K + 511)/512)*floor((M + 7)/8) < 2147418112
 //     flops 0  bytes 0
-//   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 230016 B early
+//   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 213632 B early
 //     tensors [bias, C2]  maps [a.map.2, b.map.2]  symbols [M, K, N]
 //     assume 1 <= K
 //     assume floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
@@ -159,23 +159,43 @@ template <int count> __device__ __forceinline__ void give_registers() { asm vola
 __device__ __forceinline__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 #endif
 
-// Two elements of 2 bytes from where 4 bytes begin to anywhere.
-template <class T> __device__ __forceinline__ void copy_pair(T *to, const T *from) {
-  const unsigned int both = *(const unsigned int *)from;
-  if (((unsigned long long)to & 3) == 0) {
-    *(unsigned int *)to = both;
-  } else {
-    to[0].bits = (unsigned short)both;
-    to[1].bits = (unsigned short)(both >> 16);
-  }
-}
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
-// An element of such a tile.
-template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
-  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
+// A byte of a swizzled tile of `tall` rows that is wider than a swizzled row: several of them side by side.
+template <int span, int tall> __device__ __forceinline__ const unsigned char *wide_at(const void *tile, int row, int byte) {
+  return (const unsigned char *)tile + byte / span * (tall * span) + swizzled<span>(row * span + byte % span);
+}
+// `rows` x `columns` of a warpgroup's swizzled tile of `tall` rows to rows that begin anywhere, the first at `to`, of which `high` are inside, and `wide` elements
+// of each: whole accesses of 16 bytes, for which the lanes of a row shift what they read, and single elements at both ends. A thread's rows begin alike.
+template <int rows, int columns, int span, int tall, class T> __device__ __forceinline__ void store_rows(T *to, long long pitch, const T *tile, int high, int wide) {
+  constexpr int size = (int)sizeof(T), each = 16 / size, pieces = columns / each;
+  constexpr int lanes = pieces > 8 ? 16 : pieces > 4 ? 8 : pieces > 2 ? 4 : 2, together = 128 / lanes;
+  const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x % 128 / lanes, most = wide < columns ? wide : columns;
+  T *start = to + first * pitch;
+  const int skew = (int)((unsigned long long)start % 16) / size;  // elements in front of a row that its first whole access also covers
+  const int whole = (most + skew) / each, bytes = 16 - size * skew, words = bytes / 4, bits = bytes % 4 * 8;
+  const int head = skew == 0 ? 0 : each - skew < most ? each - skew : most, tail = each * whole - skew < head ? head : each * whole - skew;
+  const bool is_whole = lane < whole && (lane > 0 || skew == 0);
+  #pragma unroll
+  for (int turn = 0; turn < (rows + together - 1) / together; ++turn, start += together * pitch) {
+    const int row = together * turn + first;
+    const bool is_inside = row < high && row < rows;
+    const uint4 own = *(const uint4 *)wide_at<span, tall>(tile, row, 16 * lane), before = *(const uint4 *)wide_at<span, tall>(tile, row, 16 * (lane > 0 ? lane - 1 : 0));
+    unsigned int w[8] = {before.x, before.y, before.z, before.w, own.x, own.y, own.z, own.w};
+    if (words & 4) w[0] = w[4], w[1] = w[5], w[2] = w[6], w[3] = w[7];
+    if (words & 2) w[0] = w[2], w[1] = w[3], w[2] = w[4], w[3] = w[5], w[4] = w[6], w[5] = w[7];
+    if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
+    if (is_inside && is_whole)
+      *(uint4 *)(start + each * lane - skew) = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+                                                          __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
+    #pragma unroll
+    for (int turned = 0; turned < 2 * each; turned += lanes) {
+      const int single = turned + lane, column = single < head ? single : tail + single - head;
+      if (is_inside && single < head + most - tail) start[column] = *(const T *)wide_at<span, tall>(tile, row, size * column);
+    }
+  }
 }
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
 template <int span>
@@ -407,12 +427,12 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
   if (thread_x == 0) prefetch_map(&b_map);
   fp16 *const a = (fp16 *)smem;  // 8 x [128, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 131072);  // 8 x [64, 64], swizzled by 128 B
-  fp16 *const C2_out = (fp16 *)(smem + 196608);  // 4 x [64, 64], swizzled by 128 B
-  float (&bias_tile)[2][64] = *(float (*)[2][64])(smem + 229376);
-  unsigned long long *const full = (unsigned long long *)(smem + 229888);
+  fp16 *const C2_out = (fp16 *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
+  float (&bias_tile)[2][64] = *(float (*)[2][64])(smem + 212992);
+  unsigned long long *const full = (unsigned long long *)(smem + 213504);
   if (thread_x == 0)
     for (int i = 0; i < 8; ++i) mbarrier_init(&full[i], 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 229952);
+  unsigned long long *const empty = (unsigned long long *)(smem + 213568);
   if (thread_x == 0)
     for (int i = 0; i < 8; ++i) mbarrier_init(&empty[i], 2);
   fence_mbarrier_init();
@@ -450,7 +470,6 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
     unsigned int s_phase = 0;
     int s_previous = 7;
     const int part = 64 * warpgroup_index;
-    int o_slot = 0;
     float acc[32];  // this thread's part of [64, 64]
     // region gemm: %bias_add, %relu, bias.tile, C2.out, C2
     #pragma unroll 1
@@ -489,41 +508,21 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      warpgroup_barrier(2 + warpgroup_index);
       #pragma unroll
-      for (int j = 0; j < 1; ++j) {
-        warpgroup_barrier(2 + warpgroup_index);
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        float C2_out_piece[8];
         #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-          float C2_out_piece[8];
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const float bias_add = acc[element_ + 32 * j + 8 * piece] + bias_tile[warpgroup_index][64 * j + n];  // bias_add : Elementwise at 18:5
-            const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
-            C2_out_piece[element_] = relu;
-          }
-          store_piece_fp16<128>(C2_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, C2_out_piece);
+        for (int element_ = 0; element_ < 8; ++element_) {
+          const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+          const float bias_add = acc[element_ + 8 * piece] + bias_tile[warpgroup_index][n];  // bias_add : Elementwise at 18:5
+          const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
+          C2_out_piece[element_] = relu;
         }
-        warpgroup_barrier(2 + warpgroup_index);
-        #pragma unroll 8
-        for (int v = 0; v < 16; ++v) {
-          const int e = 128 * v + warpgroup_thread;
-          const int r = e / 32;
-          const int n = 2 * (e % 32);
-          const int row = m0 + part + r;
-          const int col = 64 * j + n + n0;
-          if (row < M) {
-            if (col + 1 < N) {
-              copy_pair(&C2[(long long)row * N + col], &swizzled_at<128>(C2_out + 4096 * o_slot + 8192 * warpgroup_index, r, n));
-            } else {
-              if (col < N) {
-                C2[(long long)row * N + col] = swizzled_at<128>(C2_out + 4096 * o_slot + 8192 * warpgroup_index, r, n);
-              }
-            }
-          }
-        }
-        if (++o_slot == 2) { o_slot = 0; }
+        store_piece_fp16<128>(C2_out + 4096 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, C2_out_piece);
       }
+      warpgroup_barrier(2 + warpgroup_index);
+      store_rows<64, 64, 128, 64>(&C2[(long long)(m0 + part) * N + n0], N, C2_out + 4096 * warpgroup_index, M - m0 - part, N - n0);
     }
   }
 }

@@ -139,6 +139,34 @@ def test_a_fault_in_what_a_cta_sends_is_found(name: str) -> None:
     assert {d.code for d in gpu.check(gpu.parse(found))} == codes
 
 
+ROWS = {  # what is told of, where threads write rows that begin anywhere, and what becomes of it
+    "no barrier of those who write the tile": ("        barrier warpgroup\n        store_rows", "        store_rows", {"E1613"}),
+    "no barrier of those who read it": ("      barrier warpgroup\n      each r, n of acc[0, 128]", "      each r, n of acc[0, 128]", {"E1613"}),
+    "in front of the tensor": ("C[m0 + part, 64*j + n0]", "C[m0 + part - 1, 64*j + n0]", {"E1615"}),
+    "more rows than the tile's": ("box [64, 64] <-", "box [65, 64] <-", {"E1614"}),
+    "more columns than the tile's": ("box [64, 32] <-", "box [64, 96] <-", {"E1614"}),
+    "a gap": ("box [64, 64] <-", "box [64, 48] <-", {"E1619"}),
+    "twice": ("box [64, 32] <-", "box [64, 48] <-", {"E1619"}),
+    "by one thread": ("      store_rows C[m0 + part, n0 + 128]", "      if warpgroup.thread = 0\n        store_rows C[m0 + part, n0 + 128]", {"E1609"}),
+    "a box of other dims": ("box [64, 64] <-", "box [1, 64, 64] <-", {"E1602"}),
+    "a single row": ("box [64, 64] <-", "box [1, 64] <-", {"E1602"}),
+    "other dims than the tensor's": ("n0 + 128] box", "n0 + 128] as [M, N + 1] box", {"E1602"}),
+    "from registers": ("<- C.out[warpgroup.index]", "<- acc", {"E1602"}),
+    "to an input": ("store_rows C[m0", "store_rows A[m0", {"E1619"}),
+    "boxes that make up no tile": ("box [64, 64] swizzle", "box [65, 64] swizzle", {"E1602"}),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_fault_in_rows_that_threads_write_is_found(name: str) -> None:
+    text = gpu.show(to_gpu.lower(with_tile(sized("NN", (129, 131, 77), **BIAS), 128, 160, padded=BOTH)))
+    assert gpu.check(gpu.parse(text)) == [] and gpu.show(gpu.parse(text)) == text
+    good, bad, codes = ROWS[name]
+    found = text.replace(good, bad, 1)
+    assert found != text
+    assert {d.code for d in gpu.check(gpu.parse(found))} == codes
+
+
 # --- results
 
 
@@ -156,6 +184,12 @@ CASES = [
     (lambda s: with_tile(sized("TN", s, dtype="bf16", out="bf16"), 192, 128, padded=BOTH), (193, 129, 67)),
     (lambda s: with_tile(sized("NN", s, out="fp32", **SCALED), 128, 128, (2, 1), padded=("A",)), (131, 136, 101)),
     (lambda s: with_tile(sized("NN", s, **BIAS), 192, 192, (2, 1)), (200, 200, 136)),
+    (lambda s: with_tile(sized("NN", s, **BIAS), 128, 256, (2, 1), padded=BOTH), (150, 301, 77)),
+    (lambda s: with_tile(sized("NT", s, **RESIDUAL), 160, 256, padded=BOTH, is_swapped=True), (171, 309, 91)),
+    (lambda s: with_tile(sized("TN", s, **SCALED), 112, 128, padded=BOTH, is_swapped=True), (121, 135, 67)),
+    (lambda s: with_tile(sized("TT", s, dtype="bf16", out="bf16", **BIAS), 208, 128, (1, 2), padded=BOTH, is_swapped=True), (211, 259, 130)),
+    (lambda s: with_tile(sized("NN", s, out="fp32", **BIAS), 128, 144, padded=BOTH), (130, 149, 77)),
+    (lambda s: with_tile(sized("NT", s, out="fp8e4m3"), 128, 160, padded=BOTH), (130, 165, 77)),
     (lambda s: cut("NN", (64, 64), 2, s, **BIAS), (70, 136, 328)),
     (lambda s: cut("TT", (128, 128), 4, s, **RESIDUAL), (136, 136, 264)),
     (lambda s: cut("NT", (64, 128), 8, s, **SCALED), (1, 136, 520)),

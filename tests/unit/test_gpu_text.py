@@ -104,6 +104,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
     barrier 1 threads 128
     %s = tma_store X.map[base] <- y[0]
     wait_group tma_store pending 0 for %s
+    store_rows X[base, 0] as [N, 2] box [8, 2] <- y[0]
     arrive empty[p.previous] cluster [0]
     drain empty from p
     arrive full[p.slot] expect 512 B

@@ -62,9 +62,9 @@ def proposed(module: region.Module, padded: tuple[str, ...] = (), parts: int = 1
     return [p for p in plans if tuple(item.tensor for item in p.layout) == padded and p.parts == parts]
 
 
-def with_tile(module: region.Module, rows: int, columns: int, cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), **fields: object) -> plan.Module:
+def with_tile(module: region.Module, rows: int, columns: int, cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), is_swapped: bool | None = None, **fields: object) -> plan.Module:
     """The region with the candidate of this tile, cluster and padding, on few CTAs that walk over the tiles."""
-    found = (p for p in proposed(module, padded) if p.persistent)
+    found = (p for p in proposed(module, padded) if p.persistent and is_swapped in (None, p.swap_ab))
     one = next(p for p in found if p.tile[:2] == (rows, columns) and (p.cluster.shape if p.cluster else (1, 1)) == cluster)
     return plan.Module(module, (replace(one, persistent=2 * math.prod(cluster), **fields),))
 

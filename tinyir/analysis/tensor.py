@@ -18,7 +18,7 @@ from ..ir.boxes import View, view_of
 from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
-from ..ir.resources import WARPGROUP, chunk_of, fetched_along
+from ..ir.resources import WARPGROUP, fetched_along, piece_of
 from .device import Device, longer_of
 from .multistage import PRODUCTS
 from .padding import padding_us
@@ -26,6 +26,7 @@ from .padding import padding_us
 LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
+CAPPED = 8.0  # how sharply what all SMs take from L2 rules a step
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
 
@@ -41,19 +42,33 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     sharers = min(slots / alone, max(1.0, clusters / alone))  # of an SM's products and loads
     busy = min(1.0, clusters / slots)
     products = _products(plan, kernel, t)
-    loads = _fetched(plan, region, kernel, sizes, device) / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
-    step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"] + _waiting(plan, products)
+    fetched = _fetched(plan, region, kernel, sizes, device)
+    loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
+    step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"] + t["alone_clocks"] * (plan.consumers.count == 1) + _waiting(plan, products)
+    step = longer_of(step, min(clusters, slots) * down * across * plan.parts * fetched / t["chip_bytes_per_clock"], CAPPED)
     step = longer_of(step, t["latency_clocks"] / max(1, plan.stages - 1), t["sharpness"])
     late = t["late"] * plan.stages * step if plan.ends_in_shared else 0  # steps held up at the end by one that comes out of its turn
     joining = t["cluster_clocks"] if down * across > 1 else 0
-    epilogue = _epilogue(plan, region, rows, t)
+    epilogue = _epilogue(plan, region, kernel, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
     in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
+    moved += t["again"] * _fetched_again(plan, kernel, sizes)
     fetching = max(moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"]), _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"])
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining + late) / clock}
     bound = max(found, key=lambda part: found[part])
     return {part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()}
+
+
+def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
+    """Bytes of the operands that several CTAs fetch, each for itself: what comes from memory for one of them, the others find in L2, half of which is far."""
+    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
+    batch, found = extent_of(kernel.batch).evaluate(sizes), 0.0
+    for read, own, tiles, sharing in ((kernel.lhs, rows, -(-columns // plan.tile[1]), across), (kernel.rhs, columns, -(-rows // plan.tile[0]), down)):
+        shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
+        found += batch * own * depth * read.dtype.bytes * (tiles > shares)
+    return found
 
 
 def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
@@ -102,18 +117,20 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
     return fetched * (t["missed"] if operands > device.l2_bytes else 1)
 
 
-def _epilogue(plan: Plan, region: Region, rows: int, t: Mapping[str, float]) -> float:
+def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: int, t: Mapping[str, float]) -> float:
     """Clocks from a tile's last product to its last store."""
     bm, bn, _ = plan.tile
     count = plan.consumers.count if plan.consumers else 1
     by_rows = any(item.by == "rows" for item in plan.store)
-    clocks = t["tile_clocks"] + (t["element_clocks"] + by_rows * t["row_clocks"]) * bm * bn / count
+    clocks = t["tile_clocks"] + t["element_clocks"] * bm * bn / count
     if plan.parts > 1:
         return clocks + t["sum_clocks"] + t["sum_element_clocks"] * min(bm, rows) * bn
     if plan.ends_in_shared:
         return clocks + t["shared_clocks"]
-    down, across = (bn, bm) if plan.swap_ab else (bm, bn)
-    return clocks + t["piece_clocks"] * (down // ROWS // count) * (across // chunk_of(plan, region, across))
+    rows, columns = (bn, bm) if plan.swap_ab else (bm, bn)
+    down, across = piece_of(plan, region, kernel)
+    clocks += t["row_clocks"] * bm * bn / (down if plan.swap_ab else across) if by_rows else 0  # the ends of rows, which all of an SM's warps store
+    return clocks + t["piece_clocks"] * (rows // count // down) * -(-columns // across)
 
 
 def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: Mapping[str, int]) -> bool:

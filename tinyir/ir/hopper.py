@@ -195,6 +195,42 @@ template <int span> {_INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 
 template <int span, class T> {_INLINE}T &swizzled_at(T *tile, int row, int column) {{
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }}"""),
+    ("wide_at", f"""\
+// A byte of a swizzled tile of `tall` rows that is wider than a swizzled row: several of them side by side.
+template <int span, int tall> {_INLINE}const unsigned char *wide_at(const void *tile, int row, int byte) {{
+  return (const unsigned char *)tile + byte / span * (tall * span) + swizzled<span>(row * span + byte % span);
+}}"""),
+    ("store_rows", f"""\
+// `rows` x `columns` of a warpgroup's swizzled tile of `tall` rows to rows that begin anywhere, the first at `to`, of which `high` are inside, and `wide` elements
+// of each: whole accesses of 16 bytes, for which the lanes of a row shift what they read, and single elements at both ends. A thread's rows begin alike.
+template <int rows, int columns, int span, int tall, class T> {_INLINE}void store_rows(T *to, long long pitch, const T *tile, int high, int wide) {{
+  constexpr int size = (int)sizeof(T), each = 16 / size, pieces = columns / each;
+  constexpr int lanes = pieces > 8 ? 16 : pieces > 4 ? 8 : pieces > 2 ? 4 : 2, together = 128 / lanes;
+  const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x % 128 / lanes, most = wide < columns ? wide : columns;
+  T *start = to + first * pitch;
+  const int skew = (int)((unsigned long long)start % 16) / size;  // elements in front of a row that its first whole access also covers
+  const int whole = (most + skew) / each, bytes = 16 - size * skew, words = bytes / 4, bits = bytes % 4 * 8;
+  const int head = skew == 0 ? 0 : each - skew < most ? each - skew : most, tail = each * whole - skew < head ? head : each * whole - skew;
+  const bool is_whole = lane < whole && (lane > 0 || skew == 0);
+  #pragma unroll
+  for (int turn = 0; turn < (rows + together - 1) / together; ++turn, start += together * pitch) {{
+    const int row = together * turn + first;
+    const bool is_inside = row < high && row < rows;
+    const uint4 own = *(const uint4 *)wide_at<span, tall>(tile, row, 16 * lane), before = *(const uint4 *)wide_at<span, tall>(tile, row, 16 * (lane > 0 ? lane - 1 : 0));
+    unsigned int w[8] = {{before.x, before.y, before.z, before.w, own.x, own.y, own.z, own.w}};
+    if (words & 4) w[0] = w[4], w[1] = w[5], w[2] = w[6], w[3] = w[7];
+    if (words & 2) w[0] = w[2], w[1] = w[3], w[2] = w[4], w[3] = w[5], w[4] = w[6], w[5] = w[7];
+    if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
+    if (is_inside && is_whole)
+      *(uint4 *)(start + each * lane - skew) = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
+                                                          __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
+    #pragma unroll
+    for (int turned = 0; turned < 2 * each; turned += lanes) {{
+      const int single = turned + lane, column = single < head ? single : tail + single - head;
+      if (is_inside && single < head + most - tail) start[column] = *(const T *)wide_at<span, tall>(tile, row, size * column);
+    }}
+  }}
+}}"""),
     *(_piece(dtype, is_turned) for dtype in ("fp16", "bf16") for is_turned in (False, True)),
     ("matrix_descriptor", f"""\
 // What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.

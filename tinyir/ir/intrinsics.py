@@ -154,17 +154,6 @@ __device__ __forceinline__ unsigned int philox_word(unsigned long long key, unsi
   const int number = (int)(element % 4);
   return number == 0 ? words.x : number == 1 ? words.y : number == 2 ? words.z : words.w;
 }"""),
-    Intrinsic("copy_pair", """\
-// Two elements of 2 bytes from where 4 bytes begin to anywhere.
-template <class T> __device__ __forceinline__ void copy_pair(T *to, const T *from) {
-  const unsigned int both = *(const unsigned int *)from;
-  if (((unsigned long long)to & 3) == 0) {
-    *(unsigned int *)to = both;
-  } else {
-    to[0].bits = (unsigned short)both;
-    to[1].bits = (unsigned short)(both >> 16);
-  }
-}"""),
     Intrinsic("place_below", """\
 // An index that the data give, as a place below `extent`: from the end when negative, -1 when outside.
 __device__ __forceinline__ long long place_below(long long at, long long extent) {

@@ -10,7 +10,7 @@ from .body import Axis, Read, Unary, walk
 from .boxes import vectors_of
 from .kernels import Contraction, Kernel, Prefix, Row, bodies_of, nearest
 from .neighbours import ACCESS_BYTES
-from .region import Region
+from .region import Region, Tensor
 from .schedule import Plan
 from .streaming import Streaming
 
@@ -19,8 +19,9 @@ WARPGROUP_ROWS = 64  # of its matrix product
 STAGED_STORES = ("tma", "rows")  # through shared memory
 SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment lie in different banks
 PIECE = 16  # columns of the accumulator that a warp stores at once
-STAGED = 2  # pieces of an output that a warpgroup has on their way out
+STAGED = 2  # pieces of an output that a warpgroup has on their way out by the copy engine
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
+SPANS = (128, 64, 32)  # bytes of such rows
 MBARRIER_BYTES = 8
 OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in registers at once
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
@@ -65,6 +66,12 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         return sum(aligned(side * pitch_of(side, t.type.dtype.bytes) * t.type.dtype.bytes) for c in plan.cache for t in region.inputs if t.name == c.tensor)
     if not isinstance(kernel, Contraction):
         return 0
+    if plan.algo == "warp_specialized":
+        beside = _ring_of(plan, region, kernel, others)
+        if plan.ends_in_shared:
+            return beside + _sums(*plan.tile[:2], plan.parts)
+        count, staged = plan.consumers.count if plan.consumers else 1, staged_pieces(plan, region)
+        return beside + count * staged * math.prod(_piece_beside(plan, region, beside)) * sum(t.type.dtype.bytes for t in _staged(plan, region))
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
     if plan.algo == "synchronous":
         pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
@@ -72,6 +79,16 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     if plan.algo == "gemv":
         part = 0 if stands_along_sum(plan, kernel) else plan.threads[1] * rows * columns
         return aligned(4 * part) + _sums(rows, columns, plan.parts)
+    total = _cached(plan, region, kernel, others)
+    if plan.algo == "multistage" and len(plan.warp_tile) == 2:
+        warps = threads_of(plan) // ARCHS[plan.arch].warp
+        return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
+    return total + sum(rows * columns * t.type.dtype.bytes for t in _staged(plan, region))
+
+
+def _cached(plan: Plan, region: Region, kernel: Contraction, others: tuple[Region, ...]) -> int:
+    """Bytes of the tiles that a plan keeps in shared memory, of all stages."""
+    rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
     if plan.algo == "warp_specialized":
         rows, columns = (fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns)))
     sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
@@ -87,21 +104,22 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
             continue
         once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
         total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
-    outputs = [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
-    if plan.algo == "warp_specialized":
-        rows, columns = plan.tile[:2]
-        total += plan.stages * ((rows if plan.swap_ab else columns) * depth * 4 + MBARRIER_BYTES) if plan.is_split else 0
-        consumers = plan.consumers.count if plan.consumers else 1
-        sides = (rows, columns // consumers) if plan.swap_ab else (rows // consumers, columns)
-        total += sum(aligned(consumers * sides[v.side] * v.body.dtype.bytes) for v in vectors_of(region, kernel)) + 2 * plan.stages * MBARRIER_BYTES
-        if plan.ends_in_shared:
-            return total + _sums(rows, columns, plan.parts)
-        chunk = chunk_of(plan, region, rows if plan.swap_ab else columns)
-        return total + sum(consumers * STAGED * WARPGROUP_ROWS * chunk * t.type.dtype.bytes for t in outputs)
-    if plan.algo == "multistage" and len(plan.warp_tile) == 2:
-        warps = threads_of(plan) // ARCHS[plan.arch].warp
-        return total + aligned(warps * FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes)
-    return total + sum(rows * columns * t.type.dtype.bytes for t in outputs)
+    return total
+
+
+def _ring_of(plan: Plan, region: Region, kernel: Contraction, others: tuple[Region, ...]) -> int:
+    """Bytes of a warp-specialised plan's rings, barriers and vectors: all but what leaves."""
+    rows, columns, depth = plan.tile
+    count = plan.consumers.count if plan.consumers else 1
+    sides = (rows, columns // count) if plan.swap_ab else (rows // count, columns)
+    split = plan.stages * ((rows if plan.swap_ab else columns) * depth * 4 + MBARRIER_BYTES) if plan.is_split else 0
+    vectors = sum(aligned(count * sides[v.side] * v.body.dtype.bytes) for v in vectors_of(region, kernel))
+    return _cached(plan, region, kernel, others) + split + vectors + 2 * plan.stages * MBARRIER_BYTES
+
+
+def _staged(plan: Plan, region: Region) -> list[Tensor]:
+    """The outputs that leave through shared memory."""
+    return [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
 
 
 def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
@@ -145,13 +163,38 @@ def aligned(size: int) -> int:
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
 
 
-def chunk_of(plan: Plan, region: Region, columns: int) -> int:
-    """Of so many columns of the accumulator, those that leave together: a row of them is at most one swizzled row of the widest output that
-    leaves through shared memory. In a transposed product they are the rows of what leaves."""
+def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[int, int]:
+    """Rows and columns of a warpgroup's accumulator that leave together: 64 rows, and so many columns that they are one swizzled row of the widest output that
+    leaves through shared memory, or in a transposed product, whose columns are the output's rows, 64 at most. The copy engine takes boxes of one size. Where
+    threads write all rows (`leave_by_rows`) what is left of the columns leaves behind the others, and the output's rows are as long as shared memory has room
+    for, since their ends are dear."""
+    return _piece_beside(plan, region, _ring_of(plan, region, kernel, ()) if leave_by_rows(plan, region) else 0)
+
+
+def _piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
+    """The same, where so many bytes of shared memory are taken."""
+    rows, columns = plan.tile[1::-1] if plan.swap_ab else plan.tile[:2]
+    sizes, count = [t.type.dtype.bytes for t in _staged(plan, region)] or [2], plan.consumers.count if plan.consumers else 1
+    if not leave_by_rows(plan, region):
+        turned = max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
+        return WARPGROUP_ROWS, turned if plan.swap_ab else math.gcd(SWIZZLE_BYTES // max(sizes), columns)
     if plan.swap_ab:
-        return max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
-    widest = max((t.type.dtype.bytes for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES), default=2)
-    return math.gcd(SWIZZLE_BYTES // widest, columns)
+        blocks = rows // count // WARPGROUP_ROWS
+        return WARPGROUP_ROWS * blocks, min(WARPGROUP_ROWS // blocks, columns)
+    one = max((span // max(sizes) for span in SPANS if span // max(sizes) <= columns), default=SPANS[-1] // max(sizes))
+    most = (ARCHS[plan.arch].smem_per_cta - taken) // (count * WARPGROUP_ROWS * sum(sizes))
+    is_wide = one * min(sizes) == SWIZZLE_BYTES and 2 * one <= min(columns, most)
+    return WARPGROUP_ROWS, 2 * one if is_wide else one
+
+
+def staged_pieces(plan: Plan, region: Region) -> int:
+    """Pieces of an output that a warpgroup has in shared memory: two for the copy engine, which takes its time; threads read one before they write the next."""
+    return 1 if leave_by_rows(plan, region) else STAGED
+
+
+def leave_by_rows(plan: Plan, region: Region) -> bool:
+    """Whether threads write all outputs that leave through shared memory, of which there are some."""
+    return {plan.store_of(t.name).by for t in _staged(plan, region)} == {"rows"}
 
 
 def fetched_along(read: Read, kernel: Contraction, size: int) -> int:

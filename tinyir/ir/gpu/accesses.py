@@ -30,8 +30,7 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
             yield Diag("E1672", kernel.name, {"index": str(s.value.index), "width": s.vector}, s.span)
         moved = [(name, n.index) for n in reads_in(s) if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays]
         if isinstance(s, nodes.Store):
-            is_staged = any(isinstance(v.arrays.get(n.tensor), nodes.Shared) for n in reads_in(s) if isinstance(n, Read))
-            moved = [(name, s.to.index)] if (name := tensor_of(s.to.name, v)) in tensors and not is_staged else []
+            moved = [(name, s.to.index)] if (name := tensor_of(s.to.name, v)) in tensors else []
         for name, index in dict.fromkeys(moved):
             (shape, index), dtype = _without_ones(tensors[name].type.shape, index), tensors[name].type.dtype
             width = min(s.vector, ACCESS_BYTES // dtype.bytes)

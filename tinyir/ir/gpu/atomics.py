@@ -43,7 +43,7 @@ def _fault(kernel: Kernel, v: Visit, atomics: list[Visit], module: Any) -> str:
     if is_ordered(s.op, dtype) and not any(p.atomics == UNORDERED for p in module.plans.plans if p.regions == kernel.regions):
         return f"has other bits at each run, as a {s.op} of {dtype} in any order has, and no plan says `atomics {UNORDERED}`"
     front = module.kernels[: [k.name for k in module.kernels].index(kernel.name)]
-    written = any(isinstance(o, (nodes.Store, nodes.TmaStore)) and o.to.name == s.to.name for k in front if k.serves == kernel.name and not k.is_once for o in statements(k.body))
+    written = any(isinstance(o, (nodes.Store, nodes.TmaStore, nodes.StoreRows)) and o.to.name == s.to.name for k in front if k.serves == kernel.name and not k.is_once for o in statements(k.body))
     return "" if written else "is written by no kernel in front of this one at each run"
 
 

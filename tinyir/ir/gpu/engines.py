@@ -100,6 +100,24 @@ class TmaStore:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreRows:
+    """`store_rows C[m0 + part, 64*j + n0] box [64, 64] <- C.out[o.slot]`: the threads of a warpgroup write a tile of shared memory to a tensor whose rows
+    may begin anywhere, in whole accesses but for the ends of each row; what lies outside the tensor is dropped. `as [B*S, N]` in front of `box`: the
+    tensor's memory as these dims, row-major."""
+
+    to: Place
+    box: tuple[Expr, ...]
+    source: Place
+    dims: tuple[Expr, ...] = ()
+    span: Span | None = place_in_text()
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Which dims the tile's rows and columns lie along."""
+        return tuple(n for n, size in enumerate(self.box) if size != Expr.of(1))
+
+
+@dataclass(frozen=True, slots=True)
 class Fence:
     """`fence wgmma` (registers before wgmma), `fence async_proxy` (shared memory before the copy engine), `fence mbarrier_init`."""
 

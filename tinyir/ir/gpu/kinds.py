@@ -46,7 +46,7 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
     if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Send, nodes.Stmatrix, nodes.Split)):
         yield s.to.name, shared, "shared memory"
-    if isinstance(s, (nodes.Ldmatrix, nodes.Send, nodes.TmaStore, nodes.Split)):
+    if isinstance(s, (nodes.Ldmatrix, nodes.Send, nodes.TmaStore, nodes.StoreRows, nodes.Split)):
         yield s.source.name, shared, "shared memory"
     if isinstance(s, nodes.Assign):
         yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"

@@ -16,7 +16,7 @@ from ..body import Body
 from ..expr import Expr
 from .across import ACROSS, LookBack, Publish, Ticket
 from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, EARLY, ENGINES, FENCES, Fence, LaunchNext, Ldmatrix, Mma, Resum, RowReduce, Send, Split,
-                      Stmatrix, TmaLoad, TmaStore, Wait, WaitGroup, WaitPrevious, WarpReduce, Wgmma)
+                      Stmatrix, StoreRows, TmaLoad, TmaStore, Wait, WaitGroup, WaitPrevious, WarpReduce, Wgmma)
 from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, ROUNDINGS, Reg, Shared, TensorMap, place_in_text
 
 
@@ -184,7 +184,7 @@ class CpAsync:
 
 Statement = Union[
     Assume, Shared, Reg, Mbarrier, TensorMap, Pick, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
-    Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, Send, TmaStore, Fence, Barrier, Ldmatrix, Split, Resum, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
+    Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, Send, TmaStore, StoreRows, Fence, Barrier, Ldmatrix, Split, Resum, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
     BlockScan, Ticket, Publish, LookBack, WaitPrevious, LaunchNext,
 ]
 PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)

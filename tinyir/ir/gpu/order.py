@@ -29,11 +29,11 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
         s = v.statement
         if isinstance(s, nodes.WarpReduce):
             yield from _check_lanes(kernel, s, v)
-        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy, *ACROSS)):
+        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy, nodes.StoreRows, *ACROSS)):
             continue
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
         is_named = isinstance(s, nodes.Barrier) and s.threads > 0
-        if role is not None and not is_named and not isinstance(s, nodes.Copy) and getattr(s, "scope", "") != "warpgroup":
+        if role is not None and not is_named and not isinstance(s, (nodes.Copy, nodes.StoreRows)) and getattr(s, "scope", "") != "warpgroup":
             yield Diag("E1609", kernel.name, {"what": _word(s), "why": f"inside role {role.name}, which other warps never enter"}, s.span, _label(role))
         if is_named and s.threads != (role.threads if role else kernel.threads):
             have = role.threads if role else kernel.threads
@@ -54,7 +54,7 @@ def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag
 
 
 def _word(s: Statement) -> str:
-    names = {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "WarpReduce": "warp_reduce", "LookBack": "look_back"}
+    names = {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "WarpReduce": "warp_reduce", "LookBack": "look_back", "StoreRows": "store_rows"}
     return names.get(type(s).__name__, type(s).__name__.lower())
 
 

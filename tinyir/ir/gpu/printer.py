@@ -124,6 +124,7 @@ _SHOW: dict[type, Any] = {
     nodes.TmaLoad: _show_tma_load,
     nodes.Send: lambda s: f"%{show_name(s.token)} = send {s.to} <- {s.source} size {_list(s.size)} to {s.cta} on {s.on}",
     nodes.TmaStore: lambda s: f"%{show_name(s.token)} = tma_store {s.to} <- {s.source}",
+    nodes.StoreRows: lambda s: f"store_rows {s.to}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)} <- {s.source}",
     nodes.Fence: lambda s: f"fence {s.what}",
     nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}{s.half and ' ' + s.half}",
     nodes.WaitPrevious: lambda s: "wait_previous",

@@ -267,6 +267,10 @@ class _Reader:
     def _tma_store(self, p: list[Any], span: Span) -> Statement:
         return nodes.TmaStore(name_of(p[0]), self._place(p[1]), self._place(p[2]), span=span)
 
+    def _store_rows(self, p: list[Any], span: Span) -> Statement:
+        to, dims, box, source = p
+        return nodes.StoreRows(self._place(to), _exprs(box), self._place(source), () if dims is None else _exprs(dims), span=span)
+
     def _fence(self, p: list[Any], span: Span) -> Statement:
         return nodes.Fence(str(p[0]), span=span)
 

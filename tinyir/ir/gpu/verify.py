@@ -9,6 +9,7 @@ from ..arch import ARCHS
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
 from ..model import is_constant
+from ..rules import product
 from ..verify import nearest
 from . import nodes
 from .accesses import check_vectors
@@ -178,6 +179,8 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             array = v.arrays.get(name)
             if array is None or not wanted(array):
                 yield Diag("E1602", kernel.name, {"name": name, "fault": f"is not {what}"}, s.span)
+        for name, fault in _misfits(s, v, tensors_of(kernel, module)):
+            yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
         if isinstance(s, (nodes.Shared, nodes.Reg)) and any(e.constant is None or e.constant < 1 for e in s.type.shape):
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "has a size that is not a positive number"}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
@@ -189,6 +192,23 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.Send, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix, *nodes.EARLY)) else None
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
+
+
+def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Dims that are not a tensor's elements, and boxes that do not make up a tile, each with its name."""
+    name = s.tensor if isinstance(s, nodes.TensorMap) else s.to.name if isinstance(s, nodes.StoreRows) else ""
+    tensor = tensors.get(tensor_of(name, v))
+    if tensor is not None and s.dims and product(s.dims) != product(tensor.type.shape):
+        yield name, f"has not the elements of {' x '.join(map(str, s.dims))}"
+    if isinstance(s, nodes.StoreRows) and (len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)):
+        yield name, "is written in boxes that do not have rows along its last dim"
+    moved = (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
+    tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
+    if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
+        sides = [e.constant for e in mapped.box if e.constant != 1]
+        shape = [e.constant for e in tile.type.shape][-len(sides) :]
+        if len(sides) != len(shape) or any(not side or size % side or isinstance(s, nodes.TmaStore) and size != side for size, side in zip(shape, sides)):
+            yield moved[0].name, f"is not made of boxes of {mapped.name}"
 
 
 # --- indices
@@ -204,7 +224,9 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             item = tensors[tensor_of(name, v)] if tensor_of(name, v) in tensors and name not in tensors else v.arrays.get(name, tensors.get(name))
             if item is None:  # named already (E1605)
                 continue
-            if isinstance(item, nodes.TensorMap):
+            if isinstance(s, nodes.StoreRows) and name == s.to.name and s.dims:
+                rank, ring = len(s.dims), 1
+            elif isinstance(item, nodes.TensorMap):
                 rank, ring = len(item.box), 1
             elif isinstance(item, nodes.Mbarrier):
                 rank, ring = 0, item.ring
@@ -224,6 +246,8 @@ def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
         for _, place in places_in(s):
             if isinstance(s, (nodes.Store, nodes.Atomic, *ACROSS)) and tensor_of(place.name, v) in tensors:
                 yield from _outside(kernel, v, place, tensors[tensor_of(place.name, v)].type.shape, v.inside, "E1615")
+            if isinstance(s, nodes.StoreRows) and place is s.to:
+                yield from _outside_rows(kernel, v, tensors[tensor_of(place.name, v)].type.shape)
             array = v.arrays.get(place.name)
             if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
                 yield from _outside(kernel, v, place, array.type.shape, v.inside, "E1614")
@@ -246,6 +270,18 @@ def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dic
 
     for inner in operands_of(body):
         yield from _reads_outside(kernel, v, inner, facts, tensors)
+
+
+def _outside_rows(kernel: Kernel, v: Visit, shape: tuple[Expr, ...]) -> Iterator[Diag]:
+    """Rows that leave together end with the tensor; their first element, and what counts batches, is inside."""
+    s = v.statement
+    tile = v.arrays[s.source.name].type.shape
+    for axis, side, size in zip((0, 1), (s.box[n] for n in s.sides), tile):
+        if not v.inside.is_below(side, size + 1):
+            yield Diag("E1614", kernel.name, {"place": str(s.source), "index": str(side - 1), "axis": axis, "size": str(size)}, s.span)
+    for axis, (e, size) in enumerate(zip(s.to.index, s.dims or shape)):
+        if not v.inside.is_at_least(e, Expr.of(0)) or axis not in s.sides and not v.inside.is_below(e, size):
+            yield Diag("E1615", kernel.name, {"place": str(s.to), "index": str(e), "axis": axis, "size": str(size)}, s.span)
 
 
 def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], facts: Any, code: str) -> Iterator[Diag]:

@@ -185,6 +185,8 @@ class _Walk:
             self.block(s.body, with_threads(without_threads(point), self.kernel, unit * s.first, unit * s.last))
         elif isinstance(s, nodes.Each):
             self._each(s, point)
+        elif isinstance(s, nodes.StoreRows):
+            self._store(s, self._by_one(point, 128)[0])
         elif isinstance(s, (nodes.Store, nodes.TmaStore)):
             self._store(s, point)
         return point
@@ -222,14 +224,19 @@ class _Walk:
         unit = HELD_BY.get(getattr(array, "kind", ""))
         if unit is None:
             raise Lost
+        inside, lost = self._by_one(point, unit)
+        inside = replace(inside, lost=inside.lost | lost)
+        for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape):
+            inside = inside.with_dim(name, Expr.of(0), size)
+        self.block(s.body, inside)
+
+    def _by_one(self, point: Point, unit: int) -> tuple[Point, set[str]]:
+        """The points of one of so many threads that do something together, and the names that tell them apart."""
         lost = {"lane", "thread.index", "thread.x", "thread.y", "thread.z", "warpgroup.thread"} | ({"warp.index"} if unit == 128 else set())
         if not any(f"{part} number" in point.dims for part in (("warpgroup",) if unit == 128 else ("warp",))) and self.kernel.threads > unit:
             raise Lost
         one = tuple(Bound(Expr.of(d), equals=Expr.of(0)) for d in point.dims if d == THREAD or unit == 128 and d == "warp number")
-        inside = replace(replace(point, names={**point.names, **{d: Expr.of(d) for d in point.dims}}).under(one), lost=point.lost | lost)
-        for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape):
-            inside = inside.with_dim(name, Expr.of(0), size)
-        self.block(s.body, inside)
+        return replace(point, names={**point.names, **{d: Expr.of(d) for d in point.dims}}).under(one), lost
 
     def _store(self, s: Any, point: Point) -> None:
         picked = self.arrays.get(s.to.name)
@@ -244,10 +251,11 @@ class _Walk:
         name = box.tensor if isinstance(box, nodes.TensorMap) else target
         if name not in self.tensors or name in self.arrays:
             return
-        if isinstance(box, nodes.TensorMap) and box.dims:
+        box = s if isinstance(s, nodes.StoreRows) else box if isinstance(box, nodes.TensorMap) else None
+        if box is not None and box.dims:
             raise Lost
         index, clip = list(s.to.index), ()
-        if isinstance(box, nodes.TensorMap):
+        if box is not None:
             for n, side in enumerate(box.box):
                 point = point.with_dim(f"box{n}", Expr.of(0), side)
                 index[n] = index[n] + Expr.of(f"box{n}")
@@ -259,7 +267,7 @@ class _Walk:
 
 def _tensors_written(body: Iterable[Statement], arrays: Mapping[str, Any]) -> Iterator[str]:
     for s in body:
-        if isinstance(s, (nodes.Store, nodes.TmaStore)):
+        if isinstance(s, (nodes.Store, nodes.TmaStore, nodes.StoreRows)):
             for name in getattr(arrays.get(s.to.name), "of", (s.to.name,)):
                 yield getattr(arrays.get(name), "tensor", name)
         yield from _tensors_written(getattr(s, "body", ()), arrays)

@@ -16,6 +16,7 @@ from ...ir.gpu.nodes import Place
 from ...ir.gpu.verify import exprs_in
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
+from ...ir.rules import product
 from ...kit.diag import refuse
 from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
@@ -255,6 +256,17 @@ class Hopper(Matrices):
         places = ", ".join(self.integers.c(e, 0) for e in reversed(s.to.index))
         self.say(f"tma_store_{len(s.to.index)}d(&{self._map(s.to.name)}, {places}, {self._start(s.source)});")
         self.say("tma_store_commit();")
+
+    def _storerows(self: Any, s: nodes.StoreRows) -> None:
+        if s.source.index or len(s.sides) != 2 or s.sides[1] != len(s.box) - 1:
+            raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile, or across the rows of the tensor")
+        self.used_tensors.add(s.to.name)
+        shape, (row, column) = s.dims or self.of_memory(s.to.name).type.shape, s.sides
+        to = f"&{self.names.of('tensor', s.to.name)}[{self.integers.offset(shape, s.to.index)}]"
+        pitch, high, wide = (self.integers.c(e, 0) for e in (product(shape[row + 1 :]), shape[row] - s.to.index[row], shape[column] - s.to.index[column]))
+        tile = self.arrays[s.source.name]
+        sizes = f"{s.box[row]}, {s.box[column]}, {tile.swizzle}, {tile.type.shape[0]}"
+        self.say(f"store_rows<{sizes}>({to}, {pitch}, {self._start(s.source)}, {high}, {wide});")
 
     def _map(self: Any, name: str) -> str:
         self.used_maps.add(name)

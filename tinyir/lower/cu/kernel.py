@@ -61,7 +61,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
         self.plan = plan_of(kernel, plans.plans)
         self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
-        self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
+        self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.StoreRows, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
         self.outputs |= {n for s in statements(kernel.body) if isinstance(s, ACROSS) for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))}
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
@@ -274,7 +274,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         if self.plan is None or self.is_explained:
             return False
         inside = list(statements(s.body))
-        stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, nodes.Store))
+        stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, (nodes.Store, nodes.StoreRows)))
         has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
         if stores:
             values = dict.fromkeys(f"%{i.name}" for i in inside if isinstance(i, nodes.Value))

@@ -239,9 +239,14 @@ class Matrices:
 
     def _store_piece(self: Any, s: nodes.Store) -> None:
         tile = self.arrays[s.to.name]
-        row, column = (self.integers.c(e.substitute(self.piece), 0) for e in s.to.index)
+        row, column = (e.substitute(self.piece) for e in s.to.index)
+        start = self._start(s.to)
+        if tile.type.shape[1].evaluate({}) > self._width(tile):
+            beside = column // self._width(tile)
+            start, column = self._start(s.to, tile.type.shape[0] * self._width(tile) * beside), column - self._width(tile) * beside
+        row, column = self.integers.c(row, 0), self.integers.c(column, 0)
         turned = "_turned" if self.row_name in s.to.index[1].names() else ""
-        self.say(f"store{turned}_piece_{tile.type.dtype}<{tile.swizzle}>({self._start(s.to)}, {row}, {column}, {self.pieces[s.to.name]});")
+        self.say(f"store{turned}_piece_{tile.type.dtype}<{tile.swizzle}>({start}, {row}, {column}, {self.pieces[s.to.name]});")
 
     def _into_piece(self: Any, s: nodes.Store) -> None:
         """A value on its way to stmatrix, which rounds it to the tile's dtype."""

@@ -23,7 +23,7 @@ class Vectors:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
 
     def _moved_whole(self: Any, s: nodes.Assign | nodes.Store) -> None:
-        """16 bytes of a tensor at once where all of them are inside, else one by one; or a pair of 2 bytes of shared memory."""
+        """16 bytes of a tensor at once where all of them are inside, else one by one."""
         guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
         if not isinstance(read, Read) or len(s.over) != 1 or s.over[0][1].constant != s.vector or read.dtype != self._dtype(s.to.name):
             raise self._no_vector(s)
@@ -31,9 +31,6 @@ class Vectors:
         first = {name: ZERO}
         target, source = (tuple(e.substitute(first) for e in place.index) for place in (s.to, read))
         to, of = self._element(s.to.name, target, None), self._element(read.tensor, source, read.slot)
-        if read.tensor in self.arrays and not guard and (s.vector, read.dtype.bytes) == (2, 2):
-            self.say(f"copy_pair(&{to}, &{of});")
-            return
         is_aligned = all(n in self.tensors and self._is_aligned(n, index, s.vector) for n, index in ((s.to.name, target), (read.tensor, source)))
         along = tuple(b for b in guard if name in guard_names((b,)))
         is_one_access = is_aligned or s.vector * read.dtype.bytes == WIDEST_BYTES
@@ -71,7 +68,7 @@ class Vectors:
         return bool(index) and is_multiple(first, count)
 
     def _no_vector(self: Any, s: nodes.Assign | nodes.Store) -> Exception:
-        what = "store of a tensor in vectors, but of 16 bytes of another's neighbours or a pair of 2 bytes of shared memory's"
+        what = "store of a tensor in vectors, but of 16 bytes of another's neighbours"
         return refuse("E1620", self.kernel.name, s.span, what=what)
 
 

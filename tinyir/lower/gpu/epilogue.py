@@ -6,7 +6,7 @@ rows, or from registers.
       each r, n of acc[0, 64*j] size [64, 64]
         %bias_add, %relu ...                        reads of tensors are guarded where a tile may hang over the end
         store c[...][r, n] = cast(%relu) : fp16 by stmatrix
-      fence; barrier; one thread: tma_store
+      fence; barrier; one thread: tma_store, or all of them: store_rows
 
 What a value reads along one side of the tile alone (a bias, a scale of the rows) is asked for before the first products, and put into shared memory while
 they run.
@@ -29,7 +29,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import Contraction, axes_of, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region, Yield
-from ...ir.resources import LEAST_SWIZZLE, STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, chunk_of
+from ...ir.resources import SPANS, STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, leave_by_rows, staged_pieces
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from .fresh import Fresh
@@ -37,7 +37,6 @@ from .point import Values, below, divides, element_store, guarded, split
 
 WARPGROUP = 128  # threads
 MOST_HELD = 128  # numbers of an accumulator in a thread, beside which a vector's elements find registers through the first step
-PAIR = 2  # elements of 2 bytes that a thread moves at once
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
@@ -58,15 +57,15 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """An output that leaves through shared memory: the tile there, and by the copy engine its view and the token of its store. Without a
-    view its rows are written by threads."""
+    """An output that leaves through shared memory, by the copy engine or (`by` rows) by threads: its view, the tile there, and the token of its store."""
 
     item: Yield
     dtype: DType
-    view: View | None
+    view: View
+    by: str
     tile: str
     token: str
-    span: int  # bytes of a row of the tile
+    span: int  # bytes of a swizzled row of the tile
 
 
 def turned(plan: Plan, pair: tuple) -> tuple:
@@ -74,32 +73,46 @@ def turned(plan: Plan, pair: tuple) -> tuple:
     return (pair[1], pair[0]) if plan.swap_ab else (pair[0], pair[1])
 
 
-def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
-    """The epilogue of a plan. Raises Refused (E1611) for an output that cannot leave as the plan says."""
-    chunk = chunk_of(plan, region, plan.tile[1])
-    leaving = tuple(_leaving(plan, region, kernel, fresh, y, chunk) for y in region.yields if plan.store_of(y.output).by in STAGED_STORES)
-    by_engine = tuple(item for item in leaving if item.view is not None)
+def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
+    """The epilogue of a plan, of which so many rows and columns of a warpgroup's accumulator leave together (`resources.piece_of`). Raises Refused (E1611) for an
+    output that cannot leave as the plan says."""
+    down, chunk = sides
+    leaving = tuple(_leaving(plan, region, kernel, fresh, y, sides) for y in region.yields if plan.store_of(y.output).by in STAGED_STORES)
+    by_engine = tuple(item for item in leaving if item.by == "tma")
     rows = plan.tile[0] // plan.consumers.count
     waits = tuple(item.token for item in by_engine)
-    piece = _piece_of(plan, fresh, chunk)
     staged = staged_vectors(plan, region, kernel, fresh)
-    elements = _elements(plan, region, kernel, fresh, leaving, piece, chunk, staged)
-    body: tuple[Statement, ...] = (elements,)
-    if leaving:
+
+    def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
+        """So many columns of the accumulator, from `across` on."""
+        piece = _piece_of(plan, region, fresh, across, (down, columns))
+        elements: Statement = _elements(plan, region, kernel, fresh, leaving, piece, staged)
+        if down > WARPGROUP_ROWS:
+            elements = nodes.For(fresh("i"), ZERO, Expr.of(down // WARPGROUP_ROWS), (elements,), unroll=0)
+        stores = [_stored(item, piece, plan, kernel, fresh) for item in leaving]
+        along = tuple(s for s in stores if isinstance(s, nodes.StoreRows))
+        if not leaving:
+            return (elements,)
+        if not by_engine:
+            return (nodes.Barrier("warpgroup"), elements, nodes.Barrier("warpgroup"), *along)
         wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(by_engine), waits)
-        stores = tuple(_tma_store(item, piece, kernel, fresh) for item in by_engine)
-        before = (*((nodes.If(FIRST_THREAD, (wait,)),) if by_engine else ()), nodes.Barrier("warpgroup"))
-        after = (*((nodes.Fence("async_proxy"),) if by_engine else ()), nodes.Barrier("warpgroup"), *((nodes.If(FIRST_THREAD, stores),) if by_engine else ()))
-        along = tuple(_along_rows(plan, region, kernel, fresh, item, piece, chunk) for item in leaving if item.view is None)
-        body = (*before, elements, *after, *along, nodes.Advance(fresh("o")))
-    body = (nodes.For(fresh("j"), ZERO, Expr.of(plan.tile[1] // chunk), body, unroll=0),)
+        by_one = tuple(s for s in stores if isinstance(s, nodes.TmaStore))
+        before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
+        return (*before, elements, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, by_one), *along, nodes.Advance(fresh("o")))
+
+    whole = plan.tile[1] // chunk
+    body = statements(chunk * fresh.expr("j") if whole > 1 else ZERO, chunk)
+    if whole > 1:
+        body = (nodes.For(fresh("j"), ZERO, Expr.of(whole), body, unroll=0),)
+    if plan.tile[1] % chunk:
+        body = (*body, *statements(Expr.of(chunk * whole), plan.tile[1] % chunk))
     if staged and not leaving:
         body = (nodes.Barrier("warpgroup"), *body, nodes.Barrier("warpgroup"))
-    if rows > WARPGROUP_ROWS:
-        body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), body, unroll=0),)
+    if rows > down:
+        body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // down), body, unroll=0),)
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
-    cursor = (nodes.Cursor(fresh("o"), STAGED),) if leaving else ()
-    maps, tiles = _declared(plan, leaving, chunk)
+    cursor = (nodes.Cursor(fresh("o"), STAGED),) if by_engine else ()
+    maps, tiles = _declared(plan, leaving, sides, staged_pieces(plan, region))
     asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
     if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.consumers.count * WARPGROUP:
         parted = [asked_for(plan, kernel, fresh, s) for s in staged]
@@ -107,41 +120,33 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -
     return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, asked, early, body, last)
 
 
-def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, chunk: int) -> Leaving:
-    view = store_view(region, kernel, item, "left" if plan.swap_ab else "right") if plan.store_of(item.output).by == "tma" else None
+def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, sides: tuple[int, int]) -> Leaving:
+    view, by = store_view(region, kernel, item, "left" if plan.swap_ab else "right"), plan.store_of(item.output).by
     if isinstance(view, str):
         raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
-    width = WARPGROUP_ROWS if plan.swap_ab else chunk
-    if dtype.name not in STAGED_DTYPES or not LEAST_SWIZZLE <= width * dtype.bytes <= SWIZZLE_BYTES or plan.swap_ab and view is None:
-        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory by {plan.store_of(item.output).by}", region=plan.name)
+    row = turned(plan, sides)[1] * dtype.bytes
+    span = min(row, SWIZZLE_BYTES)
+    if dtype.name not in STAGED_DTYPES or span not in SPANS or row % span or by == "tma" and row > span:
+        raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory by {by}", region=plan.name)
     label = re.sub(r"\W", "_", item.output)
-    return Leaving(item, dtype, view, fresh(f"{label}.out"), f"store.{item.output}", width * dtype.bytes)
+    return Leaving(item, dtype, view, by, fresh(f"{label}.out"), f"store.{item.output}", span)
 
 
-def _along_rows(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Leaving, piece: Piece, chunk: int) -> Statement:
-    """The piece from shared memory, neighbours in a row by neighbouring threads: rows that begin anywhere are written in whole requests."""
-    e, r, n, row, col, w = (fresh.expr(word) for word in ("e", "r", "n", "row", "col", "w"))
-    wide = PAIR if item.dtype.bytes == 2 else 1
-    inside = [bounds_of(place, plan, kernel, side) for side, place in enumerate((row, col))]
+def _tile_shape(plan: Plan, sides: tuple[int, int]) -> tuple[Expr, Expr]:
+    """Rows and columns of a piece of the accumulator, as the output has them."""
+    return turned(plan, tuple(map(Expr.of, sides)))
 
-    def stored(place: Expr, column: Expr) -> Statement:
-        point = {**split(row, kernel.left), **split(place, kernel.right), **split(fresh.expr("batch"), kernel.batch)}
-        return element_store(item.item, Read(item.tile, (r, column), item.dtype, piece.slot), point, region.iters)
 
-    one = stored(col, n)
-    whole = stored(col + w, n + w)
-    if wide > 1 and len(kernel.right) == 1 and isinstance(whole, nodes.Store):
-        body = replace(whole, over=((str(w), Expr.of(wide)),), vector=wide)
-        single = nodes.If(inside[1], (one,)) if inside[1] else one
-        body = nodes.If(tuple(b.substitute({str(col): col + wide - 1}) for b in inside[1]), (body,), (single,)) if inside[1] else body
-    else:
-        wide, body = 1, nodes.If(inside[1], (one,)) if inside[1] else one
-    body = nodes.If(inside[0], (body,)) if inside[0] else body
-    words = chunk // wide
-    places = ((e, WARPGROUP * fresh.expr("v") + Expr.of("warpgroup.thread")), (r, e // words), (n, wide * (e - words * (e // words))),
-              (row, piece.origin["left"] + r), (col, piece.origin["right"] + n))
-    return nodes.For(fresh("v"), ZERO, Expr.of(WARPGROUP_ROWS * words // WARPGROUP), (*(nodes.Let(str(a), b) for a, b in places), body), unroll=8)
+def _box_of(view: View, shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The sides of a tile along the dims of an output."""
+    sides = iter(shape)
+    return tuple(ONE if d.role == "batch" else next(sides) for d in view.dims)
+
+
+def _dims_of(view: View) -> tuple[Expr, ...]:
+    """The dims of a view, where they are not the tensor's own."""
+    return () if view.shape == view.tensor.type.shape else view.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,45 +226,48 @@ def bounds_of(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[
     return () if divides(plan.tile[side] * across, extent) else below(place, extent)
 
 
-def _declared(plan: Plan, leaving: tuple[Leaving, ...], chunk: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
+def _declared(plan: Plan, leaving: tuple[Leaving, ...], sides: tuple[int, int], staged: int) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
     maps, tiles = [], []
-    shape = turned(plan, (Expr.of(WARPGROUP_ROWS), Expr.of(chunk)))
+    shape = _tile_shape(plan, sides)
     for item in leaving:
-        sides = iter(shape)
-        if item.view is not None:
-            box = tuple(ONE if d.role == "batch" else next(sides) for d in item.view.dims)
-            dims = () if item.view.shape == item.view.tensor.type.shape else item.view.shape
-            maps.append(nodes.TensorMap(f"{item.tile}.map", item.view.tensor.name, box, item.span, dims))
-        tiles.append(nodes.Shared(item.tile, TensorType(item.dtype, shape), STAGED * plan.consumers.count, item.span))
+        if item.by == "tma":
+            maps.append(nodes.TensorMap(f"{item.tile}.map", item.view.tensor.name, _box_of(item.view, shape), item.span, _dims_of(item.view)))
+        tiles.append(nodes.Shared(item.tile, TensorType(item.dtype, shape), staged * plan.consumers.count, item.span))
     return tuple(maps), tuple(tiles)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the accumulator: its corner in it, where that is among the rows and columns of the output, and its slot of those on
-    their way out."""
+    """A piece of the accumulator: the corner in it of the 64 rows at hand, so many rows `below` the piece's own, where that is among the rows and columns of
+    the output, its slot of those on their way out, its rows and columns."""
 
     corner: tuple[Expr, Expr]
     origin: dict[str, Expr]
-    slot: Expr
+    below: Expr
+    slot: Expr | None
+    sides: tuple[int, int]
 
 
-def _piece_of(plan: Plan, fresh: Fresh, chunk: int) -> Piece:
+def _piece_of(plan: Plan, region: Region, fresh: Fresh, across: Expr, sides: tuple[int, int]) -> Piece:
     count = plan.consumers.count
     down = WARPGROUP_ROWS * fresh.expr("i") if plan.tile[0] // count > WARPGROUP_ROWS else ZERO
-    across = chunk * fresh.expr("j")
-    row = fresh.expr("m0") + down + (fresh.expr("part") if count > 1 else 0)
-    slot = fresh.expr("o", "slot") + (STAGED * Expr.of("warpgroup.index") if count > 1 else 0)
-    return Piece((down, across), {"left": row, "right": fresh.expr("n0") + across}, slot)
+    is_whole = sides[0] > WARPGROUP_ROWS
+    row = fresh.expr("m0") + (0 if is_whole else down) + (fresh.expr("part") if count > 1 else 0)
+    slot = _warpgroup(plan) if leave_by_rows(plan, region) else fresh.expr("o", "slot") + (STAGED * Expr.of("warpgroup.index") if count > 1 else 0)
+    return Piece((down, across), {"left": row, "right": fresh.expr("n0") + across}, down if is_whole else ZERO, slot, sides)
 
 
-def _tma_store(item: Leaving, piece: Piece, kernel: Contraction, fresh: Fresh) -> Statement:
+def _stored(item: Leaving, piece: Piece, plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
+    """The piece from shared memory to the output."""
     batch = split(fresh.expr("batch"), kernel.batch)
     at = tuple(batch[d.axes[0].name] if d.role == "batch" else piece.origin[d.role] for d in item.view.dims)
-    return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), Place(item.tile, slot=piece.slot))
+    tile = Place(item.tile, slot=piece.slot)
+    if item.by == "tma":
+        return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), tile)
+    return nodes.StoreRows(Place(item.view.tensor.name, at), _box_of(item.view, _tile_shape(plan, piece.sides)), tile, _dims_of(item.view))
 
 
-def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, chunk: int, staged: tuple["Staged", ...]) -> Statement:
+def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, staged: tuple["Staged", ...]) -> Statement:
     """The values and the writes of one piece, at each element that a thread holds."""
     r, n, row, col = (fresh.expr(word) for word in ("r", "n", *turned(plan, ("row", "col"))))
     point = {**split(row, kernel.left), **split(col, kernel.right)}
@@ -282,13 +290,16 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     for item in region.yields:
         body = near(values.at(item.expr))
         if item.output in staged_at:
-            to = Place(staged_at[item.output].tile, turned(plan, (r, n)), piece.slot)
+            to = Place(staged_at[item.output].tile, turned(plan, (r + piece.below, n)), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
         else:
             statements.append(element_store(item, body, point, region.iters, tuple(b for bounds in inside.values() for b in bounds)))
     used = {name for s in statements for name in _names_in(s)}
-    lets = [nodes.Let(str(e), start + e0) for e, start, e0 in ((row, piece.origin["left"], r), (col, piece.origin["right"], n)) if str(e) in used]
-    return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), piece.corner, (WARPGROUP_ROWS, chunk))
+    lets = [nodes.Let(str(e), start + e0) for e, start, e0 in ((row, piece.origin["left"] + piece.below, r), (col, piece.origin["right"], n)) if str(e) in used]
+    part = (piece.corner, (WARPGROUP_ROWS, piece.sides[1]))
+    if plan.tile[:2] == (WARPGROUP_ROWS * plan.consumers.count, piece.sides[1]):
+        part = ((), ())
+    return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), *part)
 
 
 def _names_in(s: Statement) -> set[str]:

@@ -28,7 +28,7 @@ from ...ir.kernels import Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, threads_of
+from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, piece_of, threads_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum, split_words
@@ -106,13 +106,14 @@ class Walk:
 
 def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
     """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place for."""
+    sides = piece_of(plan, region, kernel)
     if plan.swap_ab:
         plan, kernel = _swapped(plan, kernel)
     _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
     walk = _walk(plan, kernel, model, fresh)
-    epilogue = _end_of(plan, region, kernel, fresh)
+    epilogue = _end_of(plan, region, kernel, fresh, sides)
     cluster, threads = _cluster(plan) * plan.parts, threads_of(plan)
     declared = [o.declared(fresh, plan.stages, "tf32" if plan.math == "tf32" else "") for o in operands]
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
@@ -139,10 +140,10 @@ def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
     return replace(plan, tile=(columns, rows, depth), cluster=cluster), other
 
 
-def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
+def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
     """How the consumers leave their accumulators: to the output, or to shared memory, from which all threads end the sum."""
     if not plan.ends_in_shared:
-        return epilogue_of(plan, region, kernel, fresh)
+        return epilogue_of(plan, region, kernel, fresh, sides)
     staged = staged_vectors(plan, region, kernel, fresh)
     early = tuple(brought(plan, kernel, fresh, s) for s in staged)
     tiles = *shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)

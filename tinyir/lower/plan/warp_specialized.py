@@ -6,6 +6,7 @@ holds at every shape set and is then assumed by the plan; at other sizes an alte
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass, replace
 from typing import Iterator
@@ -49,18 +50,22 @@ TILES = (
 # The same with the output's columns in place of a matrix product's rows: rows of a tile go in steps of 16, so that more shapes are whole waves.
 SWAPPED_TILES = (
     (144, 256, 2, ((2, 1), (1, 1))),
+    (160, 256, 2, ((2, 1), (1, 1))),
     (176, 256, 2, ((2, 1), (1, 1))),
     (112, 256, 2, ((2, 1), (1, 1))),
     (80, 256, 2, ((1, 1),)),
     (240, 128, 2, ((1, 2), (1, 1))),
+    (224, 128, 2, ((1, 2), (1, 1))),
     (208, 128, 2, ((1, 2), (1, 1))),
+    (192, 128, 2, ((1, 2), (1, 1))),
     (176, 128, 2, ((1, 2), (1, 1))),
+    (160, 128, 2, ((1, 2), (1, 1))),
     (144, 128, 2, ((1, 1),)),
     (112, 128, 2, ((1, 1),)),
     (80, 128, 2, ((1, 1),)),
 )
 WORD_COLUMNS = 160  # at most, of a warpgroup that has 128 rows and takes or leaves words
-ROWS_COLUMNS = 128  # at most, of one that has 128 rows and whose outputs leave along their rows: with 160 plans spill
+ROWS_COLUMNS = 160  # at most, of one that has 128 rows and whose outputs leave along their rows: with 176 plans spill
 DEPTH_BYTES = 128  # along the sum: one swizzled row
 ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
@@ -208,7 +213,7 @@ def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
 
 def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
     sizes, math = {t.name: t.type.dtype.bytes for t in region.outputs}, math_of(kernel, card)
-    is_staged = all(s.by == "tma" and sizes[s.tensor] == 2 for s in way.stores)
+    is_staged = all(sizes[s.tensor] == 2 for s in way.stores)
     for rows, columns, consumers, clusters, is_swapped in _tiles(way, is_staged, max(kernel.lhs.dtype.bytes, *sizes.values())):
         down, across = (columns, rows) if is_swapped else (rows, columns)
         if math == "tf32x3" and (consumers not in SPLIT_REGS or down > WARPGROUP_ROWS * consumers or across > SPLIT_COLUMNS):
@@ -231,12 +236,12 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
                     order=Order("group", width),
                     asynchrony=Async(max(stages, 1), "epilogue"),
                 )
-                yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else _too_narrow(plan, region))
+                yield Proposal(plan, f"only {stages} stages fit" if stages < LEAST_STAGES else _too_narrow(plan, region, kernel))
 
 
-def _too_narrow(plan: Plan, region: Region) -> str:
+def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> str:
     """Why an output cannot leave through shared memory in pieces of these columns, in words; empty when all can."""
-    columns = WARPGROUP_ROWS if plan.swap_ab else resources.chunk_of(plan, region, plan.tile[1])
+    columns = resources.piece_of(plan, region, kernel)[not plan.swap_ab]
     narrow = (t.name for t in region.outputs if plan.store_of(t.name).by in resources.STAGED_STORES and columns * t.type.dtype.bytes < resources.LEAST_SWIZZLE)
     return next((f"{name} leaves in rows of {columns} bytes" for name in narrow), "")
 
@@ -262,5 +267,6 @@ def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resid
     """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
     arch = card.arch
     most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
-    one, two = (resources.smem_of(replace(plan, stages=n), region, kernel) for n in (1, 2))
-    return min(MAX_STAGES, max(0, 1 + (most - one) // (two - one)))
+    taken = functools.cache(lambda count: resources.smem_of(replace(plan, stages=count), region, kernel))
+    found = min(MAX_STAGES, max(0, 1 + (most - taken(1)) // (taken(2) - taken(1))))
+    return next(n for n in range(found, MAX_STAGES + 1) if n == MAX_STAGES or taken(n + 1) > most)  # what leaves takes less room where there is less
