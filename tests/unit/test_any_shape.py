@@ -125,7 +125,7 @@ SENDING = {  # what is told of, in a sum cut in two, and what becomes of it
     "rows that have one axis": ("size [32, 68]", "size [2176]", {"E1607"}),
     "on an array": ("to c on joined", "to c on sums", {"E1602"}),
     "a barrier of warps in halves": ("  barrier cluster arrive\n", "  barrier warp arrive\n", {"E1602"}),
-    "twice": ("      %part = send", "      %part.2 = send parts <- sums[32*c, 0] size [32, 68] to c on joined\n      %part = send", {"E1612", "E1613", "E1618"}),
+    "twice": ("    %part = send", "    %part.2 = send parts <- sums[32*c, 0] size [32, 68] to c on joined\n    %part = send", {"E1612", "E1613", "E1618"}),
 }
 
 

@@ -305,7 +305,7 @@ EVENTS_US = 3.6  # of a start and an end that are events around a graph, which t
 @functools.cache
 def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
     """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it puts first. Without sums that a
-    cluster cuts, whose CTAs read one another's parts then, and send them now."""
+    cluster cuts, whose CTAs read one another's parts then, and send them now, and without padded operands, behind which rows left in pairs then."""
     found, missing = {}, 0
     for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
         layout, sizes = row["shape"].removesuffix("NT"), "NT" if row["shape"].endswith("NT") else "NN"
@@ -314,7 +314,7 @@ def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
         for c in to_plan.candidates(module, module.program.regions[0]):
             _, algo, tile, made, *_ = rows_of([c])[0]
             known.setdefault(re.sub(", group [0-9]+", "", f"{algo} {tile} {made}"), c.cost.microseconds if c.cost else math.inf)
-        alike = {name: us for name, us in row["plans_us"].items() if ", sum in " not in name}
+        alike = {name: us for name, us in row["plans_us"].items() if ", sum in " not in name and "padded" not in name}
         timed = {name: us for name, us in alike.items() if name in known}  # some are proposed no more
         found[row["shape"]] = timed, {name: us for name, us in known.items() if name in timed}
         missing += len(alike) - len(timed)
@@ -326,12 +326,12 @@ def test_the_model_follows_the_measurements() -> None:
     errors = []
     for timed, expected in judged().values():
         errors += [math.log((expected[name] + EVENTS_US) / us) for name, us in timed.items() if us < 1.5 * min(timed.values())]
-    assert len(errors) > 900 and math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.17
+    assert len(errors) > 700 and math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.16
 
 
 def test_the_plan_that_the_model_puts_first_is_near_the_fastest() -> None:
     losses = {shape: timed[min(expected, key=lambda name: round(expected[name], 6))] / min(timed.values()) for shape, (timed, expected) in judged().items()}
-    assert len(losses) == 43 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.03 and max(losses.values()) < 1.35
+    assert len(losses) == 43 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.02 and max(losses.values()) < 1.15
 
 
 def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tinyir.ir.hopper import WGMMA_BYTES, WGMMA_COLUMNS, WGMMA_TYPES
 
-from . import test_fp8, test_sim_barriers, test_sim_copies, test_sim_gemm, test_sim_matrix, test_sim_numbers, test_tf32, test_tf32_wgmma
+from . import test_fp8, test_sim_barriers, test_sim_copies, test_sim_gemm, test_sim_matrix, test_sim_numbers, test_store_rows, test_tf32, test_tf32_wgmma
 from .simulated import Trial
 
 Trials = dict[str, Callable[[], Trial]]
@@ -50,6 +50,7 @@ TRIALS: Trials = {
     "exp2_approx": partial(test_sim_numbers.exponential, is_special=False),
     "exp2_approx of special numbers": partial(test_sim_numbers.exponential, is_special=True),
     "copy_16": test_sim_numbers.copied,
+    **_named("rows stored", test_store_rows.rows_stored, *((number,) for number in range(len(test_store_rows.SHAPES)))),
     "tf32_of": test_tf32.rounded,
     **test_sim_barriers.TRIALS,
     "cp_async": test_sim_copies.cp_async,

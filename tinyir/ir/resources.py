@@ -69,7 +69,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     if plan.algo == "warp_specialized":
         beside = _ring_of(plan, region, kernel, others)
         if plan.ends_in_shared:
-            return beside + _sums(*plan.tile[:2], plan.parts)
+            return beside + _sums(*(*plan.tile, 1, 1)[:2], plan.parts)
         count, staged = plan.consumers.count if plan.consumers else 1, staged_pieces(plan, region)
         return beside + count * staged * math.prod(_piece_beside(plan, region, beside)) * sum(t.type.dtype.bytes for t in _staged(plan, region))
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
@@ -109,7 +109,7 @@ def _cached(plan: Plan, region: Region, kernel: Contraction, others: tuple[Regio
 
 def _ring_of(plan: Plan, region: Region, kernel: Contraction, others: tuple[Region, ...]) -> int:
     """Bytes of a warp-specialised plan's rings, barriers and vectors: all but what leaves."""
-    rows, columns, depth = plan.tile
+    rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
     count = plan.consumers.count if plan.consumers else 1
     sides = (rows, columns // count) if plan.swap_ab else (rows // count, columns)
     split = plan.stages * ((rows if plan.swap_ab else columns) * depth * 4 + MBARRIER_BYTES) if plan.is_split else 0
@@ -173,7 +173,7 @@ def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[int, int]
 
 def _piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
     """The same, where so many bytes of shared memory are taken."""
-    rows, columns = plan.tile[1::-1] if plan.swap_ab else plan.tile[:2]
+    rows, columns = (*plan.tile, 1, 1)[:2][:: -1 if plan.swap_ab else 1]
     sizes, count = [t.type.dtype.bytes for t in _staged(plan, region)] or [2], plan.consumers.count if plan.consumers else 1
     if not leave_by_rows(plan, region):
         turned = max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)

@@ -69,7 +69,7 @@ def check(module: Module) -> list[Diag]:
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
     3. a kernel's regions, architecture, grid, block and cluster exist                                  (E1603)
     4. an integer, array, value or cursor is defined once, and before its use                           (E1605, E1606)
-    5. words are known, and what a statement works on is of the kind that it needs                      (E1602)
+    5. words are known, what a statement works on is of the kind that it needs, and boxes make up tiles (E1602)
     6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
     7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
        what moves at once is as wide as the hardware can, and lies on multiples of that; so do random

@@ -10,9 +10,8 @@ a cluster have cut the sum among them, each sends the others their rows of its p
     barrier cluster wait                            the others' mbarriers are
     if thread.index = 0
       arrive joined expect 8704 B
-      for i in 0..1 unroll                          the CTAs behind this one, in a round
-        let c = ...
-        %part = send parts <- sums[32*c, 0] size [32, 68] to c on joined
+      let c = 1 - cluster.rank                      the other; of several each, in a round
+      %part = send parts <- sums[32*c, 0] size [32, 68] to c on joined
     wait joined phase 0 for %part
     barrier cluster arrive
     for v in 0..2 unroll                            at the rows of this CTA
@@ -172,8 +171,9 @@ def _slot(plan: Plan, number: Expr | int) -> Expr | None:
 def _joined(plan: Plan, turns: Turns, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]:
     """Each CTA's part is sent to those that end it, and what they have sent has come. What comes from the CTA after next is in the slot behind the next's."""
     rows, columns = turns.share
-    c, i, row, joined, others = fresh.expr("c"), fresh.expr("i"), fresh.expr("row"), Place(fresh(JOINED)), plan.parts - 1
+    c, i, row, joined, others = fresh.expr("c"), fresh.expr("i") if plan.parts > 2 else ZERO, fresh.expr("row"), Place(fresh(JOINED)), plan.parts - 1
     behind, to = Expr.of("cluster.rank") + i + 1, Place(fresh(PARTS), slot=_slot(plan, others - 1 - i))
+    other = behind - plan.parts * (behind // plan.parts) if plan.parts > 2 else 1 - Expr.of("cluster.rank")
     if rows < turns.rows:
         sent = rows, columns + SUM_PAD
         send: Statement = nodes.Send("part", to, Place(fresh(SUMS), (rows * c, ZERO)), sent, c, joined)
@@ -181,8 +181,10 @@ def _joined(plan: Plan, turns: Turns, kernel: Contraction, fresh: Fresh) -> tupl
         sent = rows, columns
         send = nodes.Send("part", replace(to, index=(row, ZERO)), Place(fresh(SUMS), (row, columns * c)), (1, columns), c, joined)
         send = nodes.For(str(row), ZERO, Expr.of(rows), (send,), unroll=0)
-    each = nodes.For(str(i), ZERO, Expr.of(others), (nodes.Let(str(c), behind - plan.parts * (behind // plan.parts)), send), unroll=0)
-    sends = nodes.Arrive(joined, others * math.prod(sent) * kernel.dtype.bytes), each
+    each: tuple[Statement, ...] = (nodes.Let(str(c), other), send)
+    if others > 1:
+        each = (nodes.For(str(i), ZERO, Expr.of(others), each, unroll=0),)
+    sends = nodes.Arrive(joined, others * math.prod(sent) * kernel.dtype.bytes), *each
     return (
         nodes.Fence("async_proxy"),
         nodes.Barrier("cta"),

@@ -72,7 +72,7 @@ REGS = {2: Regs(40, 232), 3: Regs(32, 160)}  # what so many consumers leave of a
 SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
 SPLIT_COLUMNS = 144  # at most, of warpgroups of 64 rows: with 160 transposed plans spill
 LEAST_STAGES = 3
-ENOUGH_STAGES = 8  # where all SMs fetch: what comes out of its turn holds up fewer steps at the end than in a longer ring
+ENOUGH_STAGES = 8  # where all SMs fetch, as with a sum that is cut: what comes out of its turn holds up fewer steps at the end than in a longer ring
 PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
@@ -201,7 +201,7 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
             continue
         for resident in RESIDENT:
             most = _stages(base, region, kernel, card, resident)
-            for stages in dict.fromkeys((most, min(most, ENOUGH_STAGES))) if resident == 1 or most >= LEAST_STAGES else ():
+            for stages in dict.fromkeys((*((most,) if parts == 1 else ()), min(most, ENOUGH_STAGES))) if resident == 1 or most >= LEAST_STAGES else ():
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
