@@ -74,9 +74,9 @@ LONG = (dict(zip("MNK", (136, 72, 336))), dict(zip("MNK", (8, 80, 144))))
 Sizes = tuple[Mapping[str, int], ...]
 
 
-def _hopper(layout: str, tile: tuple[int, int], sizes: Sizes, kind: Mapping[str, str], cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), stages: int = 4) -> Family:
+def _hopper(layout: str, tile: tuple[int, int], sizes: Sizes, kind: Mapping[str, str], cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), stages: int = 4, is_swapped: bool = False) -> Family:
     module = product(layout, **kind)
-    return _emitted(_staged(test_warp_specialized.with_tile(module, *tile, cluster, padded), stages), *(_whole(module, s) for s in sizes), tolerance=0)
+    return _emitted(_staged(test_warp_specialized.with_tile(module, *tile, cluster, padded, is_swapped), stages), *(_whole(module, s) for s in sizes), tolerance=0)
 
 
 def _staged(module: plan.Module, stages: int) -> plan.Module:
@@ -196,6 +196,8 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "hopper transposed": lambda: _hopper("TT", (128, 128), MNK, SCALED),
     "hopper cluster": lambda: _hopper("NN", (128, 128), MNK, BIAS, (2, 1)),
     "hopper padded": lambda: _hopper("NN", (64, 128), ODD, BIAS, padded=("A", "B"), stages=2),
+    "hopper padded transposed": lambda: _hopper("NT", (144, 256), ODD, BIAS, padded=("A", "B"), stages=2, is_swapped=True),
+    "hopper padded in pieces": lambda: _hopper("TN", (128, 144), ODD, SCALED, padded=("A", "B"), stages=2),
     "hopper cut": _cut,
     "hopper words": lambda: _words("NN", (64, 64), "tf32", MNK, SCALED),
     "hopper words thrice": lambda: _words("TT", (64, 64), "tf32x3", LONG, {}),
