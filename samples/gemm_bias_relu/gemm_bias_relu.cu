@@ -168,10 +168,10 @@ template <int span, int tall> __device__ __forceinline__ const unsigned char *wi
   return (const unsigned char *)tile + byte / span * (tall * span) + swizzled<span>(row * span + byte % span);
 }
 // `rows` x `columns` of a warpgroup's swizzled tile of `tall` rows to rows that begin anywhere, the first at `to`, of which `high` are inside, and `wide` elements
-// of each: whole accesses of 16 bytes, for which the lanes of a row shift what they read, and single elements at both ends. A thread's rows begin alike.
+// of each: whole accesses of 16 bytes, for which the lanes of a row shift what they read, and single elements at both ends. Of at most 128 columns a thread's rows begin alike: they lie whole accesses apart.
 template <int rows, int columns, int span, int tall, class T> __device__ __forceinline__ void store_rows(T *to, long long pitch, const T *tile, int high, int wide) {
   constexpr int size = (int)sizeof(T), each = 16 / size, pieces = columns / each;
-  constexpr int lanes = pieces > 8 ? 16 : pieces > 4 ? 8 : pieces > 2 ? 4 : 2, together = 128 / lanes;
+  constexpr int lanes = pieces > 16 ? 32 : pieces > 8 ? 16 : pieces > 4 ? 8 : pieces > 2 ? 4 : 2, together = 128 / lanes;
   const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x % 128 / lanes, most = wide < columns ? wide : columns;
   T *start = to + first * pitch;
   const int skew = (int)((unsigned long long)start % 16) / size;  // elements in front of a row that its first whole access also covers

@@ -16,6 +16,7 @@ from ...ir.gpu.nodes import Place
 from ...ir.gpu.verify import exprs_in
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.rules import product
 from ...kit.diag import refuse
 from .index import UNARY
@@ -260,6 +261,9 @@ class Hopper(Matrices):
     def _storerows(self: Any, s: nodes.StoreRows) -> None:
         if s.source.index or len(s.sides) != 2 or s.sides[1] != len(s.box) - 1:
             raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile, or across the rows of the tensor")
+        bytes_ = s.box[-1].constant * self.arrays[s.source.name].type.dtype.bytes
+        if s.box[-1].constant > WARPGROUP or bytes_ % ACCESS_BYTES or not self.arrays[s.source.name].swizzle:
+            raise refuse("E1620", self.kernel.name, s.span, what=f"store_rows of rows of {s.box[-1]} elements, not whole accesses of {ACCESS_BYTES} B and {WARPGROUP} elements at most")
         self.used_tensors.add(s.to.name)
         shape, (row, column) = s.dims or self.of_memory(s.to.name).type.shape, s.sides
         to = f"&{self.names.of('tensor', s.to.name)}[{self.integers.offset(shape, s.to.index)}]"

@@ -127,7 +127,7 @@ def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
     row = turned(plan, sides)[1] * dtype.bytes
     span = min(row, SWIZZLE_BYTES)
-    if dtype.name not in STAGED_DTYPES or span not in SPANS or row % span or by == "tma" and row > span:
+    if dtype.name not in STAGED_DTYPES or span not in SPANS or row % span or by == "tma" and row > span or sides[1] > plan.tile[1]:
         raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory by {by}", region=plan.name)
     label = re.sub(r"\W", "_", item.output)
     return Leaving(item, dtype, view, by, fresh(f"{label}.out"), f"store.{item.output}", span)
