@@ -70,6 +70,7 @@ def _wild(module: region.Module, sizes: Mapping[str, int], seed: int = 3, spread
 
 MNK = (dict(zip("MNK", (200, 264, 328))), dict(zip("MNK", (72, 16, 24))))
 ODD = (dict(zip("MNK", (131, 67, 99))), dict(zip("MNK", (5, 133, 11))))
+ODD_LONG = (dict(zip("MNK", (131, 67, 339))), dict(zip("MNK", (5, 133, 203))))  # rings of two come round
 LONG = (dict(zip("MNK", (136, 72, 336))), dict(zip("MNK", (8, 80, 144))))
 Sizes = tuple[Mapping[str, int], ...]
 
@@ -196,8 +197,8 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "hopper transposed": lambda: _hopper("TT", (128, 128), MNK, SCALED),
     "hopper cluster": lambda: _hopper("NN", (128, 128), MNK, BIAS, (2, 1)),
     "hopper padded": lambda: _hopper("NN", (64, 128), ODD, BIAS, padded=("A", "B"), stages=2),
-    "hopper padded transposed": lambda: _hopper("NT", (144, 256), ODD, BIAS, padded=("A", "B"), stages=2, is_swapped=True),
-    "hopper padded in pieces": lambda: _hopper("TN", (128, 144), ODD, SCALED, padded=("A", "B"), stages=2),
+    "hopper padded transposed": lambda: _hopper("NT", (144, 256), ODD_LONG, BIAS, padded=("A", "B"), stages=2, is_swapped=True),
+    "hopper padded in pieces": lambda: _hopper("TN", (128, 144), ODD_LONG, SCALED, padded=("A", "B"), stages=2),
     "hopper cut": _cut,
     "hopper words": lambda: _words("NN", (64, 64), "tf32", MNK, SCALED),
     "hopper words thrice": lambda: _words("TT", (64, 64), "tf32x3", LONG, {}),
