@@ -1,12 +1,13 @@
 """What a warp-specialised contraction takes: whole tiles on whole SMs, each step of the sum as long as its products or its loads.
 
-    time of a tile = steps * (products and loads, smoothly joined, + a step's own, not less than a load's latency over the ring) + epilogue
+    time of a tile = steps * (products and loads, smoothly joined, + a step's own, not less than a load's latency over the ring,
+                     nor than what L2 gives all SMs together) + epilogue
 
     padded operands add their copies, a sum that a cluster shares the time to send its parts
 
 Fitted to 2407 timings on an H100, from a cold L2 cache, of plans near the fastest at 43 shapes, and 468 older ones from a warm one. The plan that it
-puts first takes 1.9 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines). What it does not know:
-how L2 serves tiles that several clusters fetch at once, and clocks that sink under load.
+puts first takes 1.9 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines); to 513 on an H200: 1.3 % and
+13 %. What it does not know: clocks that sink under load.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Container
 
 from ...ir.accumulate import literal
