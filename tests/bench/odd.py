@@ -1,11 +1,13 @@
 """GEMM + bias + ReLU at sizes that libraries treat as an afterthought: odd ones, few rows, few tiles under a long sum, rows off the lines.
 
-    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--plans N] [--compile SECONDS]     needs a GPU, PyCUDA and torch
+    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--plans N] [--compile SECONDS] [--allocations N]     needs a GPU, PyCUDA and torch
 
 fp16, sizes of a case as M x N x K. The plan is the one that the cost model chooses; the others that it thinks near are timed too, so that its
 choice can be judged. Rivals, in the same run and in turns with ours: cublasLt with
 the same epilogue (torch's `_addmm_activation`), cuBLAS with nothing fused (`torch.matmul`), and with `--compile 300` what torch.compile makes of
 `relu(a @ b + bias)` with max-autotune. Operands are random normal; the error against fp64 must be no larger than cublasLt's.
+
+`--allocations 7`: medians over so many places in memory, which matter where an operand is fetched once.
 
 Everything runs as a CUDA graph. Before every run a buffer of four times the L2 cache is written and another one read, so that the cache holds
 neither operands nor lines that it would first have to write back. Medians in microseconds.
