@@ -70,7 +70,7 @@ def _wild(module: region.Module, sizes: Mapping[str, int], seed: int = 3, spread
 
 MNK = (dict(zip("MNK", (200, 264, 328))), dict(zip("MNK", (72, 16, 24))))
 ODD = (dict(zip("MNK", (131, 67, 99))), dict(zip("MNK", (5, 133, 11))))
-ODD_LONG = (dict(zip("MNK", (131, 67, 339))), dict(zip("MNK", (5, 133, 203))))  # rings of two come round
+ODD_LONG = (dict(zip("MNK", (150, 261, 203))), dict(zip("MNK", (5, 133, 203))))  # several tiles a CTA, rings of two that come round
 LONG = (dict(zip("MNK", (136, 72, 336))), dict(zip("MNK", (8, 80, 144))))
 Sizes = tuple[Mapping[str, int], ...]
 

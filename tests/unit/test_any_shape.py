@@ -56,11 +56,11 @@ def test_what_may_be_padded_follows_from_the_sizes(sizes: tuple, wanted: set) ->
     assert {tuple(item.tensor for item in c.plan.layout) for c in found if c.plan.algo == "warp_specialized"} == wanted
 
 
-@pytest.mark.parametrize("sizes", [(255, 251, 127), *(pytest.param(s, marks=pytest.mark.slow) for s in ((64, 4096, 4096), (144, 888, 6472)))])
-def test_every_candidate_can_be_obeyed(sizes: tuple) -> None:
+@pytest.mark.parametrize(("sizes", "step"), [((255, 251, 127), 5), *(pytest.param(s, 1, marks=pytest.mark.slow) for s in ((255, 251, 127), (64, 4096, 4096), (144, 888, 6472)))])
+def test_every_candidate_can_be_obeyed(sizes: tuple, step: int) -> None:
     module = sized("NN", sizes, **BIAS)
     found = {(c.plan.tile, c.plan.parts, c.plan.layout): c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)}
-    for one in found.values():
+    for one in [*found.values()][::step]:
         planned = plan.Module(module, (one,))
         assert plan.check(planned) == [] and plan.show(plan.parse(plan.show(planned))) == plan.show(planned)
         kernels = to_gpu.lower(planned)
@@ -140,26 +140,26 @@ def test_a_fault_in_what_a_cta_sends_is_found(name: str) -> None:
 
 
 ROWS = {  # what is told of, where threads write rows that begin anywhere, and what becomes of it
-    "no barrier of those who write the tile": ("        barrier warpgroup\n        store_rows", "        store_rows", {"E1613"}),
+    "no barrier of those who write the tile": ("      barrier warpgroup\n      store_rows C[m0 + part, n0] ", "      store_rows C[m0 + part, n0] ", {"E1613"}),
     "no barrier of those who read it": ("      barrier warpgroup\n      each r, n of acc[0, 128]", "      each r, n of acc[0, 128]", {"E1613"}),
-    "in front of the tensor": ("C[m0 + part, 64*j + n0]", "C[m0 + part - 1, 64*j + n0]", {"E1615"}),
-    "more rows than the tile's": ("box [64, 64] <-", "box [65, 64] <-", {"E1614"}),
-    "more columns than the tile's": ("box [64, 32] <-", "box [64, 96] <-", {"E1614"}),
-    "a gap": ("box [64, 64] <-", "box [64, 48] <-", {"E1619"}),
+    "in front of the tensor": ("C[m0 + part, n0] box", "C[m0 + part - 1, n0] box", {"E1615"}),
+    "more rows than the tile's": ("box [64, 128] <-", "box [65, 128] <-", {"E1614"}),
+    "more columns than the tile's": ("box [64, 32] <-", "box [64, 160] <-", {"E1614"}),
+    "a gap": ("box [64, 128] <-", "box [64, 112] <-", {"E1619"}),
     "twice": ("box [64, 32] <-", "box [64, 48] <-", {"E1619"}),
     "by one thread": ("      store_rows C[m0 + part, n0 + 128]", "      if warpgroup.thread = 0\n        store_rows C[m0 + part, n0 + 128]", {"E1609"}),
-    "a box of other dims": ("box [64, 64] <-", "box [1, 64, 64] <-", {"E1602"}),
-    "a single row": ("box [64, 64] <-", "box [1, 64] <-", {"E1602"}),
+    "a box of other dims": ("box [64, 128] <-", "box [1, 64, 128] <-", {"E1602"}),
+    "a single row": ("box [64, 128] <-", "box [1, 128] <-", {"E1602"}),
     "other dims than the tensor's": ("n0 + 128] box", "n0 + 128] as [M, N + 1] box", {"E1602"}),
     "from registers": ("<- C.out[warpgroup.index]", "<- acc", {"E1602"}),
     "to an input": ("store_rows C[m0", "store_rows A[m0", {"E1619"}),
-    "boxes that make up no tile": ("box [64, 64] swizzle", "box [65, 64] swizzle", {"E1602"}),
+    "boxes that make up no tile": ("box [128, 64] swizzle", "box [120, 64] swizzle", {"E1602"}),
 }
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_fault_in_rows_that_threads_write_is_found(name: str) -> None:
-    text = gpu.show(to_gpu.lower(with_tile(sized("NN", (129, 131, 77), **BIAS), 128, 160, padded=BOTH)))
+    text = gpu.show(to_gpu.lower(with_tile(sized("NT", (129, 131, 72), **BIAS), 128, 160)))
     assert gpu.check(gpu.parse(text)) == [] and gpu.show(gpu.parse(text)) == text
     good, bad, codes = ROWS[name]
     found = text.replace(good, bad, 1)
