@@ -89,6 +89,15 @@ def test_padding_without_the_copy_engine_is_refused() -> None:
     assert [d.code for d in plan.check(planned)] == ["E1523"]
 
 
+def test_a_transposed_tile_with_too_few_rows_for_its_warpgroups_is_refused() -> None:
+    module = with_tile(sized("NT", (255, 251, 128)), 144, 128, is_swapped=True)
+    narrow = replace(module, plans=(replace(module.plans[0], tile=(144, 64, 64)),))
+    plan.check(narrow)  # counts what it takes, though there are no blocks of rows to count
+    with pytest.raises(Refused) as fault:
+        to_gpu.lower(narrow)
+    assert [d.code for d in fault.value.diags] == ["E1611"]
+
+
 # --- texts
 
 

@@ -259,16 +259,15 @@ class Hopper(Matrices):
         self.say("tma_store_commit();")
 
     def _storerows(self: Any, s: nodes.StoreRows) -> None:
-        if s.source.index or len(s.sides) != 2 or s.sides[1] != len(s.box) - 1:
-            raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile, or across the rows of the tensor")
-        bytes_ = s.box[-1].constant * self.arrays[s.source.name].type.dtype.bytes
-        if s.box[-1].constant > WARPGROUP or bytes_ % ACCESS_BYTES or not self.arrays[s.source.name].swizzle:
+        tile = self.arrays[s.source.name]
+        if s.source.index:
+            raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile")
+        if s.box[-1].constant > WARPGROUP or s.box[-1].constant * tile.type.dtype.bytes % ACCESS_BYTES or not tile.swizzle:
             raise refuse("E1620", self.kernel.name, s.span, what=f"store_rows of rows of {s.box[-1]} elements, not whole accesses of {ACCESS_BYTES} B and {WARPGROUP} elements at most")
         self.used_tensors.add(s.to.name)
         shape, (row, column) = s.dims or self.of_memory(s.to.name).type.shape, s.sides
         to = f"&{self.names.of('tensor', s.to.name)}[{self.integers.offset(shape, s.to.index)}]"
         pitch, high, wide = (self.integers.c(e, 0) for e in (product(shape[row + 1 :]), shape[row] - s.to.index[row], shape[column] - s.to.index[column]))
-        tile = self.arrays[s.source.name]
         sizes = f"{s.box[row]}, {s.box[column]}, {tile.swizzle}, {tile.type.shape[0]}"
         self.say(f"store_rows<{sizes}>({to}, {pitch}, {self._start(s.source)}, {high}, {wide});")
 
