@@ -228,19 +228,17 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
   const int warpgroup_thread = (int)threadIdx.x % 128;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
-  if (thread_x == 0) prefetch_map(&a_map);
-  if (thread_x == 0) prefetch_map(&b_map);
-  if (thread_x == 0) prefetch_map(&C2_out_map);
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  if (thread_x == 32) prefetch_map(&C2_out_map);
   fp16 *const a = (fp16 *)smem;  // 8 x [64, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 65536);  // 8 x [64, 128], swizzled by 128 B
   fp16 *const C2_out = (fp16 *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
   float *bias_tile = (float *)(smem + 212992);
   unsigned long long *const full = (unsigned long long *)(smem + 213504);
-  if (thread_x == 0)
-    for (int i = 0; i < 8; ++i) mbarrier_init(&full[i], 1);
+  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&full[thread_x / 32], 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 213568);
-  if (thread_x == 0)
-    for (int i = 0; i < 8; ++i) mbarrier_init(&empty[i], 1);
+  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&empty[thread_x / 32], 1);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 63) / 64;
@@ -423,18 +421,16 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
   const int warpgroup_thread = (int)threadIdx.x % 128;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
-  if (thread_x == 0) prefetch_map(&a_map);
-  if (thread_x == 0) prefetch_map(&b_map);
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
   fp16 *const a = (fp16 *)smem;  // 8 x [128, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 131072);  // 8 x [64, 64], swizzled by 128 B
   fp16 *const C2_out = (fp16 *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
   float (&bias_tile)[2][64] = *(float (*)[2][64])(smem + 212992);
   unsigned long long *const full = (unsigned long long *)(smem + 213504);
-  if (thread_x == 0)
-    for (int i = 0; i < 8; ++i) mbarrier_init(&full[i], 1);
+  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&full[thread_x / 32], 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 213568);
-  if (thread_x == 0)
-    for (int i = 0; i < 8; ++i) mbarrier_init(&empty[i], 2);
+  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&empty[thread_x / 32], 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 127) / 128;

@@ -198,19 +198,17 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
   const int warpgroup_thread = (int)threadIdx.x % 128;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
-  if (thread_x == 0) prefetch_map(&a_map);
-  if (thread_x == 0) prefetch_map(&b_map);
-  if (thread_x == 0) prefetch_map(&H_out_map);
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  if (thread_x == 32) prefetch_map(&H_out_map);
   fp16 *const a = (fp16 *)smem;  // 3 x [256, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 98304);  // 3 x [64, 192], swizzled by 128 B
   fp16 *const H_out = (fp16 *)(smem + 172032);  // 4 x [64, 64], swizzled by 128 B
   float (&b1_tile)[2][192] = *(float (*)[2][192])(smem + 204800);
   unsigned long long *const full = (unsigned long long *)(smem + 206336);
-  if (thread_x == 0)
-    for (int i = 0; i < 3; ++i) mbarrier_init(&full[i], 1);
+  if (thread_x % 32 == 0 && thread_x / 32 < 3) mbarrier_init(&full[thread_x / 32], 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 206360);
-  if (thread_x == 0)
-    for (int i = 0; i < 3; ++i) mbarrier_init(&empty[i], 2);
+  if (thread_x % 32 == 0 && thread_x / 32 < 3) mbarrier_init(&empty[thread_x / 32], 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 255) / 256;
@@ -334,19 +332,17 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
   const int warpgroup_thread = (int)threadIdx.x % 128;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
-  if (thread_x == 0) prefetch_map(&a_map);
-  if (thread_x == 0) prefetch_map(&b_map);
-  if (thread_x == 0) prefetch_map(&Y_out_map);
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  if (thread_x == 32) prefetch_map(&Y_out_map);
   fp16 *const a = (fp16 *)smem;  // 7 x [64, 128], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 114688);  // 7 x [112, 64], swizzled by 128 B
   fp16 *const Y_out = (fp16 *)(smem + 215040);  // 4 x [16, 64], swizzled by 128 B
   float (&b2_tile)[2][64] = *(float (*)[2][64])(smem + 223232);
   unsigned long long *const full = (unsigned long long *)(smem + 223744);
-  if (thread_x == 0)
-    for (int i = 0; i < 7; ++i) mbarrier_init(&full[i], 1);
+  if (thread_x % 32 == 0 && thread_x / 32 < 7) mbarrier_init(&full[thread_x / 32], 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 223800);
-  if (thread_x == 0)
-    for (int i = 0; i < 7; ++i) mbarrier_init(&empty[i], 2);
+  if (thread_x % 32 == 0 && thread_x / 32 < 7) mbarrier_init(&empty[thread_x / 32], 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = 6;

@@ -43,16 +43,19 @@ def name_of(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
     return f"{dtype}_{layout.lower()}_{'x'.join(map(str, shape))}"
 
 
-def model_of(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
-    """The model in front-end JSON: symbolic sizes, planned for this shape."""
+def model_of(dtype: str, layout: str, shape: tuple[int, int, int], is_fused: bool = True) -> str:
+    """The model in front-end JSON: symbolic sizes, planned for this shape; a product alone where nothing is fused to it."""
     left, right = (layout[0] == "T", layout[1] == "T")
     tensors = {"A": ["K", "M"] if left else ["M", "K"], "B": ["N", "K"] if right else ["K", "N"], "bias": ["N"], "C": ["M", "N"]}
-    inputs = [{"tensor": name, "role": "data", "mutability": "immutable"} for name in ("A", "B", "bias")]
+    if not is_fused:
+        del tensors["bias"]
+    inputs = [{"tensor": name, "role": "data", "mutability": "immutable"} for name in ("A", "B", "bias") if name in tensors]
     graph = [
         {"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["product"], "attrs": {"acc_dtype": "fp32", "transA": left, "transB": right}},
         {"op": "Elementwise", "name": "bias_add", "fn": "add", "inputs": ["product", "bias"], "outputs": ["sum"]},
         {"op": "Elementwise", "name": "relu", "fn": "relu", "inputs": ["sum"], "outputs": ["C"]},
     ]
+    graph = graph if is_fused else [{**graph[0], "outputs": ["C"]}]
     model = {
         "name": "gemm",
         "signature": {"inputs": inputs, "outputs": [{"tensor": "C"}]},

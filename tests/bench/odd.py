@@ -1,13 +1,14 @@
 """GEMM + bias + ReLU at sizes that libraries treat as an afterthought: odd ones, few rows, few tiles under a long sum, rows off the lines.
 
-    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--plans N] [--compile SECONDS] [--allocations N]     needs a GPU, PyCUDA and torch
+    python tests/bench/odd.py [--out results.json] [--only odd,skinny,...] [--plans N] [--compile SECONDS] [--allocations N] [--plain]     needs a GPU, PyCUDA and torch
 
 fp16, sizes of a case as M x N x K. The plan is the one that the cost model chooses; the others that it thinks near are timed too, so that its
 choice can be judged. Rivals, in the same run and in turns with ours: cublasLt with
 the same epilogue (torch's `_addmm_activation`), cuBLAS with nothing fused (`torch.matmul`), and with `--compile 300` what torch.compile makes of
 `relu(a @ b + bias)` with max-autotune. Operands are random normal; the error against fp64 must be no larger than cublasLt's.
 
-`--allocations 7`: medians over so many places in memory, which matter where an operand is fetched once.
+`--allocations 7`: medians over so many places in memory, which matter where an operand is fetched once. `--plain`: the chosen plan of the product alone
+too, beside cuBLAS with nothing fused on either side.
 
 Everything runs as a CUDA graph. Before every run a buffer of four times the L2 cache is written and another one read, so that the cache holds
 neither operands nor lines that it would first have to write back. Medians in microseconds.
@@ -57,7 +58,7 @@ FAMILIES: dict[str, list[Shape]] = {
 }
 
 
-def plans_for(case: tuple[str, Shape], most: int) -> list[tuple[str, str, float]]:
+def plans_for(case: tuple[str, Shape], most: int, is_fused: bool = True) -> list[tuple[str, str, float]]:
     """Plans worth measuring in a case, at most so many, each as its line in the table of candidates, its CUDA text, compiled into the cache, and the model's
     microseconds; the chosen one first."""
     from tinyir.front import read
@@ -67,7 +68,7 @@ def plans_for(case: tuple[str, Shape], most: int) -> list[tuple[str, str, float]
     from tinyir.runtime.compile import cubin_of
 
     family, shape = case
-    module: Any = read(model_of("fp16", "NN", shape), "gemm.json")
+    module: Any = read(model_of("fp16", "NN", shape, is_fused), "gemm.json")
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
     allowed = [c for c in candidates(module, module.program.regions[0], device=card_here()) if c.rejected in ("", CROWDED)]
@@ -125,14 +126,14 @@ class Clock:
         return [statistics.median(start.time_till(end) for start, end in found) * 1e3 for found in events]
 
 
-def measure_over(device: Any, clock: Clock, plans: list[tuple[str, str, float]], shape: Shape, with_compiler: bool, allocations: int) -> dict[str, Any]:
+def measure_over(device: Any, clock: Clock, plans: list[tuple[str, str, float]], plain: str, shape: Shape, with_compiler: bool, allocations: int) -> dict[str, Any]:
     """The row of a case whose operands lie at so many places, of each time the median: where they lie is worth several per cent to all who fetch them once."""
     import torch
 
     kept, rows = [], []
     for number in range(allocations):
         kept.append(torch.empty((37 * number + 1) << 20, device="cuda", dtype=torch.uint8))
-        rows.append(measure_case(device, clock, plans, shape, with_compiler and number == 0))
+        rows.append(measure_case(device, clock, plans, plain, shape, with_compiler and number == 0))
         torch.cuda.empty_cache()
     first = rows[0]
     for name in [key for key in first if key.endswith("_us") or key in ("tflops", "gbs")]:
@@ -142,8 +143,8 @@ def measure_over(device: Any, clock: Clock, plans: list[tuple[str, str, float]],
     return {**first, "allocations": [{key: us for key, us in row.items() if key.endswith("_us")} for row in rows]} if allocations > 1 else first
 
 
-def measure_case(device: Any, clock: Clock, plans: list[tuple[str, str, float]], shape: Shape, with_compiler: bool) -> dict[str, Any]:
-    """One row: errors and times of every plan and of the rivals."""
+def measure_case(device: Any, clock: Clock, plans: list[tuple[str, str, float]], plain: str, shape: Shape, with_compiler: bool) -> dict[str, Any]:
+    """One row: errors and times of every plan and of the rivals, and of the product alone (`plain`, its text, where there is one)."""
     import torch
 
     rows, columns, depth = shape
@@ -178,9 +179,21 @@ def measure_case(device: Any, clock: Clock, plans: list[tuple[str, str, float]],
         program.release()
     moved = 2 * (rows * depth + depth * columns + rows * columns)
     ours, *others = times
+    alone = {}
+    if plain:
+        program = _program(device, plain, shape, a, b, None, c)
+        c.fill_(math.nan)
+        torch.cuda.synchronize()
+        program.run()
+        product = a[checked].double() @ b.double()
+        mine, theirs_alone = _error_of(c[checked], product), _error_of(torch.matmul(a, b)[checked], product)
+        if not mine <= 1.01 * theirs_alone:
+            raise SystemExit(f"{shape}, nothing fused: error {mine:.3e}, cuBLAS's {theirs_alone:.3e}")
+        alone = dict(zip(("plain_us", "plain_cublas_us"), clock.medians([program.enqueue, on_stream(device, rivals["cublas"])])))
+        program.release()
     return {
         "shape": list(shape), "ours_us": ours, **{f"{name}_us": us for name, us in zip(rivals, others)}, "tflops": 2 * rows * columns * depth / ours / 1e6,
-        "gbs": moved / ours / 1e3, "plans": measured,
+        "gbs": moved / ours / 1e3, **alone, "plans": measured,
     }  # fmt: skip
 
 
@@ -189,7 +202,7 @@ def _program(device: Any, text: str, shape: Shape, a: Any, b: Any, bias: Any, c:
     from tinyir.runtime.device import Buffer
     from tinyir.runtime.program import Program
 
-    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip(("A", "B", "bias", "C"), (a, b, bias, c))}
+    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip(("A", "B", "bias", "C"), (a, b, bias, c)) if t is not None}
     return Program(device, text, manifest.parse(text), dict(zip("MNK", shape)), kept=kept)
 
 
@@ -204,11 +217,13 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(FAMILIES))
     parser.add_argument("--plans", type=int, default=30, metavar="N", help="time at most so many plans of a shape; 1: the chosen one alone")
     parser.add_argument("--allocations", type=int, default=1, metavar="N", help="the median of so many places in memory")
+    parser.add_argument("--plain", action="store_true", help="time the product alone too, beside cuBLAS")
     parser.add_argument("--compile", type=float, default=0.0, metavar="SECONDS", help="also time torch.compile, until so many have passed")
     args = parser.parse_args()
     cases = [(family, shape) for family in args.only.split(",") for shape in FAMILIES[family]]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         plans = list(pool.map(plans_for, cases, [args.plans] * len(cases)))
+        alone = [found[0][1] for found in pool.map(plans_for, cases, [1] * len(cases), [False] * len(cases))] if args.plain else [""] * len(cases)
     import torch
     from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice
@@ -220,8 +235,8 @@ def main() -> int:
     try:
         clock = Clock(device)
         until = time.monotonic() + args.compile
-        for (family, shape), own in zip(cases, plans):
-            found.append({"family": family, **measure_over(device, clock, own, shape, time.monotonic() < until, args.allocations)})
+        for (family, shape), own, plain in zip(cases, plans, alone):
+            found.append({"family": family, **measure_over(device, clock, own, plain, shape, time.monotonic() < until, args.allocations)})
             _print_row(found[-1])
             args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
     finally:
@@ -232,6 +247,9 @@ def main() -> int:
             ratios = [row[f"{rival}_us"] / row["ours_us"] for row in own if f"{rival}_us" in row]
             if ratios:
                 print(f"{family}: over {rival} {math.exp(statistics.fmean(map(math.log, ratios))):.3f} in geometric mean, least {min(ratios):.3f}")
+        ratios = [row["plain_cublas_us"] / row["plain_us"] for row in own if "plain_us" in row]
+        if ratios:
+            print(f"{family}: over cublas, nothing fused on either side, {math.exp(statistics.fmean(map(math.log, ratios))):.3f} in geometric mean, least {min(ratios):.3f}")
     behind = [row["ours_us"] / min(p["us"] for p in row["plans"]) for row in found]
     print(f"the chosen plan takes {math.exp(statistics.fmean(map(math.log, behind))):.3f} of the fastest's time in geometric mean, {max(behind):.3f} at most")
     return 0
@@ -240,6 +258,8 @@ def main() -> int:
 def _print_row(row: dict[str, Any]) -> None:
     rivals = [f"{name} {row[f'{name}_us']:.1f} us, {row[f'{name}_us'] / row['ours_us']:.2f}x" for name in ("cublaslt", "cublas", "compiled") if f"{name}_us" in row]
     shape = "x".join(map(str, row["shape"]))
+    if "plain_us" in row:
+        rivals.append(f"alone {row['plain_us']:.1f} us, cublas {row['plain_cublas_us']:.1f} us, {row['plain_cublas_us'] / row['plain_us']:.2f}x")
     print(f"| {row['family']} | {shape} | {row['ours_us']:.1f} us, {row['tflops']:.0f} TFLOP/s, {row['gbs']:.0f} GB/s | {' | '.join(rivals)} |", flush=True)
 
 

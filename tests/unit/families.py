@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping
 import numpy as np
 
 from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.resources import ends_held
 from tinyir.ir.types import DTYPES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
@@ -89,6 +90,17 @@ def _staged(module: plan.Module, stages: int) -> plan.Module:
 def _cut() -> Family:
     module = test_any_shape.cut("NN", (64, 128), 2, (64, 136, 512), **BIAS)
     return _emitted(_staged(module, 2), *(_whole(module.program, dict(zip("MNK", s))) for s in ((72, 136, 456), (8, 264, 128))), tolerance=0)
+
+
+def _unswapped(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, int, int], padded: tuple[str, ...] = (), **kind: str) -> plan.Module:
+    """A plan whose consumers end a cut sum in their registers."""
+    module = test_any_shape.sized(layout, sizes, **kind)
+    return plan.Module(module, (next(p for p in test_any_shape.proposed(module, padded, parts) if p.tile[:2] == tile and ends_held(p)),))
+
+
+def _cut_of(module: plan.Module, *sizes: tuple[int, int, int]) -> Family:
+    """Whole numbers, at these M, N, K."""
+    return _emitted(_staged(module, 2), *(_whole(module.program, dict(zip("MNK", s))) for s in sizes), tolerance=0)
 
 
 def _words(layout: str, tile: tuple[int, int], math: str, sizes: Sizes, kind: Mapping[str, str]) -> Family:
@@ -200,6 +212,10 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "hopper padded transposed": lambda: _hopper("NT", (144, 256), ODD_LONG, BIAS, padded=("A", "B"), stages=2, is_swapped=True),
     "hopper padded in pieces": lambda: _hopper("TN", (128, 144), ODD_LONG, SCALED, padded=("A", "B"), stages=2),
     "hopper cut": _cut,
+    "hopper cut held": lambda: _cut_of(_unswapped("NN", (64, 128), 2, (64, 136, 512), **BIAS), (72, 136, 456), (8, 264, 128)),
+    "hopper cut by warpgroups": lambda: _cut_of(_unswapped("TN", (128, 64), 2, (128, 136, 512), **SCALED), (136, 136, 456), (72, 264, 200)),
+    "hopper cut in four": lambda: _cut_of(_unswapped("NT", (64, 128), 4, (64, 136, 512), ("A", "B"), **RESIDUAL), (41, 91, 333), (64, 136, 512)),
+    "hopper cut transposed": lambda: _cut_of(test_any_shape.of_few_rows("NN", (16, 64), 2, (16, 136, 512), **BIAS), (16, 136, 456), (3, 72, 200)),
     "hopper words": lambda: _words("NN", (64, 64), "tf32", MNK, SCALED),
     "hopper words thrice": lambda: _words("TT", (64, 64), "tf32x3", LONG, {}),
     "hopper bytes in turn": lambda: _bytes("NT", 2, LONG),

@@ -105,6 +105,28 @@ SENT = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const float *A,
   }
   cluster_wait();
 }"""
+SENT_WORDS = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const float *A, float *B) {
+  __shared__ __align__(16) float come[3][64][4];
+  __shared__ unsigned long long joined;
+  const int t = threadIdx.x, rank = (int)cluster_rank();
+  if (t == 0) { mbarrier_init(&joined, 1); fence_mbarrier_init(); }
+  cluster_arrive_relaxed();
+  __syncthreads();
+  const float *own = A + (64 * blockIdx.x + t) * 8;
+  cluster_wait();
+  if (t == 0) mbarrier_expect(&joined, 3 * 64 * 16);
+  for (int i = 0; i < 3; ++i) {
+    const int cta = (rank + 1 + i) % 4;
+    send_words(address_in_cta(come[2 - i][t], cta), one_of(cta % 2 == 0, own[0], own[4]), one_of(cta % 2 == 0, own[1], own[5]),
+               one_of(cta % 2 == 0, own[2], own[6]), one_of(cta % 2 == 0, own[3], own[7]), address_in_cta(&joined, cta));
+  }
+  mbarrier_wait(&joined, 0);
+  for (int e = 0; e < 4; ++e) {
+    float sum = own[e];
+    for (int i = 0; i < 3; ++i) sum = 3.0f * sum + come[i][t][e];
+    B[(64 * blockIdx.x + t) * 4 + e] = sum;
+  }
+}"""
 WORDS = """extern "C" __global__ void k(const unsigned int *A, unsigned long long *words, unsigned int *B) {
   const int cta = blockIdx.x;
   if (threadIdx.x == 0) {
@@ -176,6 +198,16 @@ def of_sent() -> Trial:
     return Trial(SENT, {"A": a}, {"B": wanted}, {"grid": (8,), "block": (64,)})
 
 
+def of_sent_words() -> Trial:
+    """Each thread of four CTAs sends those of its number its first four numbers, or its last."""
+    a = np.random.default_rng(5).integers(-9, 9, (2, 4, 64, 2, 4)).astype(np.float32)  # cluster, sender, thread, which, number
+    wanted = a[:, :, :, 0].copy()
+    for rank in range(4):
+        for i in range(3):
+            wanted[:, rank] = 3 * wanted[:, rank] + a[:, (rank + 1 + i) % 4, :, rank % 2]
+    return Trial(SENT_WORDS, {"A": a}, {"B": wanted}, {"grid": (8,), "block": (64,)})
+
+
 def of_words() -> Trial:
     """Each of four CTAs adds its own to what the one before it has found."""
     a = np.array([0xFFFFFFFF, 5, 0x80000000, 7], np.uint32)
@@ -198,7 +230,7 @@ def of_launches() -> Trial:
     return Trial(OF_LAUNCHES, {"A": a}, {"B": a.reshape(-1, 2)[:, ::-1].reshape(-1) + np.arange(512, dtype=np.int32)}, {"grid": (4,)})
 
 
-TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_sent, of_words, of_flags, of_launches)}
+TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_sent, of_sent_words, of_words, of_flags, of_launches)}
 
 
 @pytest.mark.parametrize("name", TRIALS)
@@ -227,6 +259,12 @@ def test_it_holds_in_any_order(name: str, seed: int) -> None:
         ("of_sent", "mbarrier_expect(&joined, 3 * 48)", "mbarrier_expect(&joined, 4 * 48)", {"E1724"}),
         ("of_sent", "  mbarrier_wait(&joined, 0);\n", "", {"E1750", "E1751"}),
         ("of_sent", "  }\n  cluster_wait();\n}", "  }\n}", {"E1763"}),
+        ("of_sent_words", "  cluster_wait();\n  if", "  if", {"E1756", "E1753"}),
+        ("of_sent_words", "3 * 64 * 16", "2 * 64 * 16", {"E1751", "E1750"}),
+        ("of_sent_words", "3 * 64 * 16", "4 * 64 * 16", {"E1724"}),
+        ("of_sent_words", "  mbarrier_wait(&joined, 0);\n", "", {"E1750", "E1751", "E1763"}),
+        ("of_sent_words", "address_in_cta(&joined, cta)", "address_in_cta(&joined, rank)", {"E1761"}),
+        ("of_sent_words", "come[2 - i][t], cta", "come[2 - i][t] + 1, cta", {"E1761"}),
         ("of_sent", "come[i][t];", "come[i][t + 4];", {"E1750"}),
         ("of_sent", "sum = held[rank][t];", "sum = held[rank][t] + (held[(rank + 1) % 4][t] = 0.0f);", {"E1752"}),
     ],

@@ -49,3 +49,39 @@ def rows_stored(number: int) -> Trial:
 def test_every_element_is_written_once(number: int) -> None:
     trial = rows_stored(number)
     assert trial.differing(trial.on(SimDevice()), trial.wanted) == []
+
+
+# --- from registers
+
+HELD = """
+extern "C" __global__ void k(const float *A, {dtype} *B) {{
+  float x[{columns} / 2];
+  const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+  for (int e = 0; e < {columns} / 2; ++e)
+    x[e] = A[(16 * warp + lane / 4 + 8 * (e / 2 % 2)) * {columns} + 8 * (e / 4) + 2 * (lane % 4) + e % 2];
+  store_held_{dtype_name}<{columns}, {is_known}>(B + {offset}, {pitch}, x, {high}, {wide});
+}}"""
+COLUMNS = (16, 32, 64, 128)
+
+
+def rows_held(number: int) -> Trial:
+    """An accumulator of one width and type, to rows that all begin on 16 bytes (every second number, which may be known) or anywhere."""
+    draw = np.random.default_rng(number)
+    name, columns, is_apart = ("fp16", "bf16", "fp32")[number % 3], COLUMNS[number // 3 % len(COLUMNS)], number // 12 % 2 == 0
+    offset, pitch = (8 * int(draw.integers(0, 3)), columns + 8 * int(draw.integers(0, 3))) if is_apart else (int(draw.integers(1, 20)), columns + int(draw.integers(0, 19)))
+    high = int(draw.choice([64, 69, draw.integers(-2, 64)]))
+    wide = int(draw.choice([columns, columns + 8, 8 * draw.integers(0, columns // 8)])) if is_apart else int(draw.choice([columns, columns + 5, draw.integers(-2, columns)]))
+    a = draw.integers(-200, 200, (64, columns)).astype(np.float32)
+    wanted = np.zeros(offset + 64 * pitch + columns, np.float32)
+    for row, column in itertools.product(range(min(64, high)), range(min(columns, wide))):
+        wanted[offset + row * pitch + column] = a[row, column]
+    made = {"fp16": lambda x: x.astype(np.float16), "bf16": lambda x: (x.view(np.uint32) >> 16).astype(np.uint16), "fp32": lambda x: x}[name](wanted)
+    known = "true" if is_apart and number % 2 else "false"
+    code = HELD.format(dtype="float" if name == "fp32" else name, dtype_name=name, columns=columns, is_known=known, offset=offset, pitch=pitch, high=high, wide=wide)
+    return Trial(code, {"A": a}, {"B": made}, {"cleared": ("B",)})
+
+
+@pytest.mark.parametrize("number", range(48))
+def test_every_element_that_registers_hold_is_written_once(number: int) -> None:
+    trial = rows_held(number)
+    assert trial.differing(trial.on(SimDevice()), trial.wanted) == []

@@ -51,6 +51,7 @@ TRIALS: Trials = {
     "exp2_approx of special numbers": partial(test_sim_numbers.exponential, is_special=True),
     "copy_16": test_sim_numbers.copied,
     **_named("rows stored", test_store_rows.rows_stored, *((number,) for number in range(len(test_store_rows.SHAPES)))),
+    **_named("rows held", test_store_rows.rows_held, *((number,) for number in range(24))),
     "tf32_of": test_tf32.rounded,
     **test_sim_barriers.TRIALS,
     "cp_async": test_sim_copies.cp_async,

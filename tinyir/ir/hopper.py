@@ -18,6 +18,7 @@ WGMMA_WORDS = {"tf32": "tf32"}  # fp32 of which 11 bits are looked at; what come
 PTX_OF = WGMMA_TYPES | WGMMA_BYTES | WGMMA_WORDS
 PRODUCT_BYTES = 32  # along the sum, of one wgmma
 MOST_DIMS = 5
+HELD = ("fp16", "bf16", "fp32")  # of an output to which a warpgroup stores its accumulator
 _INLINE = "__device__ __forceinline__ "
 
 
@@ -144,6 +145,14 @@ GUARDED: Rows = (
             '"r"(shared_address(to))', '"r"(shared_address(from))', '"r"(bytes)', '"r"(shared_address(barrier))', '"r"(cta)',
         ),
     ),
+    # Registers have no address: of two the one that is meant, and no two ways through what follows.
+    _one("float one_of(bool is_first, float a, float b)", 'float y; asm("{ .reg .pred p; setp.ne.b32 p, %1, 0; selp.f32 %0, %2, %3, p; }" : "=f"(y) : "r"((int)is_first), "f"(a), "f"(b)); return y;'),
+    _one("unsigned int address_in_cta(const void *p, int cta)", 'unsigned int y; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(y) : "r"(shared_address(p)), "r"(cta)); return y;'),
+    # Of this thread's registers, to and on what `address_in_cta` gives.
+    _one(
+        "void send_words(unsigned int to, float a, float b, float c, float d, unsigned int barrier)",
+        _asm("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];", '"r"(to)', '"f"(a)', '"f"(b)', '"f"(c)', '"f"(d)', '"r"(barrier)'),
+    ),
     _one("void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
     _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
     _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
@@ -183,6 +192,41 @@ template <int span>
   const int lane = (int)threadIdx.x % 32;
   const int place = swizzled<span>((row + {row}) * span + 2 * (column + 8 * ({column})));
   stmatrix_x4{trans}((unsigned char *)tile + place, pair_of_{dtype}(x[0], x[1]), pair_of_{dtype}(x[2], x[3]), pair_of_{dtype}(x[4], x[5]), pair_of_{dtype}(x[6], x[7]));
+}}"""
+
+
+def _held(dtype: str) -> tuple[str, str]:
+    """Two neighbours of an accumulator are a word, of fp32 two."""
+    words, c = (2, "float") if dtype == "fp32" else (1, dtype)
+    packed = [f"__float_as_uint(x[8 * piece + 2 * i + {h}])" for h in range(2)] if words == 2 else [f"pair_of_{dtype}(x[8 * piece + 2 * i], x[8 * piece + 2 * i + 1])"]
+    pairs = " ".join(f"w[{h}][i] = {value};" for h, value in enumerate(packed))
+    fours = [("w[0][0], w[0][1], w[0][2], w[0][3]")] if words == 1 else [f"w[0][{2 * h}], w[1][{2 * h}], w[0][{2 * h + 1}], w[1][{2 * h + 1}]" for h in range(2)]
+    stores = " ".join(f"((uint4 *)(place + 16 * piece))[{h}] = make_uint4({four});" for h, four in enumerate(fours))
+    one = "x[e]" if words == 2 else f"{dtype}_of_float(x[e])"
+    return f"store_held_{dtype}", f"""\
+// 64 x `columns` of an accumulator to rows of which the first begins at `to`, `high` of them inside, and `wide` elements of each. Where rows begin on 16 bytes, as may be
+// known, the four lanes that hold two rows' pairs exchange them: each then has eight neighbours of one row.
+template <int columns, bool is_known> {_INLINE}void store_held_{dtype}({c} *to, long long pitch, const float (&x)[columns / 2], int high, int wide) {{
+  const int quad = (int)threadIdx.x % 4, row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4;
+  if (is_known || (pitch * (int)sizeof({c}) % 16 == 0 && (unsigned long long)to % 16 == 0 && (wide % 8 == 0 || wide > columns))) {{
+    const int own = row + 8 * (quad % 2), first = 8 * (quad / 2);
+    {c} *const place = to + own * pitch + first;
+    #pragma unroll
+    for (int piece = 0; piece < columns / 16; ++piece) {{
+      unsigned int w[{words}][4];
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) {{ {pairs} }}
+      #pragma unroll
+      for (int h = 0; h < {words}; ++h) turn_quad(w[h], quad);
+      if (own < high && 16 * piece + first < wide) {{ {stores} }}
+    }}
+  }} else {{
+    #pragma unroll
+    for (int e = 0; e < columns / 2; ++e) {{
+      const int r = row + 8 * (e / 2 % 2), n = 8 * (e / 4) + 2 * quad + e % 2;
+      if (r < high && n < wide) to[r * pitch + n] = {one};
+    }}
+  }}
 }}"""
 
 
@@ -232,6 +276,20 @@ template <int rows, int columns, int span, int tall, class T> {_INLINE}void stor
   }}
 }}"""),
     *(_piece(dtype, is_turned) for dtype in ("fp16", "bf16") for is_turned in (False, True)),
+    ("turn_quad", f"""\
+// Word i of lane j of four becomes word j of lane i.
+{_INLINE}void turn_quad(unsigned int (&w)[4], int lane) {{
+  #pragma unroll
+  for (int apart = 1; apart < 4; apart *= 2) {{
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (!(i & apart)) {{
+        const unsigned int other = __shfl_xor_sync(0xffffffffu, lane & apart ? w[i] : w[i + apart], apart);
+        (lane & apart ? w[i] : w[i + apart]) = other;
+      }}
+  }}
+}}"""),
+    *map(_held, HELD),
     ("matrix_descriptor", f"""\
 // What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
 {_INLINE}unsigned long long matrix_descriptor(const void *start, int leading, int stride) {{

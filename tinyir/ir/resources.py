@@ -68,6 +68,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         return 0
     if plan.algo == "warp_specialized":
         beside = _ring_of(plan, region, kernel, others)
+        if ends_held(plan):
+            return beside + aligned(4 * (plan.parts - 1) * plan.tile[0] * plan.tile[1] // plan.parts) + MBARRIER_BYTES
         if plan.ends_in_shared:
             return beside + _sums(*(*plan.tile, 1, 1)[:2], plan.parts)
         count, staged = plan.consumers.count if plan.consumers else 1, staged_pieces(plan, region)
@@ -120,6 +122,11 @@ def _ring_of(plan: Plan, region: Region, kernel: Contraction, others: tuple[Regi
 def _staged(plan: Plan, region: Region) -> list[Tensor]:
     """The outputs that leave through shared memory."""
     return [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
+
+
+def ends_held(plan: Plan) -> bool:
+    """Whether the consumers of a cut sum end it in their registers: each CTA's share is whole pieces of the accumulator's columns, and these are the output's."""
+    return plan.algo == "warp_specialized" and plan.parts > 1 and not plan.swap_ab and len(plan.tile) == 3 and plan.tile[1] % (PIECE * plan.parts) == 0
 
 
 def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:

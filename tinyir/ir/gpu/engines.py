@@ -78,7 +78,8 @@ class TmaLoad:
 @dataclass(frozen=True, slots=True)
 class Send:
     """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, which lie one behind another,
-    to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier."""
+    to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier. `%t = send sent <- acc[0, 32*c] size [64, 32] to c on
+    joined`: columns of a warpgroup's accumulator, each thread's to the place of the thread of its number (`shared sent : fp32[64, 32] wgmma`)."""
 
     token: str
     to: Place
@@ -103,7 +104,7 @@ class TmaStore:
 class StoreRows:
     """`store_rows C[m0 + part, 64*j + n0] box [64, 64] <- C.out[o.slot]`: the threads of a warpgroup write a tile of shared memory to a tensor whose rows
     may begin anywhere, in whole accesses but for the ends of each row; what lies outside the tensor is dropped. `as [B*S, N]` in front of `box`: the
-    tensor's memory as these dims, row-major."""
+    tensor's memory as these dims, row-major. A tile in registers (a wgmma Reg) is rounded to the tensor's dtype."""
 
     to: Place
     box: tuple[Expr, ...]

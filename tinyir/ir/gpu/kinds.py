@@ -15,6 +15,8 @@ def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     """What a statement says in words: what of, which, and those that are known."""
     if isinstance(s, nodes.Reg):
         yield "kind of registers", s.kind, ("", *KINDS)
+    if isinstance(s, nodes.Shared):
+        yield "kind of shared memory", s.kind, ("", "wgmma")
     if isinstance(s, (nodes.Shared, nodes.TensorMap)):
         yield "swizzle", s.swizzle, (0, 32, 64, 128)
     if isinstance(s, nodes.TensorMap):
@@ -46,8 +48,10 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
     if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Send, nodes.Stmatrix, nodes.Split)):
         yield s.to.name, shared, "shared memory"
-    if isinstance(s, (nodes.Ldmatrix, nodes.Send, nodes.TmaStore, nodes.StoreRows, nodes.Split)):
+    if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
         yield s.source.name, shared, "shared memory"
+    if isinstance(s, (nodes.Send, nodes.StoreRows)):
+        yield s.source.name, lambda a: shared(a) or _is(nodes.Reg, kind=("wgmma",))(a), "shared memory or a matrix of kind wgmma"
     if isinstance(s, nodes.Assign):
         yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
     if isinstance(s, (nodes.Wait, nodes.Arrive)):

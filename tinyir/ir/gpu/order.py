@@ -33,7 +33,8 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             continue
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
         is_named = isinstance(s, nodes.Barrier) and s.threads > 0
-        if role is not None and not is_named and not isinstance(s, (nodes.Copy, nodes.StoreRows)) and getattr(s, "scope", "") != "warpgroup":
+        is_second_half = isinstance(s, nodes.Barrier) and s.half == "wait"  # those who have come need not all wait
+        if role is not None and not is_named and not is_second_half and not isinstance(s, (nodes.Copy, nodes.StoreRows)) and getattr(s, "scope", "") != "warpgroup":
             yield Diag("E1609", kernel.name, {"what": _word(s), "why": f"inside role {role.name}, which other warps never enter"}, s.span, _label(role))
         if is_named and s.threads != (role.threads if role else kernel.threads):
             have = role.threads if role else kernel.threads

@@ -96,7 +96,7 @@ def _show_wgmma(s: nodes.Wgmma) -> str:
 
 _SHOW: dict[type, Any] = {
     nodes.Assume: lambda s: f"assume {show_guard(s.guard)}",
-    nodes.Shared: lambda s: f"shared {show_name(s.name)} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}",
+    nodes.Shared: lambda s: f"shared {show_name(s.name)} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}{s.kind and ' ' + s.kind}",
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
     nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}{_opt('round', s.rounding, '')}",

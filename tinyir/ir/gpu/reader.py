@@ -126,11 +126,11 @@ class _Reader:
         return nodes.Assume(guard_of(p[0]), span=span)
 
     def _shared(self, p: list[Any], span: Span) -> Statement:
-        name, type_, ring, swizzle, across = p
+        name, type_, ring, swizzle, across, kind = p
         read = read_at(read_type, type_, self.whole)
         name = _name(name)
         self._declare(name, read.dtype, ring if across is None else across)
-        return nodes.Shared(name, read, _int(ring, 1), _int(swizzle, 0), _int(across, 0), span=span)
+        return nodes.Shared(name, read, _int(ring, 1), _int(swizzle, 0), _int(across, 0), str(kind or ""), span=span)
 
     def _reg(self, p: list[Any], span: Span) -> Statement:
         name, type_, ring, kind, init = p

@@ -19,10 +19,12 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
             if isinstance(s, nodes.Arrive):
                 arrivals.setdefault(s.barrier.name, set()).add(number)
     shared = {s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
+    sent = {s.on.name for s in statements(kernel.body) if isinstance(s, nodes.Send)}  # `sends` counts what lands there
     for number, role in enumerate(roles):
         shared_load = next((s for s in statements(role.body) if isinstance(s, nodes.TmaLoad) and s.multicast), None)
         if shared_load is not None and not any(isinstance(s, nodes.Drain) for s in statements(role.body)):
             yield Diag("E1613", kernel.name, {"place": str(shared_load.to), "fault": "is filled by other CTAs of the cluster, and no `drain` stands before the kernel's end"}, shared_load.span)
+        yield from _check_begun(kernel, role)
         for block in _blocks(role.body):
             freed: set[str] = set()
             for s in block:
@@ -30,10 +32,28 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
                     freed.add(str(s.barrier.slot))
                 if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
                     yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": "is refilled without waiting for its readers"}, s.span)
-                if isinstance(s, nodes.Arrive) and s.expect:
-                    landing = sum(_bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier)
-                    if landing != s.expect:
-                        yield Diag("E1618", kernel.name, {"barrier": str(s.barrier), "expected": s.expect, "landing": landing}, s.span)
+
+
+    for block in _blocks(kernel.body):
+        for s in block:
+            if isinstance(s, nodes.Arrive) and s.expect and s.barrier.name not in sent:
+                landing = sum(_bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier)
+                if landing != s.expect:
+                    yield Diag("E1618", kernel.name, {"barrier": str(s.barrier), "expected": s.expect, "landing": landing}, s.span)
+
+
+def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
+    """A role that fills a ring goes on behind the slots that were filled before the roles."""
+    early = [s for s in statements(s for s in kernel.body if not isinstance(s, nodes.Role)) if isinstance(s, nodes.TmaLoad)]
+    cursors = {f"{s.name}.slot": s for s in statements(role.body) if isinstance(s, nodes.Cursor)}
+    for s in statements(role.body):
+        cursor = cursors.get(str(s.to.slot)) if isinstance(s, nodes.TmaLoad) else None
+        if cursor is None:
+            continue
+        begun = sorted(str(e.to.slot) for e in early if e.to.name == s.to.name)
+        if begun != sorted(map(str, range(cursor.at))):
+            fault = f"begins at slot {cursor.at} in role {role.name}, where {', '.join(begun) or 'none'} of {s.to.name} is filled before"
+            yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": fault}, cursor.span, _of(role))
 
 
 def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:

@@ -18,12 +18,14 @@ import math
 from typing import Any, Iterator
 
 from ...kit.diag import Diag, Label
+from ..body import Read
 from ..expr import Expr
 from . import nodes
 from .nodes import Kernel, Statement
-from .walk import Visit, statements
+from .walk import Visit, reads_in, statements
 
 CHUNK = 16  # bytes: what the copy engine moves is made of such, and begins on one
+BLOCK = 64, 16  # rows and columns of an accumulator that threads send together
 
 
 def check_sends(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -32,7 +34,9 @@ def check_sends(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
     yield from _check_halves(kernel)
     sends = [v for v in walked if isinstance(v.statement, nodes.Send)]
     for v in sends:
-        yield from _check_place(kernel, v, v.statement)
+        held = isinstance(v.arrays[v.statement.source.name], nodes.Reg)
+        yield from (_check_held if held else _check_place)(kernel, v, v.statement)
+    yield from _check_reads(kernel, walked)
     yield from _check_bytes(kernel, sends)
     yield from _Walk(kernel).faults()
 
@@ -70,6 +74,33 @@ def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
         for axis, (e, count, extent) in enumerate(zip(index, s.size, shape)):
             if not v.inside.is_below(e + count - 1, Expr.of(extent)):  # where it begins is looked at as of any place
                 yield Diag("E1614", kernel.name, {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)}, s.span)
+
+
+def _check_held(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
+    """Whole blocks of rows and pieces of columns of an accumulator go to a matrix that is laid out as it is, and both places hold them."""
+    arrays = [v.arrays[place.name] for place in (s.source, s.to)]
+    corners = [place.index or (Expr.of(0),) * len(s.size) for place in (s.source, s.to)]
+    fault = ""
+    if arrays[1].kind != "wgmma" or arrays[0].type.dtype != arrays[1].type.dtype:
+        fault = f"is not sent: {s.to.name} is not laid out as {s.source.name} is, `{arrays[0].type.dtype} ... wgmma`"
+    elif len(s.size) != 2 or s.size[0] != BLOCK[0] or s.size[1] % BLOCK[1] or any(c % size for corner in corners for e, size in zip(corner, BLOCK) for c, _ in e.terms):
+        fault = f"is not sent: {list(s.size)} from there on is not {BLOCK[0]} rows and pieces of {BLOCK[1]} columns"
+    if fault:
+        yield Diag("E1613", kernel.name, {"place": str(s.source), "fault": fault}, s.span)
+        return
+    for place, array, corner in zip((s.source, s.to), arrays, corners):
+        for axis, (e, count, extent) in enumerate(zip(corner, s.size, array.type.shape)):
+            if not v.inside.is_at_least(e, Expr.of(0)) or not v.inside.is_below(e + count - 1, extent):
+                yield Diag("E1614", kernel.name, {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)}, s.span)
+
+
+def _check_reads(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
+    """What threads have sent to threads of their number is read element by element, by those."""
+    for v in walked:
+        for node in reads_in(v.statement):
+            array = v.arrays.get(node.tensor) if isinstance(node, Read) else None
+            if isinstance(array, nodes.Shared) and array.kind and not any(isinstance(around, nodes.Each) for around in v.path):
+                yield Diag("E1613", kernel.name, {"place": node.tensor, "fault": "is read outside `each`: a thread has its own elements of it"}, v.statement.span)
 
 
 def _check_bytes(kernel: Kernel, sends: list[Visit]) -> Iterator[Diag]:
@@ -127,6 +158,8 @@ class _Walk:
     def _sent(self, s: nodes.Send) -> Iterator[Diag]:
         if not self.has_begun:
             yield self._fault(s, s.to, "is filled in a CTA that may not have set up its barriers: no `barrier cluster` stands before", None)
+        if s.source.name not in self.shared:  # what leaves registers is gone
+            return
         if s.source.name in self.unmet:
             yield self._fault(s, s.source, "is sent before a fence and a barrier of those who write it", self.unmet[s.source.name])
         self.sent[s.token] = s

@@ -8,6 +8,7 @@ from ...kit.diag import Diag, Label
 from ..arch import ARCHS
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
+from ..hopper import HELD
 from ..model import is_constant
 from ..rules import product
 from ..verify import nearest
@@ -202,6 +203,11 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
         yield name, f"has not the elements of {' x '.join(map(str, s.dims))}"
     if isinstance(s, nodes.StoreRows) and (len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)):
         yield name, "is written in boxes that do not have rows along its last dim"
+    held = v.arrays.get(s.source.name) if isinstance(s, nodes.StoreRows) else None
+    if isinstance(held, nodes.Reg) and ([e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides] or held.type.shape[0].constant != 64 or held.ring > 1):
+        yield s.source.name, "is not the matrix of 64 rows that its box holds"
+    if isinstance(held, nodes.Reg) and tensor is not None and tensor.type.dtype.name not in HELD:
+        yield name, f"is {tensor.type.dtype}, which is not stored from registers; {', '.join(HELD)} are"
     moved = (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
     tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
     if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):

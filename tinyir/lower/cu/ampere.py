@@ -124,10 +124,10 @@ class Ampere:
         coordinates = len(self.lines)
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(lane // 4 + 8 * (e // 2), 0)};")
         self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(COLUMNS * Expr.of('piece') + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
-        self.held = {s.of: ((s.at or (ZERO, ZERO)), (r, n))}
+        self.point = r, n
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
-        self.held = {}
+        self.point = ()
         self.integers.ranges = known
         for _ in range(2):
             self.depth -= 1

@@ -12,6 +12,7 @@ from typing import Any, Iterable
 from ...ir.arch import ARCHS
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.accesses import is_assumed_multiple
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.verify import exprs_in
 from ...ir.gpu.walk import statements
@@ -23,7 +24,7 @@ from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
 from .value import memory_type
 
-WARPGROUP = 128
+WARP, WARPGROUP = 32, 128  # threads
 
 
 class Hopper(Matrices):
@@ -42,16 +43,21 @@ class Hopper(Matrices):
 
     def _tensormap(self: Any, s: nodes.TensorMap) -> None:
         self.maps[s.name] = s
-        self.say(f"if ({self._spell('thread.index')} == 0) prefetch_map(&{self._map(s.name)});")
+        another = WARP if self.kernel.threads > WARP else 0  # than the thread that sets up barriers and loads
+        self.say(f"if ({self._spell('thread.index')} == {another}) prefetch_map(&{self._map(s.name)});")
 
     def _mbarrier(self: Any, s: nodes.Mbarrier) -> None:
         name = self.names.of("array", s.name)
         self.say(f"unsigned long long *const {name} = (unsigned long long *)(smem + {self.shared_offset});")
         self.shared_offset += 8 * s.ring
-        loop = f"for (int i = 0; i < {s.ring}; ++i) mbarrier_init(&{name}[i], {s.count});" if s.ring > 1 else f"mbarrier_init({name}, {s.count});"
-        self.say(f"if ({self._spell('thread.index')} == 0) {loop}" if s.ring == 1 else f"if ({self._spell('thread.index')} == 0)")
-        if s.ring > 1:
-            self.say(f"  {loop}")
+        index, warps = self._spell("thread.index"), self.kernel.threads // WARP
+        if s.ring == 1:
+            self.say(f"if ({index} == 0) mbarrier_init({name}, {s.count});")
+        elif s.ring <= warps:  # each by another warp: one takes some 20 clocks
+            self.say(f"if ({index} % {WARP} == 0 && {index} / {WARP} < {s.ring}) mbarrier_init(&{name}[{index} / {WARP}], {s.count});")
+        else:
+            self.say(f"if ({index} % {WARP} == 0)")
+            self.say(f"  for (int i = {index} / {WARP}; i < {s.ring}; i += {warps}) mbarrier_init(&{name}[i], {s.count});")
 
     def _swizzled(self: Any, s: nodes.Shared) -> None:
         """A tile of the copy engine, as a pointer."""
@@ -140,6 +146,7 @@ class Hopper(Matrices):
             value = f"{index} / {WARPGROUP}" + (f" - {s.first}" if s.first else "")
             self.say(f"const int {self.names.of('integer', 'warpgroup.index')} = {value};")
         self.first_warpgroup = s.first
+        self._reach_early(s.body)
         self.block(s.body)
         self.integers.ranges = known
         self.depth -= 1
@@ -247,6 +254,9 @@ class Hopper(Matrices):
         self.say(f"{indent}{name}_{len(at)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, {places}{mask});")
 
     def _send(self: Any, s: nodes.Send) -> None:
+        if self._in_registers(s.source.name):
+            self._send_held(s)
+            return
         bytes_ = math.prod(s.size) * self.arrays[s.source.name].type.dtype.bytes
         to, source = (f"&{self._element(p.name, p.index or (ZERO,) * len(s.size), p.slot)}" for p in (s.to, s.source))
         self.say(f"send_to_cta({to}, {source}, {bytes_}, {self._barrier_at(s.on)}, {self.integers.c(s.cta, 0)});")
@@ -260,14 +270,21 @@ class Hopper(Matrices):
 
     def _storerows(self: Any, s: nodes.StoreRows) -> None:
         tile = self.arrays[s.source.name]
+        is_held = self._in_registers(s.source.name)
         if s.source.index:
             raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile")
-        if s.box[-1].constant > WARPGROUP or s.box[-1].constant * tile.type.dtype.bytes % ACCESS_BYTES or not tile.swizzle:
+        if not is_held and (s.box[-1].constant > WARPGROUP or s.box[-1].constant * tile.type.dtype.bytes % ACCESS_BYTES or not tile.swizzle):
             raise refuse("E1620", self.kernel.name, s.span, what=f"store_rows of rows of {s.box[-1]} elements, not whole accesses of {ACCESS_BYTES} B and {WARPGROUP} elements at most")
         self.used_tensors.add(s.to.name)
         shape, (row, column) = s.dims or self.of_memory(s.to.name).type.shape, s.sides
         to = f"&{self.names.of('tensor', s.to.name)}[{self.integers.offset(shape, s.to.index)}]"
         pitch, high, wide = (self.integers.c(e, 0) for e in (product(shape[row + 1 :]), shape[row] - s.to.index[row], shape[column] - s.to.index[column]))
+        if is_held:
+            dtype, eight = self.of_memory(s.to.name).type.dtype.name, self.facts.plain(s.to.index[column])
+            assumed = self.plan.assume if self.plan else ()
+            is_known = all(c % 8 == 0 for c, _ in eight.terms) and is_assumed_multiple(assumed, product(shape[row + 1 :]), 8) and is_assumed_multiple(assumed, shape[column], 8)
+            self.say(f"store_held_{dtype}<{s.box[column]}, {str(is_known).lower()}>({to}, {pitch}, {self.names.of('array', s.source.name)}, {high}, {wide});")
+            return
         sizes = f"{s.box[row]}, {s.box[column]}, {tile.swizzle}, {tile.type.shape[0]}"
         self.say(f"store_rows<{sizes}>({to}, {pitch}, {self._start(s.source)}, {high}, {wide});")
 

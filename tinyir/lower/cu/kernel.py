@@ -25,6 +25,7 @@ from .ampere import Ampere
 from .atomics import Atomics
 from .folds import Folds
 from .hopper import Hopper, picks_one_thread
+from .matrix import as_held
 from .index import Integers
 from .names import Names
 from .value import Values, arithmetic_type, memory_type
@@ -121,7 +122,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         """The C of one element: of an array by its indices, of a tensor by its offset."""
         if name in self.arrays:
             if getattr(self.arrays[name], "kind", ""):
-                return self._held_element(name, index)
+                return self._held_element(name, index) if self._in_registers(name) else self._sent_element(name, index, slot)
             if getattr(self.arrays[name], "swizzle", 0):
                 return self._swizzled_element(name, index, slot)
             if getattr(self.arrays[name], "cluster", 0):
@@ -181,7 +182,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             return
         self.arrays[s.name] = s
         name, dtype = self.names.of("array", s.name), memory_type(s.type.dtype)
-        dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape))
+        shape = as_held(s) if s.kind else tuple(e.evaluate({}) for e in s.type.shape)
+        dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + shape)
         if self.dynamic:
             rest = dims[dims.index("]") + 1 :]
             self.say(f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});" if rest else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});")

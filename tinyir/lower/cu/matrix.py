@@ -7,6 +7,7 @@ its warp's sixteen, column `2*(lane mod 4) + 8*(e/4) + e mod 2`.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -22,14 +23,25 @@ CORE_ROWS = 8  # rows of a swizzle's pattern
 ATOM_BYTES = 16  # a descriptor counts in these
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 PIECE = 16  # rows and columns of what a warp stores at once
+ROWS = 64  # of one wgmma
+THREADS = 128  # of a warpgroup
+ELEMENT_BYTES = 4  # of an accumulator
+HELD_COLUMNS = 8  # of an accumulator, of which a thread has four elements one behind another
 LARGEST = "3.402823466e+38f"  # number of fp32
+
+
+def as_held(s: nodes.Shared) -> tuple[int, ...]:
+    """The dims of a matrix that lies in shared memory as the registers of a warpgroup hold it: blocks of rows, pieces of columns, threads, elements."""
+    rows, columns = (e.evaluate({}) for e in s.type.shape)
+    return (*((rows // ROWS,) if rows > ROWS else ()), columns // HELD_COLUMNS, THREADS, 4)
 
 
 class Matrices:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
 
     def __init__(self) -> None:
-        self.held: dict[str, Any] = {}  # accumulator -> corner and coordinates of the `each` at hand
+        self.reached: dict[nodes.Send, tuple[str, str]] = {}  # C of where it sends to, and of the barrier there
+        self.point: tuple[str, ...] = ()  # the coordinates of the `each` at hand
         self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
         self.row_name = ""  # of the coordinate that counts the accumulator's rows
         self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
@@ -44,6 +56,64 @@ class Matrices:
             return
         blocks = f"[{rows // 64}]" if rows > 64 else ""
         self.say(f"float {self.names.of('array', s.name)}{blocks}[{columns // 2}];  // this thread's part of [{rows}, {columns}]")
+
+    def _send_held(self: Any, s: nodes.Send) -> None:
+        """Each thread sends its elements of some columns, four at a time, to where the thread of its number finds them."""
+        columns = s.size[1]
+        if s not in self.reached:
+            self._reach(s, s.cta)
+        to, on = self.reached[s]
+        self.say("#pragma unroll")
+        self.say(f"for (int v = 0; v < {columns // HELD_COLUMNS}; ++v)")
+        self.integers.ranges["v"], self.integers.spellings["v"] = Interval(0, columns // HELD_COLUMNS - 1), "v"
+        words = ", ".join(self._register(s.source.name, s.source.index, 4 * Expr.of("v") + e) for e in range(4))
+        self.say(f"  send_words({to} + {4 * ELEMENT_BYTES * THREADS} * v, {words}, {on});")
+
+    def _reach(self: Any, s: nodes.Send, cta: Expr) -> None:
+        """Declares where this thread's elements, and the barrier, lie in the CTA that they are sent to."""
+        to, on = (self.names.of("integer", f"{name}.there") for name in (s.to.name, s.on.name))
+        place = self._sent_place(s.to.name, s.to.index or (ZERO, ZERO), s.to.slot, ZERO)
+        self.say(f"const unsigned int {to} = address_in_cta({place}, {self.integers.c(cta, 0)}), {on} = address_in_cta({self._barrier_at(s.on)}, {self.integers.c(cta, 0)});")
+        self.reached[s] = to, on
+
+    def _reach_early(self: Any, body: tuple[Any, ...]) -> None:
+        """Where a role sends to is worked out in front of its sum, not behind, where all wait for it."""
+        lets = {s.name: s.value for s in body if isinstance(s, nodes.Let)}
+        for s in body:
+            if isinstance(s, nodes.Send) and isinstance(next((r for r in body if isinstance(r, nodes.Reg) and r.name == s.source.name), None), nodes.Reg):
+                cta = s.cta.substitute(lets)
+                if {n for e in (cta, *s.to.index) for n in e.names()} <= {"cluster.rank", "warpgroup.index"} and s.to.slot is None:
+                    self._reach(s, cta)
+
+    def _sent_place(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None, piece: Expr) -> str:
+        """C of this thread's four elements in eight columns of a matrix that lies in shared memory as registers hold it."""
+        blocks = self.arrays[name].type.shape[0].evaluate({}) > ROWS
+        inner = (*(() if slot is None else (slot,)), *((index[0] // ROWS,) if blocks else ()), index[1] // HELD_COLUMNS + piece, Expr.of("warpgroup.thread"))
+        return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in inner)
+
+    def _sent_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
+        """The element at hand inside `each` of such a matrix."""
+        corner = self._corner(name, index, (ROWS, HELD_COLUMNS))
+        e = Expr.of("element")
+        return f"{self._sent_place(name, corner, slot, 2 * Expr.of('piece') + e // 4)}[{self.integers.c(e - 4 * (e // 4), 0)}]"
+
+    def _register(self: Any, name: str, at: tuple[Expr, ...], number: Expr) -> str:
+        """C of the register of this number, of those from a corner of an accumulator on. Registers have no address: where the corner is known as the kernel
+        runs alone, it is one or another of them."""
+        rows, columns = (e.evaluate({}) for e in self.arrays[name].type.shape)
+        block = f"[{self.integers.c(at[0] // ROWS, 0)}]" if rows > ROWS else ""
+
+        def held(start: Expr | int) -> str:
+            return f"{self.names.of('array', name)}{block}[{self.integers.c(start + number, 0)}]"
+
+        written_out = {s.name for s in statements(self.kernel.body) if isinstance(s, nodes.For) and not s.unroll}
+        if written_out.issuperset(at[1].names()):
+            return held(at[1] // 2)
+        apart = math.gcd(*(c for c, _ in at[1].terms))
+        text = held(Expr.of((columns - apart) // 2))
+        for start in reversed(range(0, columns - apart, apart)):
+            text = f"one_of({self.integers.c(at[1] // apart, 2)} == {start // apart}, {held(Expr.of(start // 2))}, {text})"
+        return text
 
     def _width(self: Any, tile: nodes.Shared) -> int:
         """Elements of a row of the swizzle."""
@@ -192,16 +262,14 @@ class Matrices:
         coordinates = len(self.lines)
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
         self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(PIECE * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
-        self.piece, self.row_name = {r: warp, n: PIECE * Expr.of("piece")}, r
-        alike = (name for name, a in self.arrays.items() if isinstance(a, nodes.Reg) and (a.kind, a.type) == (acc.kind, acc.type))
-        self.held = dict.fromkeys(alike, ((s.at or (ZERO, ZERO)), (r, n)))
+        self.piece, self.row_name, self.point = {r: warp, n: PIECE * Expr.of("piece")}, r, (r, n)
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
         self.depth -= 1
         self.say("}")
         for store in by_matrix:
             self._store_piece(store)
-        self.held, self.piece = {}, {}
+        self.point, self.piece = (), {}
         self.integers.ranges = known
         self.depth -= 1
         self.say("}")
@@ -215,16 +283,18 @@ class Matrices:
 
     def _held_element(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """The register of an accumulator's element inside `each`."""
-        if name not in self.held:
-            raise refuse("E1620", self.kernel.name, None, what=f"an element of {name} outside `each`")
-        at, names = self.held[name]
-        if any(e - corner != Expr.of(n) for e, corner, n in zip(index, at, names)):
-            raise refuse("E1620", self.kernel.name, None, what=f"another element of {name} than the one at hand")
         if self.arrays[name].kind == "mma":
-            return self._held_fragment(name, at)
-        rows = self.arrays[name].type.shape[0].evaluate({})
-        block = f"[{self.integers.c(at[0] // 64, 0)}]" if rows > 64 else ""
-        return f"{self.names.of('array', name)}{block}[{self.integers.c(at[1] // 2 + 8 * Expr.of('piece') + 'element', 0)}]"
+            return self._held_fragment(name, self._corner(name, index, (PIECE, HELD_COLUMNS)))
+        return self._register(name, self._corner(name, index, (ROWS, HELD_COLUMNS)), 8 * Expr.of("piece") + "element")
+
+    def _corner(self: Any, name: str, index: tuple[Expr, ...], sides: tuple[int, int]) -> tuple[Expr, ...]:
+        """Where the block of a matrix begins in which a thread's element of this index lies as the one at hand does in its own."""
+        corner = tuple(e - Expr.of(n) for e, n in zip(index, self.point)) if self.point else ()
+        highest = (self.integers.interval(e).high for e in index)
+        is_outside = any(high is not None and high >= size.evaluate({}) for high, size in zip(highest, self.arrays[name].type.shape))
+        if not corner or is_outside or any(n in e.names() for e in corner for n in self.point) or any(c % side for e, side in zip(corner, sides) for c, _ in e.terms):
+            raise refuse("E1620", self.kernel.name, None, what=f"an element of {name} outside `each`, or another than the one at hand")
+        return corner
 
     def _swizzled_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         tile = self.arrays[name]
@@ -258,4 +328,4 @@ def _plus(text: str, more: int) -> str:
     return f"{text} + {more}" if more else text
 
 
-__all__ = ["Matrices"]
+__all__ = ["Matrices", "as_held"]

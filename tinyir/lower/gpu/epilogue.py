@@ -18,10 +18,10 @@ import itertools
 import math
 import re
 from dataclasses import dataclass
-from typing import Container
+from typing import Callable, Container
 
 from ...ir.accumulate import literal
-from ...ir.body import Body, BroadcastInDim, Read, Transpose, rebuild, substitute
+from ...ir.body import Body, BroadcastInDim, Read, Transpose, Unary, rebuild, substitute
 from ...ir.boxes import STAGED_DTYPES, Vector, View, store_view, vectors_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -36,6 +36,7 @@ from .fresh import Fresh
 from .point import Values, below, divides, element_store, guarded, split
 
 WARPGROUP = 128  # threads
+HELD = "held"  # how an output leaves
 MOST_HELD = 128  # numbers of an accumulator in a thread, beside which a vector's elements find registers through the first step
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
@@ -57,7 +58,8 @@ class Epilogue:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """An output that leaves through shared memory, by the copy engine or (`by` rows) by threads: its view, the tile there, and the token of its store."""
+    """An output that leaves through shared memory, by the copy engine or (`by` rows) by threads, or from registers (HELD): its view, the tile there, and the
+    token of its store."""
 
     item: Yield
     dtype: DType
@@ -86,19 +88,19 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
         """So many columns of the accumulator, from `across` on."""
         piece = _piece_of(plan, region, fresh, across, (down, columns))
-        elements: Statement = _elements(plan, region, kernel, fresh, leaving, piece, staged)
+        elements_: Statement = elements(plan, region, kernel, fresh, leaving, piece, staged)
         if down > WARPGROUP_ROWS:
-            elements = nodes.For(fresh("i"), ZERO, Expr.of(down // WARPGROUP_ROWS), (elements,), unroll=0)
-        stores = [_stored(item, piece, plan, kernel, fresh) for item in leaving]
+            elements_ = nodes.For(fresh("i"), ZERO, Expr.of(down // WARPGROUP_ROWS), (elements_,), unroll=0)
+        stores = [stored(item, piece, plan, kernel, fresh) for item in leaving]
         along = tuple(s for s in stores if isinstance(s, nodes.StoreRows))
         if not leaving:
-            return (elements,)
+            return (elements_,)
         if not by_engine:
-            return (nodes.Barrier("warpgroup"), elements, nodes.Barrier("warpgroup"), *along)
+            return (nodes.Barrier("warpgroup"), elements_, nodes.Barrier("warpgroup"), *along)
         wait = nodes.WaitGroup("tma_store", (STAGED - 1) * len(by_engine), waits)
         by_one = tuple(s for s in stores if isinstance(s, nodes.TmaStore))
         before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
-        return (*before, elements, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, by_one), *along, nodes.Advance(fresh("o")))
+        return (*before, elements_, nodes.Fence("async_proxy"), nodes.Barrier("warpgroup"), nodes.If(FIRST_THREAD, by_one), *along, nodes.Advance(fresh("o")))
 
     whole = plan.tile[1] // chunk
     body = statements(chunk * fresh.expr("j") if whole > 1 else ZERO, chunk)
@@ -257,7 +259,7 @@ def _piece_of(plan: Plan, region: Region, fresh: Fresh, across: Expr, sides: tup
     return Piece((down, across), {"left": row, "right": fresh.expr("n0") + across}, down if is_whole else ZERO, slot, sides)
 
 
-def _stored(item: Leaving, piece: Piece, plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
+def stored(item: Leaving, piece: Piece, plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
     """The piece from shared memory to the output."""
     batch = split(fresh.expr("batch"), kernel.batch)
     at = tuple(batch[d.axes[0].name] if d.role == "batch" else piece.origin[d.role] for d in item.view.dims)
@@ -267,20 +269,23 @@ def _stored(item: Leaving, piece: Piece, plan: Plan, kernel: Contraction, fresh:
     return nodes.StoreRows(Place(item.view.tensor.name, at), _box_of(item.view, _tile_shape(plan, piece.sides)), tile, _dims_of(item.view))
 
 
-def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, staged: tuple["Staged", ...]) -> Statement:
-    """The values and the writes of one piece, at each element that a thread holds."""
+def elements(
+    plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, leaving: tuple[Leaving, ...], piece: Piece, staged: tuple["Staged", ...],
+    ended: Callable[[Body], Body] = lambda own: own, beside: tuple[str, ...] = (),
+) -> Statement:  # fmt: skip
+    """The values and the writes of one piece, at each element that a thread holds; what `ended` makes of that is the sum, of the arrays `beside` it too."""
     r, n, row, col = (fresh.expr(word) for word in ("r", "n", *turned(plan, ("row", "col"))))
     point = {**split(row, kernel.left), **split(col, kernel.right)}
     if kernel.batch:
         point |= split(fresh.expr("batch"), kernel.batch)
     acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
     inside = {e: bounds_of(e, plan, kernel, side) for side, e in enumerate((row, col))}
-    values = Values(region, point, {kernel.value: acc})
+    values = Values(region, point, {kernel.value: ended(acc)})
     held: dict[Body, Body] = {}
     for s in staged:
         index = (r + piece.corner[0], n + piece.corner[1])[s.vector.side]
         held[substitute(s.vector.body, point)] = Read(s.tile.name, (index,), s.vector.body.dtype, _warpgroup(plan))
-    known = frozenset({acc.tensor, *(s.tile.name for s in staged)})
+    known = frozenset({acc.tensor, *beside, *(s.tile.name for s in staged)})
 
     def near(body: Body) -> Body:
         return _shielded(from_shared(body, held), known, inside)
@@ -289,7 +294,9 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     staged_at = {item.item.output: item for item in leaving}
     for item in region.yields:
         body = near(values.at(item.expr))
-        if item.output in staged_at:
+        if item.output in staged_at and staged_at[item.output].by == HELD:
+            statements.append(nodes.Assign(Place(staged_at[item.output].tile, (r, n)), _unrounded(body, kernel.dtype)))
+        elif item.output in staged_at:
             to = Place(staged_at[item.output].tile, turned(plan, (r + piece.below, n)), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
         else:
@@ -300,6 +307,12 @@ def _elements(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, lea
     if plan.tile[:2] == (WARPGROUP_ROWS * plan.consumers.count, piece.sides[1]):
         part = ((), ())
     return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), *part)
+
+
+def _unrounded(body: Body, dtype: DType) -> Body:
+    """A value in the accumulator's dtype: what stores it rounds it."""
+    inner = body.x if isinstance(body, Unary) and body.op == "cast" else body
+    return inner if inner.dtype == dtype else body if body.dtype == dtype else Unary("cast", body, dtype)
 
 
 def _names_in(s: Statement) -> set[str]:

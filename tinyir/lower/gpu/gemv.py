@@ -159,13 +159,14 @@ def gemv_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -
     place, grid = _place(plan, kernel, model, fresh)
     body: list[Statement] = [nodes.Assume(plan.assume)] if plan.assume else []
     body += place
-    body += [nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(depth)), *shared_sum.share(plan, fresh)]
+    body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(depth)))
     body += [*shared_sum.declared(plan, kernel, fresh), *_partial(plan, thread), *shared_sum.set_up(plan, fresh)]
     body += [nodes.Fence("mbarrier_init"), *shared_sum.told(plan)] if plan.parts > 1 else []
     body.append(nodes.Let(fresh("c0"), fresh.expr("n0") + plan.micro[1] * across))
     body.append(nodes.Reg(thread.acc, TensorType(kernel.dtype, (Expr.of(plan.micro[0] * plan.micro[1]),)), init=Literal(0.0, kernel.dtype)))
     step = (nodes.Let(fresh("k0"), depth * fresh.expr("k") + plan.micro[2] * down), *thread.step())
-    body.append(nodes.For(fresh("k"), *shared_sum.steps(plan, fresh), step))
+    first, last, apart = shared_sum.steps(plan, fresh)
+    body.append(nodes.For(fresh("k"), first, last, step, step=apart))
     body += _folded(plan, thread, across, other)
     body += shared_sum.finished(plan, region, kernel, fresh, plan.threads[0] * plan.threads[1], ())
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), (plan.parts,) if plan.parts > 1 else ())

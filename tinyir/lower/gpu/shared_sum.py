@@ -42,7 +42,7 @@ from ...ir.kernels import Contraction, extent_of
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import SUM_PAD, WARPGROUP_ROWS, share_of
+from ...ir.resources import SUM_PAD, WARPGROUP_ROWS, ends_held, share_of
 from ...ir.types import TensorType
 from .columns import Columns
 from .epilogue import Staged, turned
@@ -54,17 +54,10 @@ WIDTHS = (4, 2)  # neighbours that a thread may end together: four words of shar
 COLUMNS = 64  # of the accumulator that are written at once, at most
 
 
-def share(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
-    """Which steps of the sum are this CTA's, where those of a cluster share them."""
-    if plan.parts == 1:
-        return ()
-    count, rank = fresh.expr("steps"), Expr.of("cluster.rank")
-    return nodes.Let(fresh("first"), count * rank // plan.parts), nodes.Let(fresh("last"), (count * rank + count) // plan.parts)
-
-
-def steps(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr]:
-    """The first step of the sum that is this CTA's, and the one behind its last."""
-    return (fresh.expr("first"), fresh.expr("last")) if plan.parts > 1 else (ZERO, fresh.expr("steps"))
+def steps(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr, Expr]:
+    """The first step of the sum that is this CTA's, the one behind the last, and how far apart they are: the CTAs of a cluster take turns, so that
+    what they fetch at a time lies together."""
+    return (Expr.of("cluster.rank") if plan.parts > 1 else ZERO, fresh.expr("steps"), Expr.of(plan.parts))
 
 
 def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]:
@@ -76,7 +69,7 @@ def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, 
 
 def set_up(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
     """The barrier on which the others' parts land, where there are parts."""
-    return (nodes.Mbarrier(fresh(JOINED), 1),) if plan.parts > 1 else ()
+    return (nodes.Mbarrier(fresh(JOINED), plan.consumers.count if ends_held(plan) else 1),) if plan.parts > 1 else ()
 
 
 def told(plan: Plan) -> tuple[Statement, ...]:
@@ -155,7 +148,7 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
     places = turned(plan, (r, n + e))
     held = {substitute(s.vector.body, point): s.at(places[s.vector.side]) for s in staged}
     own, across = turns.inside
-    parts = Read(fresh(SUMS), (r, n + e), kernel.dtype), *(Read(fresh(PARTS), (own, across + e), kernel.dtype, _slot(plan, i)) for i in range(plan.parts - 1))
+    parts = Read(fresh(SUMS), (r, n + e), kernel.dtype), *(Read(fresh(PARTS), (own, across + e), kernel.dtype, slot_of(plan, i)) for i in range(plan.parts - 1))
     total = functools.reduce(lambda sum_, part: Binary("add", sum_, part, kernel.dtype), parts)
     beside = {x for x in (*held.values(), *parts) if str(e) in x.index[-1].names()} if turns.width > 1 else set()
     statements = tuple(Columns(region, fresh, turns.width, over_columns, col + e, point, {kernel.value: total}, held, beside).statements())
@@ -163,17 +156,27 @@ def finished(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, thre
     return (*_joined(plan, turns, kernel, fresh), ended, nodes.Barrier("cluster", half="wait")) if plan.parts > 1 else (nodes.Barrier("cta"), ended)
 
 
-def _slot(plan: Plan, number: Expr | int) -> Expr | None:
+def other_of(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr | None]:
+    """The CTA that is sent to in turn `o` of those for all others, and the place that it has for what comes from here: what comes from the CTA after next is
+    in the slot behind the next's."""
+    if plan.parts == 2:
+        return 1 - Expr.of("cluster.rank"), None
+    turn = fresh.expr("o")
+    behind = Expr.of("cluster.rank") + turn + 1
+    return behind - plan.parts * (behind // plan.parts), slot_of(plan, plan.parts - 2 - turn)
+
+
+def slot_of(plan: Plan, number: Expr | int) -> Expr | None:
     """The place of what one of the others sends; there is none to tell where one CTA sends."""
-    return Expr.of(number) if plan.parts > 2 else None
+    return ZERO + number if plan.parts > 2 else None
 
 
 def _joined(plan: Plan, turns: Turns, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]:
-    """Each CTA's part is sent to those that end it, and what they have sent has come. What comes from the CTA after next is in the slot behind the next's."""
+    """Each CTA's part is sent to those that end it, and what they have sent has come."""
     rows, columns = turns.share
-    c, i, row, joined, others = fresh.expr("c"), fresh.expr("i") if plan.parts > 2 else ZERO, fresh.expr("row"), Place(fresh(JOINED)), plan.parts - 1
-    behind, to = Expr.of("cluster.rank") + i + 1, Place(fresh(PARTS), slot=_slot(plan, others - 1 - i))
-    other = behind - plan.parts * (behind // plan.parts) if plan.parts > 2 else 1 - Expr.of("cluster.rank")
+    c, row, joined, others = fresh.expr("c"), fresh.expr("row"), Place(fresh(JOINED)), plan.parts - 1
+    other, slot = other_of(plan, fresh)
+    to = Place(fresh(PARTS), slot=slot)
     if rows < turns.rows:
         sent = rows, columns + SUM_PAD
         send: Statement = nodes.Send("part", to, Place(fresh(SUMS), (rows * c, ZERO)), sent, c, joined)
@@ -183,7 +186,7 @@ def _joined(plan: Plan, turns: Turns, kernel: Contraction, fresh: Fresh) -> tupl
         send = nodes.For(str(row), ZERO, Expr.of(rows), (send,), unroll=0)
     each: tuple[Statement, ...] = (nodes.Let(str(c), other), send)
     if others > 1:
-        each = (nodes.For(str(i), ZERO, Expr.of(others), each, unroll=0),)
+        each = (nodes.For(fresh("o"), ZERO, Expr.of(others), each, unroll=0),)
     sends = nodes.Arrive(joined, others * math.prod(sent) * kernel.dtype.bytes), *each
     return (
         nodes.Fence("async_proxy"),
@@ -201,4 +204,4 @@ def _width(plan: Plan, region: Region, columns: int, extent: Expr) -> int:
     return next((w for w in WIDTHS if columns % w == 0 and w * widest <= ACCESS_BYTES and is_assumed_multiple(plan.assume, extent, w)), 1)
 
 
-__all__ = ["SUMS", "Turns", "declared", "finished", "kept", "set_up", "share", "steps", "told"]
+__all__ = ["JOINED", "SUMS", "Turns", "declared", "finished", "kept", "other_of", "set_up", "slot_of", "steps", "told"]

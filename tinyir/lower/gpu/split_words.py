@@ -30,7 +30,6 @@ from ...ir.kernels import Contraction
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import WARPGROUP_ROWS
-from . import shared_sum
 from .epilogue import bounds_of, turned
 from .fresh import Fresh
 from .point import Values, split
@@ -47,7 +46,7 @@ def splitter_steps(plan: Plan, fresh: Fresh) -> Statement:
         nodes.Arrive(Place(fresh("ready"), slot=slot)),
         nodes.Advance(fresh("c")),
     )
-    return nodes.For(fresh("k"), *shared_sum.steps(plan, fresh), step)
+    return nodes.For(fresh("k"), ZERO, fresh.expr("steps"), step)
 
 
 def declared(plan: Plan, tile: nodes.Shared, fresh: Fresh) -> tuple[Statement, ...]:

@@ -26,6 +26,12 @@ def countable(kernel: Contraction, model: Model, tiles: Expr) -> tuple[Statement
     return tuple(nodes.Assume((Bound(e, upper=Expr.of(LARGEST_SIZE + 1)),)) for e in counted if not interval_of(e, ranges).fits(LARGEST_SIZE))
 
 
+def fewer(model: Model, most: int, *counted: Expr) -> tuple[Statement, ...]:
+    """What the launch must refuse: more than so many of what is counted, where the signature allows it."""
+    ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
+    return tuple(nodes.Assume((Bound(e, upper=Expr.of(most + 1)),)) for e in dict.fromkeys(counted) if not interval_of(e, ranges).fits(most))
+
+
 def counts(fresh: Fresh, rows: Expr, columns: Expr) -> tuple[Statement, Statement]:
     """How many tiles there are one below, and one beside another."""
     return nodes.Let(fresh("tiles.m"), rows), nodes.Let(fresh("tiles.n"), columns)
@@ -41,4 +47,4 @@ def tile_at(plan: Plan, kernel: Contraction, fresh: Fresh, number: Expr, columns
     return (*before, nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n if width else columns), width))
 
 
-__all__ = ["countable", "counts", "tile_at"]
+__all__ = ["countable", "counts", "fewer", "tile_at"]

@@ -21,23 +21,26 @@ import math
 from dataclasses import dataclass, replace
 
 from ...ir.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
-from ...ir.expr import ONE, ZERO, Expr
+from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.kernels import Contraction, extent_of
+from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, piece_of, threads_of
+from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, ends_held, piece_of, threads_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum, split_words
-from .epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
+from .epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors, turned
 from .fresh import Fresh
+from .held_sum import held_end
 from .point import split
-from .tiles import countable, counts, tile_at
+from .siblings import sibling_let
+from .tiles import countable, counts, fewer, tile_at
 from .warpgroup_sum import Factors, sum_of
 
+MOST_ALONG = 65535  # CTAs along y or z
 BOX_ROWS = 256  # at most, along a dim of a box
 COLUMNS = 256  # at most, of one wgmma
 LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
@@ -119,17 +122,17 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
     low = split_words.declared(plan, declared[1][1], fresh) if plan.is_split else ()
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
-    body += [nodes.Mbarrier(fresh("full"), 1, plan.stages), nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages)]
+    steps = nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2]))
+    body.append(nodes.Mbarrier(fresh("full"), 1, plan.stages))
+    body += [*walk.before, steps, nodes.Fence("mbarrier_init"), _first_step(plan, kernel, operands, fresh)] if ends_held(plan) else []
+    body.append(nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages))
     body += [*low[1:], *shared_sum.set_up(plan, fresh), nodes.Fence("mbarrier_init"), *shared_sum.told(plan)]
-    body += [nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *walk.before]
-    body.append(nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2])))
-    body += shared_sum.share(plan, fresh)
+    body += [nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *(() if ends_held(plan) else (*walk.before, steps))]
     again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
     body += [_producer(plan, kernel, walk, operands, fresh), *_splitter(plan, walk, fresh), _consumer(plan, walk, operands, epilogue, again, fresh)]
-    if plan.ends_in_shared:
+    if plan.ends_in_shared and not ends_held(plan):
         body += shared_sum.finished(plan, region, kernel, fresh, threads, staged_vectors(plan, region, kernel, fresh))
-    grid = Expr.of(plan.persistent) if plan.persistent else cluster * math.prod(_tiles(plan, kernel), start=ONE)
-    return Kernel(plan.name, plan.regions, plan.arch, (grid,), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
+    return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
 
 
 def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
@@ -141,9 +144,11 @@ def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
 
 
 def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
-    """How the consumers leave their accumulators: to the output, or to shared memory, from which all threads end the sum."""
+    """How the consumers leave their accumulators: to the output, cut sums with what other CTAs send, or to shared memory, from which all threads end the sum."""
     if not plan.ends_in_shared:
         return epilogue_of(plan, region, kernel, fresh, sides)
+    if ends_held(plan):
+        return held_end(plan, region, kernel, fresh)
     staged = staged_vectors(plan, region, kernel, fresh)
     early = tuple(brought(plan, kernel, fresh, s) for s in staged)
     tiles = *shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
@@ -209,41 +214,68 @@ def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:
     return rows, columns, extent_of(kernel.batch)
 
 
+def _grid(plan: Plan, kernel: Contraction) -> tuple[Expr, ...]:
+    """CTAs along x; where each has one tile also along y, one for a row of tiles of the output, and z, one for each of a batch."""
+    if plan.persistent:
+        return (Expr.of(plan.persistent),)
+    (rows, columns, batch), ctas = _tiles(plan, kernel), _cluster(plan) * plan.parts
+    if not plan.ends_in_shared:
+        return (ctas * rows * columns * batch,)
+    wide, high = turned(plan, (columns, rows))
+    return (ctas * wide, high, *((batch,) if kernel.batch else ()))
+
+
 def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
-    """The order of the tiles."""
+    """The order of the tiles. One that is all its CTA does is found without a division, which the first load would wait for."""
     rows, columns, batch = _tiles(plan, kernel)
-    assumes, before = countable(kernel, model, rows * columns * batch), counts(fresh, rows, columns)
-    inside = list(tile_at(plan, kernel, fresh, fresh.expr("tile"), columns))
+    corners = []
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
-        inside.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
+        corners.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
     if plan.ends_in_shared:
-        mine = nodes.Let(fresh("tile"), Expr.of("cta.x") // (_cluster(plan) * plan.parts))
-        return Walk(assumes, (*before, mine, *inside), ZERO, ONE, ONE, (), is_single=True)
+        x, y = turned(plan, ("tn", "tm"))
+        mine = nodes.Let(fresh(x), Expr.of("cta.x") // (_cluster(plan) * plan.parts)), nodes.Let(fresh(y), Expr.of("cta.y"))
+        mine += (nodes.Let(fresh("batch"), Expr.of("cta.z")), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))) if kernel.batch else ()
+        wide, high = turned(plan, (columns, rows))
+        return Walk((*countable(kernel, model, wide), *fewer(model, MOST_ALONG, high, batch)), (*mine, *corners), ZERO, ONE, ONE, (), is_single=True)
+    assumes, before = countable(kernel, model, rows * columns * batch), counts(fresh, rows, columns)
+    inside = [*tile_at(plan, kernel, fresh, fresh.expr("tile"), columns), *corners]
     before += (nodes.Let(fresh("tiles"), fresh.expr("tiles.m") * fresh.expr("tiles.n") * batch),)
     step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")
     return Walk(assumes, before, Expr.of("cta.x") // _cluster(plan), fresh.expr("tiles"), step, tuple(inside))
 
 
+def _first_step(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh) -> Statement:
+    """The loads of a cut sum's first step, which every CTA has: on their way before the CTA's threads have met."""
+    fill = _fill(plan, kernel, operands, fresh, "first", ZERO, shared_sum.steps(plan, fresh)[0])
+    return nodes.If((Bound(Expr.of("thread.index"), equals=ZERO),), fill)
+
+
 def _producer(plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Operand, Operand], fresh: Fresh) -> Statement:
     slot = fresh.expr("p", "slot")
-    full = Place(fresh("full"), slot=slot)
-    fill: list[Statement] = [nodes.Wait(Place(fresh("empty"), slot=slot), fresh.expr("p", "phase"))]
-    fill.append(nodes.Arrive(full, sum(o.bytes for o in operands)))
-    for o in operands:
-        source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh) for d in o.view.dims))
-        fill.append(nodes.TmaLoad(f"load.{o.tile}", Place(fresh(o.tile), slot=slot), source, full, tuple(range(o.shares)) if o.shares > 1 else ()))
-    fill.append(nodes.Advance(fresh("p")))
-    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), *shared_sum.steps(plan, fresh), tuple(fill)),))
+    fill = nodes.Wait(Place(fresh("empty"), slot=slot), fresh.expr("p", "phase")), *_fill(plan, kernel, operands, fresh, "load", slot, fresh.expr("k")), nodes.Advance(fresh("p"))
+    first, last, step = shared_sum.steps(plan, fresh)
+    begun = int(ends_held(plan))
+    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), first + begun * step, last, fill, step=step),))
     shared = any(o.shares > 1 for o in operands)  # others write to this CTA's slots and barriers
-    one = (nodes.Cursor(fresh("p"), plan.stages, phase=1), *loop, *((nodes.Drain(fresh("empty"), fresh("p")),) if shared else ()))
+    one = (nodes.Cursor(fresh("p"), plan.stages, begun, phase=1), *loop, *((nodes.Drain(fresh("empty"), fresh("p")),) if shared else ()))
     return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0)
 
 
-def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh) -> Expr:
+def _fill(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh, word: str, slot: Expr, k: Expr) -> tuple[Statement, ...]:
+    """The loads of step `k` into a slot."""
+    full = Place(fresh("full"), slot=slot)
+    fill: list[Statement] = [nodes.Arrive(full, sum(o.bytes for o in operands))]
+    for o in operands[:: -1 if plan.parts > 1 and not plan.swap_ab else 1]:  # what few rows fetch once comes before what they all fetch
+        source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh, k) for d in o.view.dims))
+        fill.append(nodes.TmaLoad(f"{word}.{o.tile}", Place(fresh(o.tile), slot=slot), source, full, tuple(range(o.shares)) if o.shares > 1 else ()))
+    return tuple(fill)
+
+
+def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh, k: Expr) -> Expr:
     """Where a tile starts along one dim of its tensor."""
     if dim.role == "batch":
         return split(fresh.expr("batch"), kernel.batch)[dim.axes[0].name]
-    return plan.tile[2] * fresh.expr("k") if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0")
+    return plan.tile[2] * k if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0")
 
 
 def _splitter(plan: Plan, walk: Walk, fresh: Fresh) -> tuple[Statement, ...]:

@@ -63,7 +63,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.hopper import PRODUCT_BYTES
 from ...ir.plan import Plan
-from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
+from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS, ends_held
 from ...ir.tf32 import LOW_SCALE
 from ...ir.types import DTYPES, DType, TensorType
 from . import shared_sum
@@ -102,12 +102,14 @@ class _Sums:
     def __init__(self, plan: Plan, factors: Factors, dtype: DType, early: tuple[Statement, ...], fresh: Fresh):
         self.plan, self.factors, self.dtype, self.fresh = plan, factors, dtype, fresh
         self.slot, self.k = fresh.expr("s", "slot"), fresh.expr("k")
-        self.first, self.last = shared_sum.steps(plan, fresh)
+        self.first, self.last, self.step = shared_sum.steps(plan, fresh)
         self.is_first = (Bound(self.k, equals=self.first),)
         self.early = (nodes.If(self.is_first, early),) if early else ()
         self.advance = nodes.Advance(fresh("s"))
-        self.ready = nodes.Wait(Place(fresh("full"), slot=self.slot), fresh.expr("s", "phase"), ("load.a", "load.b"))
+        loads = ("first.a", "first.b", "load.a", "load.b")[0 if ends_held(plan) else 2 :]
+        self.ready = nodes.Wait(Place(fresh("full"), slot=self.slot), fresh.expr("s", "phase"), loads)
         self.given_back = self._arrive("previous")
+        self.at_end = () if ends_held(plan) else (self.given_back,)  # nobody fills the slot again
 
     def chosen(self) -> Sum:
         """The way that the plan asks for."""
@@ -123,7 +125,7 @@ class _Sums:
 
     def _plain(self) -> Sum:
         step = (self.ready, nodes.Fence("wgmma"), self._product("acc", self.is_first), *self.early, self._wait(1), self._after_first(), self.advance)
-        return Sum((self._matrix("acc"),), (self._steps(step), self._wait(0), self.given_back))
+        return Sum((self._matrix("acc"),), (self._steps(step), self._wait(0), *self.at_end))
 
     def _promoted(self) -> Sum:
         step = (self.ready, nodes.Fence("wgmma"), self._product("partial", ()), *self.early, self._wait(0), self._arrive("slot"), self._each("acc", self._added()), self.advance)
@@ -153,7 +155,7 @@ class _Sums:
         held = nodes.Reg(self.fresh("af"), self._type(OPERAND_DEPTH, self.factors.left), OPERAND_SETS, "wgmma_a")
         met = nodes.Barrier("warpgroup")
         step = (self.ready, turns, *self.early, self._after_first(met), self.advance)
-        return Sum((self._matrix("acc"), held), (self._steps(step), self._wait(0), met, self.given_back))
+        return Sum((self._matrix("acc"), held), (self._steps(step), self._wait(0), *((met, *self.at_end) if self.at_end else ())))
 
     def _thrice(self) -> Sum:
         high, low, right = (Place(self.fresh(name)) for name in ("ah", "al", "bl"))
@@ -193,7 +195,7 @@ class _Sums:
         return nodes.Reg(self.fresh(name), self._type(self.plan.tile[1], self.dtype), kind="wgmma")
 
     def _steps(self, step: tuple[Statement, ...]) -> Statement:
-        return nodes.For(self.fresh("k"), self.first, self.last, step)
+        return nodes.For(self.fresh("k"), self.first, self.last, step, step=self.step)
 
     def _wait(self, pending: int, *tokens: str) -> Statement:
         return nodes.WaitGroup("wgmma", pending, tokens or ("mma",))

@@ -139,6 +139,7 @@ uint64_t tinyir_await(const void* word, unsigned bytes, int is_acquire);
 
 void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas);  // ctas 0: the own block
 void tinyir_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier);  // from the own block to the one of `to` and `barrier`
+void tinyir_send_words(unsigned to, const void* words, unsigned barrier);        // 16 bytes of the thread's own
 void tinyir_tma_store(const void* map, unsigned from, int rank, const int* at);
 void tinyir_bulk_commit(void);
 void tinyir_bulk_wait(unsigned pending, int is_read);

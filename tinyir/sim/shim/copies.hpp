@@ -7,13 +7,14 @@
 namespace tinyir_sim {
 
 struct Work {  // that an asynchronous unit has still to do
-  enum Kind { kLoad, kSend, kProducts } kind;
+  enum Kind { kLoad, kSend, kWords, kProducts } kind;
   unsigned fiber;  // who issued it
   uint64_t code;
   TinyirMap map;  // of a load
   int at[5];
   unsigned to, barrier, blocks;  // blocks: mask of ranks
   unsigned from, bytes;          // of what a block sends
+  char words[16];                // or a thread, of its own
   unsigned block, warpgroup, upto;  // of products: all before `upto`
 };
 
@@ -163,6 +164,35 @@ inline void issue_send(unsigned to, unsigned from, unsigned bytes, unsigned barr
   machine->work.push_back(work);
 }
 
+inline void issue_words(unsigned to, const void* words, unsigned barrier) {
+  must(to % 16 == 0, "send_words", "to", "% 16 = 0", to);
+  SharedPlace target = place_of(to, 16), on = place_of(barrier, 8);
+  must(target.block == on.block, "send_words", "barrier", "of the block it fills", barrier);
+  if (!target.block->live) stop_at(TINYIR_LEFT, target.offset, true);
+  begin_flight(*target.block, *current, target.offset, 16);
+  check_fenced(mbarrier_at(on));
+  Work work{};
+  work.kind = Work::kWords;
+  work.fiber = current->id;
+  work.code = current->code;
+  work.to = target.offset;
+  work.barrier = on.offset;
+  work.blocks = 1u << target.block->rank;
+  work.bytes = 16;
+  memcpy(work.words, words, 16);
+  machine->work.push_back(work);
+}
+
+inline void arrive_words(const Work& work) {
+  Block& target = machine->blocks[__builtin_ctz(work.blocks)];
+  if (!target.live) stop_at(TINYIR_LEFT, work.to, true);
+  memcpy(shared_of(target) + work.to, work.words, work.bytes);
+  end_flight(target, work.to, work.bytes);
+  Mbarrier& barrier = mbarrier_at({&target, work.barrier});
+  count_bytes(barrier, -int64_t(work.bytes));
+  end_phase(target, barrier);
+}
+
 inline void arrive_from(const Work& work) {
   Block &source = machine->blocks[work.block], &target = machine->blocks[__builtin_ctz(work.blocks)];
   if (!source.live) stop_at(TINYIR_LEFT, work.from, false);
@@ -287,7 +317,12 @@ inline void do_work(size_t number) {
   machine->work.erase(machine->work.begin() + long(number));
   current = &machine->fibers[work.fiber];
   current->code = work.code;
-  work.kind == Work::kLoad ? land(work) : work.kind == Work::kSend ? arrive_from(work) : finish_products(work);
+  switch (work.kind) {
+    case Work::kLoad: return land(work);
+    case Work::kSend: return arrive_from(work);
+    case Work::kWords: return arrive_words(work);
+    case Work::kProducts: return finish_products(work);
+  }
   current = nullptr;
 }
 

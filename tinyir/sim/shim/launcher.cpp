@@ -368,6 +368,7 @@ void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, c
   TINYIR_ENTER();
   issue_load(to, map, barrier, rank, at, ctas);
 }
+void tinyir_send_words(unsigned to, const void* words, unsigned barrier) { TINYIR_ENTER(), issue_words(to, words, barrier); }
 void tinyir_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier) { TINYIR_ENTER(), issue_send(to, from, bytes, barrier); }
 void tinyir_tma_store(const void* map, unsigned from, int rank, const int* at) { TINYIR_ENTER(), issue_store(map, from, rank, at); }
 void tinyir_bulk_commit() { TINYIR_ENTER(), commit_stores(); }

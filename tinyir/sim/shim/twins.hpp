@@ -167,6 +167,12 @@ __device__ void send_to_cta(void* to, const void* from, int bytes, tinyir_mbarri
   tinyir_send(tinyir_cluster_address(tinyir_shared_address(to), there), tinyir_shared_address(from), tinyir_uint(bytes),
               tinyir_cluster_address(tinyir_shared_address(barrier), there));
 }
+__device__ float one_of(bool is_first, float a, float b) { return is_first ? a : b; }
+__device__ tinyir_uint address_in_cta(const void* p, int cta) { return tinyir_cluster_address(tinyir_shared_address(p), tinyir_uint(cta)); }
+__device__ void send_words(tinyir_uint to, float a, float b, float c, float d, tinyir_uint barrier) {
+  const float words[4] = {a, b, c, d};
+  tinyir_send_words(to, words, barrier);
+}
 __device__ float load_of_cta(const float* place, int cta) {
   float value;
   tinyir_cluster_read(tinyir_shared_address(place), tinyir_uint(cta), &value, sizeof value);
