@@ -38,8 +38,8 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     bm, bn, bk = plan.tile
     down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
-    alone = t["clusters"][down * across * plan.parts - 1] if plan.ends_in_shared else max(1, (plan.persistent or device.sms) // (down * across))
-    slots = alone * (occupancy if plan.ends_in_shared else 1)
+    alone = t["clusters"][down * across * plan.parts - 1] if plan.has_one_tile else max(1, (plan.persistent or device.sms) // (down * across))
+    slots = alone * (occupancy if plan.has_one_tile else 1)
     sharers = min(slots / alone, max(1.0, clusters / alone))  # of an SM's products and loads
     busy = min(1.0, clusters / slots)
     products = _products(plan, kernel, t)
@@ -48,7 +48,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"] + t["alone_clocks"] * (plan.consumers.count == 1) + _waiting(plan, products)
     step = longer_of(step, min(clusters, slots) * down * across * plan.parts * fetched / t["chip_bytes_per_clock"], CAPPED)
     step = longer_of(step, t["latency_clocks"] / max(1, plan.stages - 1), t["sharpness"])
-    late = t["late"] * plan.stages * step if plan.ends_in_shared else 0  # steps held up at the end by one that comes out of its turn
+    late = t["late"] * plan.stages * step if plan.has_one_tile else 0  # steps held up at the end by one that comes out of its turn
     joining = t["cluster_clocks"] if down * across > 1 else 0
     epilogue = _epilogue(plan, region, kernel, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
@@ -126,7 +126,7 @@ def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: int, t: Map
     clocks = t["tile_clocks"] + t["element_clocks"] * bm * bn / count
     if plan.parts > 1:
         return clocks + t["sum_clocks"] + t["sum_element_clocks"] * min(bm, rows) * bn
-    if plan.ends_in_shared:
+    if plan.has_one_tile:
         return clocks + t["shared_clocks"]
     rows, columns = (bn, bm) if plan.swap_ab else (bm, bn)
     down, across = piece_of(plan, region, kernel)

@@ -200,7 +200,7 @@ def _held(dtype: str) -> tuple[str, str]:
     words, c = (2, "float") if dtype == "fp32" else (1, dtype)
     packed = [f"__float_as_uint(x[8 * piece + 2 * i + {h}])" for h in range(2)] if words == 2 else [f"pair_of_{dtype}(x[8 * piece + 2 * i], x[8 * piece + 2 * i + 1])"]
     pairs = " ".join(f"w[{h}][i] = {value};" for h, value in enumerate(packed))
-    fours = [("w[0][0], w[0][1], w[0][2], w[0][3]")] if words == 1 else [f"w[0][{2 * h}], w[1][{2 * h}], w[0][{2 * h + 1}], w[1][{2 * h + 1}]" for h in range(2)]
+    fours = ["w[0][0], w[0][1], w[0][2], w[0][3]"] if words == 1 else [f"w[0][{2 * h}], w[1][{2 * h}], w[0][{2 * h + 1}], w[1][{2 * h + 1}]" for h in range(2)]
     stores = " ".join(f"((uint4 *)(place + 16 * piece))[{h}] = make_uint4({four});" for h, four in enumerate(fours))
     one = "x[e]" if words == 2 else f"{dtype}_of_float(x[e])"
     return f"store_held_{dtype}", f"""\

@@ -70,7 +70,7 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         beside = _ring_of(plan, region, kernel, others)
         if ends_held(plan):
             return beside + aligned(4 * (plan.parts - 1) * plan.tile[0] * plan.tile[1] // plan.parts) + MBARRIER_BYTES
-        if plan.ends_in_shared:
+        if plan.has_one_tile:
             return beside + _sums(*(*plan.tile, 1, 1)[:2], plan.parts)
         count, staged = plan.consumers.count if plan.consumers else 1, staged_pieces(plan, region)
         return beside + count * staged * math.prod(_piece_beside(plan, region, beside)) * sum(t.type.dtype.bytes for t in _staged(plan, region))

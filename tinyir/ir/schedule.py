@@ -238,9 +238,9 @@ class Plan:
         return self.consumers is not None and self.math == "tf32x3"
 
     @property
-    def ends_in_shared(self) -> bool:
-        """Whether all threads of a CTA end its sums in shared memory: those that a cluster has cut, and those of a CTA that has one tile and leaves
-        it transposed."""
+    def has_one_tile(self) -> bool:
+        """Whether a warp-specialised CTA has one tile, or a cluster's share of one: where the sum is cut, and where a tile that does not stay leaves
+        transposed. Its threads end the sum in shared memory, but for those that `resources.ends_held` tells of."""
         return self.parts > 1 or self.swap_ab and not self.persistent
 
     @property

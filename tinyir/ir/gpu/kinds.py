@@ -45,9 +45,11 @@ def _is(*types: type, kind: tuple[str, ...] | None = None) -> Any:
 
 def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     """What a statement needs its names to be."""
-    shared, barrier = _is(nodes.Shared), _is(nodes.Mbarrier)
-    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Send, nodes.Stmatrix, nodes.Split)):
+    shared, barrier = _is(nodes.Shared, kind=("",)), _is(nodes.Mbarrier)
+    if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix, nodes.Split)):
         yield s.to.name, shared, "shared memory"
+    if isinstance(s, nodes.Send):
+        yield s.to.name, _is(nodes.Shared), "shared memory"
     if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
         yield s.source.name, shared, "shared memory"
     if isinstance(s, (nodes.Send, nodes.StoreRows)):

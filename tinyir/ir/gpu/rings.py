@@ -32,8 +32,6 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
                     freed.add(str(s.barrier.slot))
                 if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
                     yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": "is refilled without waiting for its readers"}, s.span)
-
-
     for block in _blocks(kernel.body):
         for s in block:
             if isinstance(s, nodes.Arrive) and s.expect and s.barrier.name not in sent:

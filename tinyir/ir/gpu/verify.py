@@ -24,6 +24,7 @@ from .order import ORDER_CHECKS
 from .picks import check_picks
 from .replay import check_copies
 from .replay_products import check_products
+from .sends import BLOCK
 from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
 MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
@@ -201,11 +202,17 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
     tensor = tensors.get(tensor_of(name, v))
     if tensor is not None and s.dims and product(s.dims) != product(tensor.type.shape):
         yield name, f"has not the elements of {' x '.join(map(str, s.dims))}"
+    if isinstance(s, nodes.StoreRows) and tensor is None:
+        yield name, "is not a tensor"
+    if isinstance(s, nodes.Shared) and s.kind:
+        is_whole = s.type.rank == 2 and all(e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK))
+        if not is_whole or s.swizzle or s.cluster or s.type.dtype.name != "fp32":
+            yield s.name, f"is not as registers hold a sum: fp32, blocks of {BLOCK[0]} rows, columns by {BLOCK[1]}, no swizzle, no cluster"
     if isinstance(s, nodes.StoreRows) and (len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)):
         yield name, "is written in boxes that do not have rows along its last dim"
     held = v.arrays.get(s.source.name) if isinstance(s, nodes.StoreRows) else None
-    if isinstance(held, nodes.Reg) and ([e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides] or held.type.shape[0].constant != 64 or held.ring > 1):
-        yield s.source.name, "is not the matrix of 64 rows that its box holds"
+    if isinstance(held, nodes.Reg) and ([e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides] or held.type.shape[0].constant != BLOCK[0] or held.ring > 1):
+        yield s.source.name, f"is not the matrix of {BLOCK[0]} rows that its box holds"
     if isinstance(held, nodes.Reg) and tensor is not None and tensor.type.dtype.name not in HELD:
         yield name, f"is {tensor.type.dtype}, which is not stored from registers; {', '.join(HELD)} are"
     moved = (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()

@@ -18,13 +18,14 @@ from ...ir.gpu.verify import exprs_in
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES
+from ...ir.resources import WARPGROUP
 from ...ir.rules import product
 from ...kit.diag import refuse
 from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
 from .value import memory_type
 
-WARP, WARPGROUP = 32, 128  # threads
+WARP = 32  # threads
 
 
 class Hopper(Matrices):

@@ -17,14 +17,13 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
+from ...ir.resources import WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
 
 CORE_ROWS = 8  # rows of a swizzle's pattern
 ATOM_BYTES = 16  # a descriptor counts in these
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 PIECE = 16  # rows and columns of what a warp stores at once
-ROWS = 64  # of one wgmma
-THREADS = 128  # of a warpgroup
 ELEMENT_BYTES = 4  # of an accumulator
 HELD_COLUMNS = 8  # of an accumulator, of which a thread has four elements one behind another
 LARGEST = "3.402823466e+38f"  # number of fp32
@@ -33,7 +32,7 @@ LARGEST = "3.402823466e+38f"  # number of fp32
 def as_held(s: nodes.Shared) -> tuple[int, ...]:
     """The dims of a matrix that lies in shared memory as the registers of a warpgroup hold it: blocks of rows, pieces of columns, threads, elements."""
     rows, columns = (e.evaluate({}) for e in s.type.shape)
-    return (*((rows // ROWS,) if rows > ROWS else ()), columns // HELD_COLUMNS, THREADS, 4)
+    return (*((rows // WARPGROUP_ROWS,) if rows > WARPGROUP_ROWS else ()), columns // HELD_COLUMNS, WARPGROUP, 4)
 
 
 class Matrices:
@@ -67,7 +66,7 @@ class Matrices:
         self.say(f"for (int v = 0; v < {columns // HELD_COLUMNS}; ++v)")
         self.integers.ranges["v"], self.integers.spellings["v"] = Interval(0, columns // HELD_COLUMNS - 1), "v"
         words = ", ".join(self._register(s.source.name, s.source.index, 4 * Expr.of("v") + e) for e in range(4))
-        self.say(f"  send_words({to} + {4 * ELEMENT_BYTES * THREADS} * v, {words}, {on});")
+        self.say(f"  send_words({to} + {4 * ELEMENT_BYTES * WARPGROUP} * v, {words}, {on});")
 
     def _reach(self: Any, s: nodes.Send, cta: Expr) -> None:
         """Declares where this thread's elements, and the barrier, lie in the CTA that they are sent to."""
@@ -79,21 +78,22 @@ class Matrices:
     def _reach_early(self: Any, body: tuple[Any, ...]) -> None:
         """Where a role sends to is worked out in front of its sum, not behind, where all wait for it."""
         lets = {s.name: s.value for s in body if isinstance(s, nodes.Let)}
+        held = {s.name for s in body if isinstance(s, nodes.Reg)}
         for s in body:
-            if isinstance(s, nodes.Send) and isinstance(next((r for r in body if isinstance(r, nodes.Reg) and r.name == s.source.name), None), nodes.Reg):
+            if isinstance(s, nodes.Send) and s.source.name in held and s.to.slot is None:
                 cta = s.cta.substitute(lets)
-                if {n for e in (cta, *s.to.index) for n in e.names()} <= {"cluster.rank", "warpgroup.index"} and s.to.slot is None:
+                if {n for e in (cta, *s.to.index) for n in e.names()} <= {"cluster.rank", "warpgroup.index"}:
                     self._reach(s, cta)
 
     def _sent_place(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None, piece: Expr) -> str:
         """C of this thread's four elements in eight columns of a matrix that lies in shared memory as registers hold it."""
-        blocks = self.arrays[name].type.shape[0].evaluate({}) > ROWS
-        inner = (*(() if slot is None else (slot,)), *((index[0] // ROWS,) if blocks else ()), index[1] // HELD_COLUMNS + piece, Expr.of("warpgroup.thread"))
+        blocks = self.arrays[name].type.shape[0].evaluate({}) > WARPGROUP_ROWS
+        inner = (*(() if slot is None else (slot,)), *((index[0] // WARPGROUP_ROWS,) if blocks else ()), index[1] // HELD_COLUMNS + piece, Expr.of("warpgroup.thread"))
         return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in inner)
 
     def _sent_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         """The element at hand inside `each` of such a matrix."""
-        corner = self._corner(name, index, (ROWS, HELD_COLUMNS))
+        corner = self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS))
         e = Expr.of("element")
         return f"{self._sent_place(name, corner, slot, 2 * Expr.of('piece') + e // 4)}[{self.integers.c(e - 4 * (e // 4), 0)}]"
 
@@ -101,7 +101,7 @@ class Matrices:
         """C of the register of this number, of those from a corner of an accumulator on. Registers have no address: where the corner is known as the kernel
         runs alone, it is one or another of them."""
         rows, columns = (e.evaluate({}) for e in self.arrays[name].type.shape)
-        block = f"[{self.integers.c(at[0] // ROWS, 0)}]" if rows > ROWS else ""
+        block = f"[{self.integers.c(at[0] // WARPGROUP_ROWS, 0)}]" if rows > WARPGROUP_ROWS else ""
 
         def held(start: Expr | int) -> str:
             return f"{self.names.of('array', name)}{block}[{self.integers.c(start + number, 0)}]"
@@ -285,7 +285,7 @@ class Matrices:
         """The register of an accumulator's element inside `each`."""
         if self.arrays[name].kind == "mma":
             return self._held_fragment(name, self._corner(name, index, (PIECE, HELD_COLUMNS)))
-        return self._register(name, self._corner(name, index, (ROWS, HELD_COLUMNS)), 8 * Expr.of("piece") + "element")
+        return self._register(name, self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS)), 8 * Expr.of("piece") + "element")
 
     def _corner(self: Any, name: str, index: tuple[Expr, ...], sides: tuple[int, int]) -> tuple[Expr, ...]:
         """Where the block of a matrix begins in which a thread's element of this index lies as the one at hand does in its own."""

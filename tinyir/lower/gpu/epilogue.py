@@ -131,8 +131,12 @@ def _leaving(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item
     span = min(row, SWIZZLE_BYTES)
     if dtype.name not in STAGED_DTYPES or span not in SPANS or row % span or by == "tma" and row > span or sides[1] > plan.tile[1]:
         raise refuse("E1611", plan.name, plan.span_of("store"), what=f"rows of {dtype} through shared memory by {by}", region=plan.name)
-    label = re.sub(r"\W", "_", item.output)
-    return Leaving(item, dtype, view, by, fresh(f"{label}.out"), f"store.{item.output}", span)
+    return Leaving(item, dtype, view, by, tile_of(item, fresh), f"store.{item.output}", span)
+
+
+def tile_of(item: Yield, fresh: Fresh) -> str:
+    """The name of what holds an output's values on their way out."""
+    return fresh(re.sub(r"\W", "_", item.output) + ".out")
 
 
 def _tile_shape(plan: Plan, sides: tuple[int, int]) -> tuple[Expr, Expr]:

@@ -25,7 +25,6 @@ registers. An element's parts are added in one order, its own CTA's first.
 from __future__ import annotations
 
 import functools
-import re
 
 from ...ir.body import Binary, Read
 from ...ir.boxes import View, store_view
@@ -38,7 +37,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import WARPGROUP_ROWS
 from ...ir.types import TensorType
-from .epilogue import FIRST_THREAD, HELD, Epilogue, Leaving, Piece, brought, elements, staged_vectors, stored
+from .epilogue import FIRST_THREAD, HELD, Epilogue, Leaving, Piece, brought, elements, staged_vectors, stored, tile_of
 from .fresh import Fresh
 from .shared_sum import JOINED, other_of, slot_of
 
@@ -74,7 +73,7 @@ def _leaving(region: Region, kernel: Contraction, fresh: Fresh) -> tuple[Leaving
     for item in region.yields:
         view, dtype = store_view(region, kernel, item), next(t.type.dtype for t in region.outputs if t.name == item.output)
         if isinstance(view, View) and dtype.name in STORED:
-            found.append(Leaving(item, dtype, view, HELD, fresh(re.sub(r"\W", "_", item.output) + ".out"), "", 0))
+            found.append(Leaving(item, dtype, view, HELD, tile_of(item, fresh), "", 0))
     return tuple(found)
 
 

@@ -3,7 +3,8 @@
     role producer    one thread keeps a ring of tiles full: wait until a slot is empty, say how many bytes will land, fetch
     role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the next tile is fetched
 
-Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`, `shared_sum`). Where there are few
+Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`), which ends in registers
+(`held_sum`) or in shared memory (`shared_sum`). Where there are few
 rows, the columns of the output take the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty. Factors of one byte are
 summed by the unit with some 14 bits: `promote` adds each step's sum to the accumulator in fp32.
 
@@ -130,7 +131,7 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
     body += [nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"), *(() if ends_held(plan) else (*walk.before, steps))]
     again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
     body += [_producer(plan, kernel, walk, operands, fresh), *_splitter(plan, walk, fresh), _consumer(plan, walk, operands, epilogue, again, fresh)]
-    if plan.ends_in_shared and not ends_held(plan):
+    if plan.has_one_tile and not ends_held(plan):
         body += shared_sum.finished(plan, region, kernel, fresh, threads, staged_vectors(plan, region, kernel, fresh))
     return Kernel(plan.name, plan.regions, plan.arch, _grid(plan, kernel), (threads,), tuple(body), (cluster,) if cluster > 1 else ())
 
@@ -145,7 +146,7 @@ def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
 
 def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
     """How the consumers leave their accumulators: to the output, cut sums with what other CTAs send, or to shared memory, from which all threads end the sum."""
-    if not plan.ends_in_shared:
+    if not plan.has_one_tile:
         return epilogue_of(plan, region, kernel, fresh, sides)
     if ends_held(plan):
         return held_end(plan, region, kernel, fresh)
@@ -164,7 +165,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
         raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} of so many rows")
-    if plan.ends_in_shared and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
+    if plan.has_one_tile and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
         raise _refusal(plan, "split_k" if plan.parts > 1 else "swap_ab", "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
@@ -175,7 +176,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG]
     if across:
         raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
-    if plan.is_split and (plan.promote != bk or plan.ends_in_shared):
+    if plan.is_split and (plan.promote != bk or plan.has_one_tile):
         raise _refusal(plan, "math", "words that are split in a sum that ends in shared memory, or is not promoted at each step")
     if plan.partials > 1 and (not plan.promote or plan.is_split or plan.parts > 1):
         raise _refusal(plan, "partials", f"{plan.partials} partial sums of what is not promoted, is split, or is shared by a cluster")
@@ -219,7 +220,7 @@ def _grid(plan: Plan, kernel: Contraction) -> tuple[Expr, ...]:
     if plan.persistent:
         return (Expr.of(plan.persistent),)
     (rows, columns, batch), ctas = _tiles(plan, kernel), _cluster(plan) * plan.parts
-    if not plan.ends_in_shared:
+    if not plan.has_one_tile:
         return (ctas * rows * columns * batch,)
     wide, high = turned(plan, (columns, rows))
     return (ctas * wide, high, *((batch,) if kernel.batch else ()))
@@ -231,7 +232,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     corners = []
     for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
         corners.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
-    if plan.ends_in_shared:
+    if plan.has_one_tile:
         x, y = turned(plan, ("tn", "tm"))
         mine = nodes.Let(fresh(x), Expr.of("cta.x") // (_cluster(plan) * plan.parts)), nodes.Let(fresh(y), Expr.of("cta.y"))
         mine += (nodes.Let(fresh("batch"), Expr.of("cta.z")), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING))) if kernel.batch else ()

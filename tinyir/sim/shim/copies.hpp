@@ -137,48 +137,53 @@ inline bool is_padding(const Block& block, unsigned offset) {
   return true;
 }
 
-inline void issue_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier) {
-  must(to % 16 == 0, "send_to_cta", "to", "% 16 = 0", to);
-  must(from % 16 == 0, "send_to_cta", "from", "% 16 = 0", from);
-  must(bytes % 16 == 0 && bytes > 0, "send_to_cta", "bytes", "% 16 = 0", bytes);
-  SharedPlace source = place_of(from, bytes), target = place_of(to, bytes), on = place_of(barrier, 8);
-  must(source.block->rank == current->block, "send_to_cta", "from", "of the own block", from);
-  must(target.block == on.block, "send_to_cta", "barrier", "of the block it fills", barrier);
+// What leaves for `target`, and lands on a barrier there.
+inline Work work_to(Work::Kind kind, SharedPlace target, unsigned bytes, SharedPlace on, const char* name) {
+  must(target.block == on.block, name, "barrier", "of the block it fills", on.offset);
   if (!target.block->live) stop_at(TINYIR_LEFT, target.offset, true);
-  for (unsigned chunk = 0; chunk < bytes; chunk += 16) {
-    if (!is_padding(*source.block, source.offset + chunk)) note_unit_read(*source.block, *current, source.offset + chunk);
-    source.block->readers[(source.offset + chunk) / kPin]++;
-  }
   begin_flight(*target.block, *current, target.offset, bytes);
   check_fenced(mbarrier_at(on));
   Work work{};
-  work.kind = Work::kSend;
+  work.kind = kind;
   work.fiber = current->id;
   work.code = current->code;
-  work.from = source.offset;
-  work.block = source.block->rank;
   work.to = target.offset;
   work.barrier = on.offset;
   work.blocks = 1u << target.block->rank;
   work.bytes = bytes;
+  return work;
+}
+
+inline void land_at(const Work& work, Block& target, const char* from) {
+  memcpy(shared_of(target) + work.to, from, work.bytes);
+  end_flight(target, work.to, work.bytes);
+}
+
+inline void tell(const Work& work, Block& target) {
+  Mbarrier& barrier = mbarrier_at({&target, work.barrier});
+  count_bytes(barrier, -int64_t(work.bytes));
+  end_phase(target, barrier);
+}
+
+inline void issue_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier) {
+  must(to % 16 == 0, "send_to_cta", "to", "% 16 = 0", to);
+  must(from % 16 == 0, "send_to_cta", "from", "% 16 = 0", from);
+  must(bytes % 16 == 0 && bytes > 0, "send_to_cta", "bytes", "% 16 = 0", bytes);
+  SharedPlace source = place_of(from, bytes);
+  must(source.block->rank == current->block, "send_to_cta", "from", "of the own block", from);
+  Work work = work_to(Work::kSend, place_of(to, bytes), bytes, place_of(barrier, 8), "send_to_cta");
+  for (unsigned chunk = 0; chunk < bytes; chunk += 16) {
+    if (!is_padding(*source.block, source.offset + chunk)) note_unit_read(*source.block, *current, source.offset + chunk);
+    source.block->readers[(source.offset + chunk) / kPin]++;
+  }
+  work.from = source.offset;
+  work.block = source.block->rank;
   machine->work.push_back(work);
 }
 
 inline void issue_words(unsigned to, const void* words, unsigned barrier) {
   must(to % 16 == 0, "send_words", "to", "% 16 = 0", to);
-  SharedPlace target = place_of(to, 16), on = place_of(barrier, 8);
-  must(target.block == on.block, "send_words", "barrier", "of the block it fills", barrier);
-  if (!target.block->live) stop_at(TINYIR_LEFT, target.offset, true);
-  begin_flight(*target.block, *current, target.offset, 16);
-  check_fenced(mbarrier_at(on));
-  Work work{};
-  work.kind = Work::kWords;
-  work.fiber = current->id;
-  work.code = current->code;
-  work.to = target.offset;
-  work.barrier = on.offset;
-  work.blocks = 1u << target.block->rank;
-  work.bytes = 16;
+  Work work = work_to(Work::kWords, place_of(to, 16), 16, place_of(barrier, 8), "send_words");
   memcpy(work.words, words, 16);
   machine->work.push_back(work);
 }
@@ -186,26 +191,20 @@ inline void issue_words(unsigned to, const void* words, unsigned barrier) {
 inline void arrive_words(const Work& work) {
   Block& target = machine->blocks[__builtin_ctz(work.blocks)];
   if (!target.live) stop_at(TINYIR_LEFT, work.to, true);
-  memcpy(shared_of(target) + work.to, work.words, work.bytes);
-  end_flight(target, work.to, work.bytes);
-  Mbarrier& barrier = mbarrier_at({&target, work.barrier});
-  count_bytes(barrier, -int64_t(work.bytes));
-  end_phase(target, barrier);
+  land_at(work, target, work.words);
+  tell(work, target);
 }
 
 inline void arrive_from(const Work& work) {
   Block &source = machine->blocks[work.block], &target = machine->blocks[__builtin_ctz(work.blocks)];
   if (!source.live) stop_at(TINYIR_LEFT, work.from, false);
   if (!target.live) stop_at(TINYIR_LEFT, work.to, true);
-  memcpy(shared_of(target) + work.to, shared_of(source) + work.from, work.bytes);
-  end_flight(target, work.to, work.bytes);
+  land_at(work, target, shared_of(source) + work.from);
   for (unsigned chunk = 0; chunk < work.bytes; chunk += 16) {
     source.readers[(work.from + chunk) / kPin]--;
     if (is_padding(source, work.from + chunk)) memset(target.state.data() + work.to + chunk, kNever, 16);
   }
-  Mbarrier& barrier = mbarrier_at({&target, work.barrier});
-  count_bytes(barrier, -int64_t(work.bytes));
-  end_phase(target, barrier);
+  tell(work, target);
 }
 
 // --- tensor stores
