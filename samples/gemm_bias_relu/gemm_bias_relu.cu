@@ -64,7 +64,7 @@ __device__ float max_nan_of(float a, float b);
 __device__ void copy_16(void *to, const void *from);
 __device__ unsigned int shared_address(const void *p);
 __device__ unsigned int pair_of_fp16(float low, float high);
-__device__ void mbarrier_init(unsigned long long *barrier, int count);
+__device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
 __device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
@@ -107,7 +107,7 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
 }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
-__device__ __forceinline__ void mbarrier_init(unsigned long long *barrier, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(barrier)), "r"(count) : "memory"); }
+__device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
 __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
@@ -161,6 +161,15 @@ __device__ __forceinline__ void stmatrix_x4(void *to, unsigned int a, unsigned i
 
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
+// The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
+template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
+  #pragma unroll
+  for (int first = 0; first < ring; first += warps) {
+    const int i = first + (int)threadIdx.x / 32;
+    mbarrier_init_if((int)threadIdx.x % 32 == 0 && i < ring, &barriers[i], count);
+  }
+  __syncwarp();
+}
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
 // A byte of a swizzled tile of `tall` rows that is wider than a swizzled row: several of them side by side.
@@ -236,9 +245,9 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
   fp16 *const C2_out = (fp16 *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
   float *bias_tile = (float *)(smem + 212992);
   unsigned long long *const full = (unsigned long long *)(smem + 213504);
-  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&full[thread_x / 32], 1);
+  mbarriers_init<8, 8>(full, 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 213568);
-  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&empty[thread_x / 32], 1);
+  mbarriers_init<8, 8>(empty, 1);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 63) / 64;
@@ -428,9 +437,9 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
   fp16 *const C2_out = (fp16 *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
   float (&bias_tile)[2][64] = *(float (*)[2][64])(smem + 212992);
   unsigned long long *const full = (unsigned long long *)(smem + 213504);
-  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&full[thread_x / 32], 1);
+  mbarriers_init<8, 12>(full, 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 213568);
-  if (thread_x % 32 == 0 && thread_x / 32 < 8) mbarrier_init(&empty[thread_x / 32], 2);
+  mbarriers_init<8, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 127) / 128;

@@ -63,7 +63,7 @@ __device__ float float_of_fp16(fp16 x);
 __device__ void stmatrix_x4_trans(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
 __device__ unsigned int shared_address(const void *p);
 __device__ unsigned int pair_of_fp16(float low, float high);
-__device__ void mbarrier_init(unsigned long long *barrier, int count);
+__device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
 __device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
@@ -95,7 +95,7 @@ __device__ __forceinline__ void stmatrix_x4_trans(void *to, unsigned int a, unsi
 }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
-__device__ __forceinline__ void mbarrier_init(unsigned long long *barrier, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(barrier)), "r"(count) : "memory"); }
+__device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
 __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
@@ -158,6 +158,15 @@ template <int count> __device__ __forceinline__ void give_registers() { asm vola
 __device__ __forceinline__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 #endif
 
+// The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
+template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
+  #pragma unroll
+  for (int first = 0; first < ring; first += warps) {
+    const int i = first + (int)threadIdx.x / 32;
+    mbarrier_init_if((int)threadIdx.x % 32 == 0 && i < ring, &barriers[i], count);
+  }
+  __syncwarp();
+}
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
@@ -206,9 +215,9 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
   fp16 *const H_out = (fp16 *)(smem + 172032);  // 4 x [64, 64], swizzled by 128 B
   float (&b1_tile)[2][192] = *(float (*)[2][192])(smem + 204800);
   unsigned long long *const full = (unsigned long long *)(smem + 206336);
-  if (thread_x % 32 == 0 && thread_x / 32 < 3) mbarrier_init(&full[thread_x / 32], 1);
+  mbarriers_init<3, 12>(full, 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 206360);
-  if (thread_x % 32 == 0 && thread_x / 32 < 3) mbarrier_init(&empty[thread_x / 32], 2);
+  mbarriers_init<3, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 255) / 256;
@@ -340,9 +349,9 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
   fp16 *const Y_out = (fp16 *)(smem + 215040);  // 4 x [16, 64], swizzled by 128 B
   float (&b2_tile)[2][64] = *(float (*)[2][64])(smem + 223232);
   unsigned long long *const full = (unsigned long long *)(smem + 223744);
-  if (thread_x % 32 == 0 && thread_x / 32 < 7) mbarrier_init(&full[thread_x / 32], 1);
+  mbarriers_init<7, 12>(full, 1);
   unsigned long long *const empty = (unsigned long long *)(smem + 223800);
-  if (thread_x % 32 == 0 && thread_x / 32 < 7) mbarrier_init(&empty[thread_x / 32], 2);
+  mbarriers_init<7, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = 6;

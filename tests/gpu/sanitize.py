@@ -59,7 +59,7 @@ def is_faulty(sanitizer: str, tool: str, name: str) -> bool:
     summary = next((line.strip("= ") for line in said.splitlines() if "SUMMARY" in line), "no summary")
     print(f"{tool:<10} {name:<24} {'clean' if done.returncode == 0 else f'exit {done.returncode}'}  {summary}", flush=True)
     if done.returncode:
-        print("\n".join(said.splitlines()[:12]))
+        print("\n".join(said.splitlines()[:40]))
     return done.returncode != 0
 
 

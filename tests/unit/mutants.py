@@ -85,7 +85,8 @@ def _guard_removed(line: str) -> Iterator[str]:
 
 
 def _one_more(found: re.Match[str]) -> str:
-    return found[0].replace(found[1], str(int(found[1]) + 1), 1)
+    whole, (start, end) = found[0], (at - found.start() for at in found.span(1))
+    return f"{whole[:start]}{int(found[1]) + 1}{whole[end:]}"
 
 
 RULES: Mapping[str, Rule] = {
@@ -95,7 +96,7 @@ RULES: Mapping[str, Rule] = {
     "phase not flipped": _changed(r" \w+_phase \^= 1;", ""),
     "phase starts wrong": _changed(r"(\w+_phase) = ([01]);", lambda m: f"{m[1]} = {1 - int(m[2])};"),
     "release dropped": _dropped(re.compile(r"^\s*(?:if \([^()]*\) )?mbarrier_arrive\w*\(.*\);$")),
-    "arrivals miscounted": _changed(r"mbarrier_init\(&?\w+(?:\[\w+\])?, (\d+)\)", _one_more),
+    "arrivals miscounted": _changed(r"mbarriers?_init(?:<\d+, \d+>)?\(&?\w+(?:\[\w+\])?, (\d+)\)", _one_more),
     "bytes miscounted": _changed(r"mbarrier_expect\((.*), (\d+)\);", lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) + 16});", lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) - 16});"),
     "fence lost": _dropped(FENCE),
     "commit lost": _dropped(COMMIT),

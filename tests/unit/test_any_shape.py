@@ -137,8 +137,10 @@ SENDING = {  # what is told of, in a sum cut in two that ends in shared memory, 
     "twice": ("    %part = send", "    %part.2 = send parts <- sums[8*c, 0] size [8, 68] to c on joined\n    %part = send", {"E1612", "E1613", "E1618"}),
 }
 
+OF_SHARE = "    let c = 1 - cluster.rank\n    %part = send sent <- acc[0, 32*c] size [64, 32] to c on joined\n"
 HELD = {  # the same of one that ends in registers, and of the first step's loads, which are on their way before the roles
     "the others may not have set up their barriers": ("    barrier cluster wait\n", "", {"E1609", "E1613"}),
+    "sent before the others have set up their barriers": (f"    barrier cluster wait\n{OF_SHARE}", f"{OF_SHARE}    barrier cluster wait\n", {"E1613"}),
     "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609"}),
     "a first half in a role": ("    barrier cluster wait\n", "    barrier cluster wait\n    barrier cluster arrive\n", {"E1609"}),
     "some threads wait": ("    barrier cluster wait\n", "    if warpgroup.thread = 0\n      barrier cluster wait\n", {"E1609"}),

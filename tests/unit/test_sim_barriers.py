@@ -63,7 +63,8 @@ MBARRIERS = """extern "C" __global__ void k(const int *A, int *B) {
 OF_ANOTHER_CTA = """extern "C" __global__ void __cluster_dims__(2, 1, 1) k(int *B) {
   __shared__ unsigned long long come;
   const int rank = (int)cluster_rank();
-  if (threadIdx.x == 0) { mbarrier_init(&come, 32); fence_mbarrier_init(); }
+  mbarrier_init_if(threadIdx.x == 0, &come, 32);
+  fence_mbarrier_init();
   cluster_barrier();
   if (rank == 1) mbarrier_arrive_at(&come, 0);
   else mbarrier_wait(&come, 0);

@@ -108,6 +108,14 @@ GUARDED: Rows = (
     _one("unsigned int pair_of_fp16(float low, float high)", 'unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;'),
     _one("unsigned int pair_of_bf16(float low, float high)", 'unsigned int y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;'),
     _one("void mbarrier_init(unsigned long long *barrier, int count)", _asm("mbarrier.init.shared::cta.b64 [%0], %1;", '"r"(shared_address(barrier))', '"r"(count)')),
+    # Predicated here, not by the compiler, which would leave the address of other lanes undefined: compute-sanitizer looks at every lane's.
+    _one(
+        "void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count)",
+        _asm(
+            "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }",
+            '"r"(shared_address(barrier))', '"r"(count)', '"r"((int)is_chosen)',
+        ),
+    ),
     _one(
         "void mbarrier_expect(unsigned long long *barrier, int bytes)",
         _asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;", '"r"(shared_address(barrier))', '"r"(bytes)'),
@@ -231,6 +239,16 @@ template <int columns, bool is_known> {_INLINE}void store_held_{dtype}({c} *to, 
 
 
 PLAIN: Rows = (
+    ("mbarriers_init", f"""\
+// The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
+template <int ring, int warps> {_INLINE}void mbarriers_init(unsigned long long *barriers, int count) {{
+  #pragma unroll
+  for (int first = 0; first < ring; first += warps) {{
+    const int i = first + (int)threadIdx.x / 32;
+    mbarrier_init_if((int)threadIdx.x % 32 == 0 && i < ring, &barriers[i], count);
+  }}
+  __syncwarp();
+}}"""),
     ("swizzled", f"""\
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> {_INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 & (span - 16)); }}"""),

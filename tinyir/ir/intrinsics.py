@@ -262,7 +262,7 @@ def intrinsics_of(code: str) -> tuple[Intrinsic, ...]:
     wanted: set[Intrinsic] = set()
     texts = [code]
     while texts:
-        words = set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", texts.pop())))
+        words = set(re.findall(r"\w+", re.sub(r'//[^\n]*|"[^"\n]*"', "", texts.pop())))  # PTX has an mbarrier_init too
         for item in INTRINSICS:
             if item not in wanted and item.name in words:
                 wanted.add(item)

@@ -51,14 +51,10 @@ class Hopper(Matrices):
         name = self.names.of("array", s.name)
         self.say(f"unsigned long long *const {name} = (unsigned long long *)(smem + {self.shared_offset});")
         self.shared_offset += 8 * s.ring
-        index, warps = self._spell("thread.index"), self.kernel.threads // WARP
         if s.ring == 1:
-            self.say(f"if ({index} == 0) mbarrier_init({name}, {s.count});")
-        elif s.ring <= warps:  # each by another warp: one takes some 20 clocks
-            self.say(f"if ({index} % {WARP} == 0 && {index} / {WARP} < {s.ring}) mbarrier_init(&{name}[{index} / {WARP}], {s.count});")
+            self.say(f"if ({self._spell('thread.index')} == 0) mbarrier_init({name}, {s.count});")
         else:
-            self.say(f"if ({index} % {WARP} == 0)")
-            self.say(f"  for (int i = {index} / {WARP}; i < {s.ring}; i += {warps}) mbarrier_init(&{name}[i], {s.count});")
+            self.say(f"mbarriers_init<{s.ring}, {self.kernel.threads // WARP}>({name}, {s.count});")
 
     def _swizzled(self: Any, s: nodes.Shared) -> None:
         """A tile of the copy engine, as a pointer."""

@@ -3,11 +3,11 @@ sends what it has of the others' shares to the threads of its number there, whic
 
     barrier cluster arrive                          when mbarriers are set up
     ...
-    role consumer                                   before the first product
-      barrier cluster wait                          the others' mbarriers are set up
+    role consumer
       if warpgroup.thread = 0
         arrive joined expect 8192 B
       ...                                           the sum
+      barrier cluster wait                          the others' mbarriers are set up
       let c = 1 - cluster.rank                      the other; of several each, in a round
       %part = send sent <- acc[0, 32*c] size [64, 32] to c on joined
       wait joined phase 0 for %part
@@ -52,7 +52,7 @@ def held_end(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> E
     joined = Place(fresh(JOINED))
     expected = nodes.Arrive(joined, (plan.parts - 1) * rows * columns * kernel.dtype.bytes)
     met = (nodes.Barrier("warpgroup"),) if staged else ()
-    before = nodes.Barrier("cluster", half="wait"), nodes.If(FIRST_THREAD, (expected,)), *(brought(plan, kernel, fresh, s) for s in staged), *met
+    before = nodes.If(FIRST_THREAD, (expected,)), *(brought(plan, kernel, fresh, s) for s in staged), *met
     down = WARPGROUP_ROWS * fresh.expr("i") if rows > WARPGROUP_ROWS else ZERO
     part, mine = (fresh.expr("part"), rows * Expr.of("warpgroup.index")) if plan.consumers.count > 1 else (ZERO, ZERO)
     own = columns * Expr.of("cluster.rank")
@@ -63,7 +63,7 @@ def held_end(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> E
     held = tuple(nodes.Reg(item.tile, TensorType(kernel.dtype, (Expr.of(WARPGROUP_ROWS), Expr.of(columns))), kind="wgmma") for item in leaving)
     ended = elements(plan, region, kernel, fresh, leaving, piece, staged, lambda own: functools.reduce(lambda sum_, x: Binary("add", sum_, x, kernel.dtype), come, own), (sent.name,))
     stores = (stored(item, piece, plan, kernel, fresh) for item in leaving)
-    pieces = (*_sends(plan, fresh, down, mine), nodes.Wait(joined, ZERO, ("part",)), *held, *_over(plan, fresh, ended, *stores))
+    pieces = (nodes.Barrier("cluster", half="wait"), *_sends(plan, fresh, down, mine), nodes.Wait(joined, ZERO, ("part",)), *held, *_over(plan, fresh, ended, *stores))
     return Epilogue(kernel.dtype, (), (sent, *(s.tile for s in staged)), before, (), (), pieces, ())
 
 

@@ -48,6 +48,9 @@ __device__ void await_flag(const tinyir_uint* flag) { tinyir_await(flag, sizeof 
 typedef unsigned long long tinyir_mbarrier;
 __device__ tinyir_uint shared_address(const void* p) { return tinyir_shared_address(p); }
 __device__ void mbarrier_init(tinyir_mbarrier* barrier, int count) { tinyir_mbar_init(tinyir_shared_address(barrier), tinyir_uint(count)); }
+__device__ void mbarrier_init_if(bool is_chosen, tinyir_mbarrier* barrier, int count) {
+  if (is_chosen) mbarrier_init(barrier, count);
+}
 __device__ void fence_mbarrier_init() { tinyir_mbar_init_fence(); }
 __device__ void mbarrier_arrive(tinyir_mbarrier* barrier) { tinyir_mbar_arrive(tinyir_shared_address(barrier)); }
 __device__ void mbarrier_expect(tinyir_mbarrier* barrier, int bytes) { tinyir_mbar_expect(tinyir_shared_address(barrier), tinyir_uint(bytes)); }
