@@ -253,6 +253,7 @@ def test_it_holds_in_any_order(name: str, seed: int) -> None:
         ("of_another_cta", "mbarrier_arrive_at(&come, 0)", "mbarrier_arrive_at(&come, 1)", {"E1724"}),
         ("of_clusters", "  cluster_arrive();\n  cluster_wait();\n}", "}", {"E1763"}),
         ("of_clusters", "  cluster_wait();\n  for", "  for", {"E1750", "E1753"}),
+        ("of_clusters", "  cluster_arrive();\n  const", "  cluster_arrive();\n  held[t] += 1.0f;\n  const", {"E1753"}),
         ("of_sent", "  cluster_wait();\n  if", "  if", {"E1756", "E1753"}),
         ("of_sent", "  fence_async_proxy();\n", "", {"E1754"}),
         ("of_sent", "  __syncthreads();\n", "", {"E1753"}),

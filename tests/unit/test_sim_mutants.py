@@ -11,6 +11,7 @@ import functools
 import itertools
 import multiprocessing
 import os
+import re
 from pathlib import Path
 from typing import Iterator
 
@@ -60,6 +61,11 @@ def verdicts(count: int, seed: int, folder: Path) -> Iterator[tuple[str, Mutant,
     with multiprocessing.get_context("fork").Pool(os.cpu_count(), _start, (str(folder),)) as pool:
         jobs = itertools.islice(drawn(texts, seed), 2 * count)
         yield from itertools.islice((v for v in pool.imap(_verdict, jobs) if v[2] != NO_TEXT), count)
+
+
+@pytest.mark.parametrize("name", ["hopper cut held", "hopper cut by warpgroups", "hopper cut in four"])
+def test_who_does_not_wait_for_the_cluster_is_found_though_all_have_come_by_then(name: str) -> None:
+    assert fault_of(name, re.sub(r"\n +cluster_wait\(\);", "", family(name).text)) == "E1753"
 
 
 @pytest.mark.parametrize(("count", "seed", "most"), COUNTS)

@@ -63,7 +63,7 @@ def show(module: Module) -> str:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify`, `order`, `rings`, `sends`, `replay`, `replay_products` and `writes`:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `order`, `mbarriers`, `rings`, `sends`, `replay`, `replay_products` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -83,11 +83,13 @@ def check(module: Module) -> list[Diag]:
         whole, goes to one that has begun, and has been read before its own leaves                      (E1613)
     12. a matrix is touched only when its wgmma is done, and what that reads is given back only then; a
         barrier expects what lands on it                                                                (E1617, E1613, E1618)
-    13. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)
-    14. atomics fold into what a kernel in front has written, in an order that does not matter or that
+    13. an mbarrier is set up, and all know it, before it is used, and a role waits for it as often as it
+        completes (`ir.gpu.mbarriers`)                                                                  (E1616)
+    14. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)
+    15. atomics fold into what a kernel in front has written, in an order that does not matter or that
         the plan leaves open (`ir.gpu.atomics`)                                                          (E1681)
-    15. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
-    16. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
+    16. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
+    17. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
         where nothing else is wrong)                                                                    (E1619)
     """
     from .verify import check_kernels

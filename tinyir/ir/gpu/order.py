@@ -11,6 +11,7 @@ from ..expr import Bound, Expr
 from . import nodes
 from .across import ACROSS
 from .nodes import PRODUCERS, Kernel, Place, Statement
+from .mbarriers import check_mbarriers
 from .rings import check_handed_over, check_rings
 from .sends import check_sends
 from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
@@ -278,4 +279,4 @@ def _runs(s: nodes.For) -> bool:
     return count is not None and count > 0
 
 
-ORDER_CHECKS = (check_barriers, check_tokens, check_memory, check_rings, check_handed_over, check_sends)
+ORDER_CHECKS = (check_barriers, check_mbarriers, check_tokens, check_memory, check_rings, check_handed_over, check_sends)

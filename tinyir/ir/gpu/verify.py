@@ -31,7 +31,7 @@ MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 3
 
 
 def check_kernels(module: Any) -> list[Diag]:
-    """Invariants 2 to 15 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
+    """Invariants 2 to 16 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
     diags = [*_check_regions(module)]
     for kernel in module.kernels:
         heads = [*_check_head(kernel, module)]

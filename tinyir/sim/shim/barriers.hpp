@@ -89,11 +89,13 @@ inline void open_cluster() {
   if (machine->cluster_arrived < machine->live) return;
   machine->cluster_arrived = 0;
   machine->cluster_round++;
-  for (Block& block : machine->blocks) meet(block);
-  machine->cluster_floor = machine->blocks[0].floor;
+  machine->cluster_known.swap(machine->cluster_gathered);
+  machine->cluster_gathered.clear();
   for (Fiber& fiber : machine->fibers) {
     fiber.has_arrived_at_cluster = false;
-    if (fiber.wait.kind == TINYIR_AT_CLUSTER) set_ready(fiber);
+    if (fiber.wait.kind != TINYIR_AT_CLUSTER) continue;
+    acquire(fiber, machine->cluster_known);
+    set_ready(fiber);
   }
 }
 
@@ -101,11 +103,12 @@ inline void arrive_at_cluster() {
   if (current->has_arrived_at_cluster) refuse_operand(TINYIR_OPERAND, "cluster_arrive", "arrivals", "1 before cluster_wait", 2);
   current->has_arrived_at_cluster = true;
   machine->cluster_arrived++;
+  release(*current, machine->cluster_gathered);
   open_cluster();
 }
 
 inline void wait_for_cluster() {
-  if (!current->has_arrived_at_cluster) return;  // the round is over
+  if (!current->has_arrived_at_cluster) return acquire(*current, machine->cluster_known);  // the round is over
   current->wait = TinyirWait{TINYIR_AT_CLUSTER, 0, 0, machine->cluster_arrived, machine->live, {}, current->code};
   wait_here();
 }

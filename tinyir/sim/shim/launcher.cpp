@@ -144,7 +144,8 @@ void start_cluster(const TinyirLaunch& launch, TinyirDim first, unsigned number,
   m.work.clear();
   m.active = m.cluster_arrived = 0;
   m.now = 1;
-  m.cluster_floor = 0;
+  m.cluster_gathered.clear();
+  m.cluster_known.clear();
   m.known.clear();
   m.number = number;
   m.heard.clear();

@@ -58,8 +58,7 @@ inline void meet(Block& block) {
 }
 
 inline bool is_ordered(const Block& block, uint32_t stamp, unsigned who, const Fiber& fiber) {
-  uint32_t floor = fiber.block == block.rank ? block.floor : machine->cluster_floor;
-  if (!stamp || stamp < floor || who == fiber.id) return true;
+  if (!stamp || (fiber.block == block.rank && stamp < block.floor) || who == fiber.id) return true;
   const std::vector<Clocks>& known = machine->known;
   return known.size() == machine->fibers.size() && !known[fiber.id].empty() && stamp <= known[fiber.id][who];
 }
