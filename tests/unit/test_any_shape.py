@@ -119,8 +119,8 @@ def test_a_part_of_a_kernel_that_is_not_there_is_found() -> None:
 
 
 SENDING = {  # what is told of, in a sum cut in two that ends in shared memory, and what becomes of it
-    "the others may not have set up their barriers": ("  barrier cta\n  barrier cluster wait\n", "  barrier cta\n", {"E1609", "E1613"}),
-    "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609"}),
+    "the others may not have set up their barriers": ("  barrier cta\n  barrier cluster wait\n", "  barrier cta\n", {"E1609", "E1616"}),
+    "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609", "E1616"}),
     "no second half at the end": ("  barrier cluster wait\n$", "", {"E1609", "E1613"}),
     "the CTA leaves": ("for %part\n  barrier cluster arrive\n", "for %part\n", {"E1609", "E1613"}),
     "no fence of those who write": ("  fence async_proxy\n", "", {"E1613"}),
@@ -139,9 +139,9 @@ SENDING = {  # what is told of, in a sum cut in two that ends in shared memory, 
 
 OF_SHARE = "    let c = 1 - cluster.rank\n    %part = send sent <- acc[0, 32*c] size [64, 32] to c on joined\n"
 HELD = {  # the same of one that ends in registers, and of the first step's loads, which are on their way before the roles
-    "the others may not have set up their barriers": ("    barrier cluster wait\n", "", {"E1609", "E1613"}),
-    "sent before the others have set up their barriers": (f"    barrier cluster wait\n{OF_SHARE}", f"{OF_SHARE}    barrier cluster wait\n", {"E1613"}),
-    "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609"}),
+    "the others may not have set up their barriers": ("    barrier cluster wait\n", "", {"E1609", "E1616"}),
+    "sent before the others have set up their barriers": (f"    barrier cluster wait\n{OF_SHARE}", f"{OF_SHARE}    barrier cluster wait\n", {"E1616"}),
+    "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609", "E1616"}),
     "a first half in a role": ("    barrier cluster wait\n", "    barrier cluster wait\n    barrier cluster arrive\n", {"E1609"}),
     "some threads wait": ("    barrier cluster wait\n", "    if warpgroup.thread = 0\n      barrier cluster wait\n", {"E1609"}),
     "nobody waits for it": (" for %part", "", {"E1612", "E1613"}),

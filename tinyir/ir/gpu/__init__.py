@@ -80,11 +80,11 @@ def check(module: Module) -> list[Diag]:
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
     11. shared memory is read after it is whole, and refilled after its readers are done; that of a
         cluster is written by its own CTA, and read between barriers of the cluster; what a CTA sends is
-        whole, goes to one that has begun, and has been read before its own leaves                      (E1613)
+        whole, and has been read before its own leaves                                                  (E1613)
     12. a matrix is touched only when its wgmma is done, and what that reads is given back only then; a
         barrier expects what lands on it                                                                (E1617, E1613, E1618)
-    13. an mbarrier is set up, and all know it, before it is used, and a role waits for it as often as it
-        completes (`ir.gpu.mbarriers`)                                                                  (E1616)
+    13. an mbarrier is set up, and all know it, before it is used, those of a cluster's other CTAs too,
+        and a role waits for it as often as it completes (`ir.gpu.mbarriers`)                           (E1616)
     14. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)
     15. atomics fold into what a kernel in front has written, in an order that does not matter or that
         the plan leaves open (`ir.gpu.atomics`)                                                          (E1681)

@@ -84,11 +84,13 @@ def _uses(body: Iterable[Statement], known: _SetUp, is_first: bool) -> Iterator[
 
 
 def _used_by(s: Statement) -> Iterator[tuple[Place, bool]]:
-    """The mbarriers that a statement uses, and whether another CTA's too. Of those that something is sent to `sends` tells."""
+    """The mbarriers that a statement uses, and whether another CTA's too."""
     if isinstance(s, (nodes.Arrive, nodes.Wait)):
         yield s.barrier, bool(getattr(s, "cluster", ()))
     elif isinstance(s, nodes.TmaLoad):
         yield s.on, bool(s.multicast)
+    elif isinstance(s, nodes.Send):
+        yield s.on, True
     elif isinstance(s, nodes.Drain):
         yield Place(s.barrier, ()), False
 

@@ -29,8 +29,8 @@ BLOCK = 64, 16  # rows and columns of an accumulator that threads send together
 
 
 def check_sends(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """What is sent lies in a row, and is whole before the engine reads it; a CTA sends to one that has begun, and leaves when its own has been read; as
-    many bytes are expected as land. The halves of a barrier come in turn."""
+    """What is sent lies in a row, and is whole before the engine reads it; a CTA leaves when its own has been read; as many bytes are
+    expected as land. The halves of a barrier come in turn. That the other has begun is for `mbarriers` to see."""
     yield from _check_halves(kernel)
     sends = [v for v in walked if isinstance(v.statement, nodes.Send)]
     for v in sends:
@@ -131,7 +131,6 @@ class _Walk:
         self.shared = {s.name for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
         self.unfenced: dict[str, Statement] = {}  # arrays written, and no fence behind it
         self.unmet: dict[str, Statement] = {}  # and no barrier of the CTA behind that
-        self.has_begun = False  # the others of the cluster
         self.has_arrived = self.is_read = False  # behind the wait for what was sent
         self.sent: dict[str, nodes.Send] = {}
 
@@ -148,7 +147,6 @@ class _Walk:
             elif isinstance(s, nodes.Wait) and any(t in self.sent for t in s.tokens):
                 self.is_read = self.has_arrived = False
             if isinstance(s, nodes.Barrier) and s.scope == "cluster":
-                self.has_begun |= s.half != "arrive"
                 self.is_read |= s.half != "arrive" and (self.has_arrived or not s.half)
                 self.has_arrived = s.half == "arrive"
         if self.sent and not self.is_read:
@@ -156,8 +154,6 @@ class _Walk:
             yield self._fault(first, first.source, "may still be sent when its CTA leaves: no `barrier cluster` stands behind the wait for what is sent", None)
 
     def _sent(self, s: nodes.Send) -> Iterator[Diag]:
-        if not self.has_begun:
-            yield self._fault(s, s.to, "is filled in a CTA that may not have set up its barriers: no `barrier cluster` stands before", None)
         if s.source.name not in self.shared:  # what leaves registers is gone
             return
         if s.source.name in self.unmet:

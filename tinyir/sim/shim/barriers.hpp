@@ -88,7 +88,6 @@ inline void warp_fence(unsigned mask) {
 inline void open_cluster() {
   if (machine->cluster_arrived < machine->live) return;
   machine->cluster_arrived = 0;
-  machine->cluster_round++;
   machine->cluster_known.swap(machine->cluster_gathered);
   machine->cluster_gathered.clear();
   for (Fiber& fiber : machine->fibers) {

@@ -103,7 +103,7 @@ struct Machine {
   size_t shared_bytes = 0;
   uint32_t now = 1;
   bool is_traced = false;
-  unsigned cluster_arrived = 0, cluster_round = 0;
+  unsigned cluster_arrived = 0;
   Clocks cluster_gathered, cluster_known;  // what those who have arrived at the cluster's barrier did before; at its last round
   std::vector<Clocks> known;     // by fiber; empty until something other than a barrier of the block orders two fibers
   unsigned slot = 0, number = 0;  // which of the clusters that run; which of the launch, from 1
