@@ -32,8 +32,8 @@
 //   tensor_map a.map = A box [64, 64] swizzle 128
 //   tensor_map b.map = B box [64, 64] swizzle 128
 //   tensor_map C2.out.map = C2 box [64, 64] swizzle 128
-//   tensor_map a.map.2 = gemm.A.padded box [128, 64] swizzle 128
-//   tensor_map b.map.2 = gemm.B.padded box [64, 64] swizzle 128
+//   tensor_map a.map.2 = gemm.B.padded box [64, 64] swizzle 128
+//   tensor_map b.map.2 = gemm.A.padded box [128, 64] swizzle 128
 //   launch gemm : sm90 grid [132] block [256] smem 213632 B
 //     tensors [bias]  maps [a.map, b.map, C2.out.map]  symbols [M, K, N]
 //     assume 8*floor(K/8) = K and 8*floor(N/8) = N and 1 <= K
@@ -45,10 +45,10 @@
 //     assume floor((K + 7)/8)*floor((N + 511)/512) < 2147418112
 //     assume floor((K + 7)/8)*floor((N + 511)/512) + floor((K + 511)/512)*floor((M + 7)/8) < 2147418112
 //     flops 0  bytes 0
-//   launch gemm.2 as gemm_2 of gemm : sm90 grid [132] block [384] smem 213632 B early
+//   launch gemm.2 as gemm_2 of gemm : sm90 grid [floor((N + 63)/64), floor((M + 127)/128)] block [256] smem 231808 B early
 //     tensors [bias, C2]  maps [a.map.2, b.map.2]  symbols [M, K, N]
 //     assume 1 <= K
-//     assume floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
+//     assume floor((M + 127)/128) < 65536
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 //   launch gemm.3 as gemm_3 of gemm : sm90 grid [floor((N + 63)/64), floor((M + 63)/64)] block [16, 16]
 //     tensors [A, B, bias, C2]  symbols [M, K, N]
@@ -82,11 +82,7 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
-template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
-template <int count> __device__ __forceinline__ void take_registers();
-template <int count> __device__ __forceinline__ void give_registers();
 __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
 
 #ifndef TINYIR_SIM
@@ -125,18 +121,6 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
-    "}, %32, %33, p, 1, 1, %35, %36; }"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
-}
-template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
@@ -154,8 +138,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned l
       "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
-template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
-template <int count> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }
 __device__ __forceinline__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 #endif
 
@@ -172,40 +154,6 @@ template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(un
 }
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
-// A byte of a swizzled tile of `tall` rows that is wider than a swizzled row: several of them side by side.
-template <int span, int tall> __device__ __forceinline__ const unsigned char *wide_at(const void *tile, int row, int byte) {
-  return (const unsigned char *)tile + byte / span * (tall * span) + swizzled<span>(row * span + byte % span);
-}
-// `rows` x `columns` of a warpgroup's swizzled tile of `tall` rows to rows that begin anywhere, the first at `to`, of which `high` are inside, and `wide` elements
-// of each: whole accesses of 16 bytes, for which the lanes of a row shift what they read, and single elements at both ends. Of at most 128 columns a thread's rows begin alike: they lie whole accesses apart.
-template <int rows, int columns, int span, int tall, class T> __device__ __forceinline__ void store_rows(T *to, long long pitch, const T *tile, int high, int wide) {
-  constexpr int size = (int)sizeof(T), each = 16 / size, pieces = columns / each;
-  constexpr int lanes = pieces > 16 ? 32 : pieces > 8 ? 16 : pieces > 4 ? 8 : pieces > 2 ? 4 : 2, together = 128 / lanes;
-  const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x % 128 / lanes, most = wide < columns ? wide : columns;
-  T *start = to + first * pitch;
-  const int skew = (int)((unsigned long long)start % 16) / size;  // elements in front of a row that its first whole access also covers
-  const int whole = (most + skew) / each, bytes = 16 - size * skew, words = bytes / 4, bits = bytes % 4 * 8;
-  const int head = skew == 0 ? 0 : each - skew < most ? each - skew : most, tail = each * whole - skew < head ? head : each * whole - skew;
-  const bool is_whole = lane < whole && (lane > 0 || skew == 0);
-  #pragma unroll
-  for (int turn = 0; turn < (rows + together - 1) / together; ++turn, start += together * pitch) {
-    const int row = together * turn + first;
-    const bool is_inside = row < high && row < rows;
-    const uint4 own = *(const uint4 *)wide_at<span, tall>(tile, row, 16 * lane), before = *(const uint4 *)wide_at<span, tall>(tile, row, 16 * (lane > 0 ? lane - 1 : 0));
-    unsigned int w[8] = {before.x, before.y, before.z, before.w, own.x, own.y, own.z, own.w};
-    if (words & 4) w[0] = w[4], w[1] = w[5], w[2] = w[6], w[3] = w[7];
-    if (words & 2) w[0] = w[2], w[1] = w[3], w[2] = w[4], w[3] = w[5], w[4] = w[6], w[5] = w[7];
-    if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
-    if (is_inside && is_whole)
-      *(uint4 *)(start + each * lane - skew) = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits),
-                                                          __funnelshift_r(w[2], w[3], bits), __funnelshift_r(w[3], w[4], bits));
-    #pragma unroll
-    for (int turned = 0; turned < 2 * each; turned += lanes) {
-      const int single = turned + lane, column = single < head ? single : tail + single - head;
-      if (is_inside && single < head + most - tail) start[column] = *(const T *)wide_at<span, tall>(tile, row, size * column);
-    }
-  }
-}
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
 template <int span>
 __device__ __forceinline__ void store_piece_fp16(fp16 *tile, int row, int column, const float (&x)[8]) {
@@ -422,112 +370,103 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
 // plan contraction warp_specialized: tile [128, 64, 64], stages 8
-extern "C" __global__ void __launch_bounds__(384, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;
+  const int cta_y = (int)blockIdx.y;
   const int lane = (int)threadIdx.x % 32;
   const int warpgroup_thread = (int)threadIdx.x % 128;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
   if (thread_x == 32) prefetch_map(&a_map);
   if (thread_x == 32) prefetch_map(&b_map);
-  fp16 *const a = (fp16 *)smem;  // 8 x [128, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 131072);  // 8 x [64, 64], swizzled by 128 B
-  fp16 *const C2_out = (fp16 *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
-  float (&bias_tile)[2][64] = *(float (*)[2][64])(smem + 212992);
-  unsigned long long *const full = (unsigned long long *)(smem + 213504);
-  mbarriers_init<8, 12>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 213568);
-  mbarriers_init<8, 12>(empty, 2);
+  fp16 *const a = (fp16 *)smem;  // 8 x [64, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 65536);  // 8 x [128, 64], swizzled by 128 B
+  float (&sums)[128][68] = *(float (*)[128][68])(smem + 196608);
+  float *bias_tile = (float *)(smem + 231424);
+  unsigned long long *const full = (unsigned long long *)(smem + 231680);
+  mbarriers_init<8, 8>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 231744);
+  mbarriers_init<8, 8>(empty, 1);
   fence_mbarrier_init();
   __syncthreads();
-  const int tiles_m = (M + 127) / 128;
-  const int tiles_n = (N + 63) / 64;
-  const int tiles = (int)((long long)tiles_m * tiles_n);
+  const int tm = cta_x;
+  const int tn = cta_y;
+  const int m0 = 64 * tm;
+  const int n0 = 128 * tn;
   const int steps = (K + 63) / 64;
   wait_previous();
   if (thread_x < 128) {  // role producer
-    give_registers<40>();
     if (warpgroup_thread == 0) {
       int p_slot = 0;
       unsigned int p_phase = 1;
       #pragma unroll 1
-      for (int tile = cta_x; tile < tiles; tile += 132) {
-        const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
-        const int tm = tm_tn.row, tn = tm_tn.column;
-        const int m0 = 128 * tm;
-        const int n0 = 64 * tn;
-        #pragma unroll 1
-        for (int k = 0; k < steps; ++k) {
-          mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 24576);
-          tma_load_2d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
-          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
-          if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
-        }
+      for (int k = 0; k < steps; ++k) {
+        mbarrier_wait(&empty[p_slot], p_phase);
+        mbarrier_expect(&full[p_slot], 24576);
+        tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], m0, 64 * k);
+        tma_load_2d(b + 8192 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+        if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
       }
     }
   } else {  // role consumer
-    take_registers<232>();
-    const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
     int s_previous = 7;
-    const int part = 64 * warpgroup_index;
-    float acc[32];  // this thread's part of [64, 64]
-    // region gemm: %bias_add, %relu, bias.tile, C2.out, C2
+    if (warpgroup_thread < 64) {
+      bias_tile[warpgroup_thread] = m0 + warpgroup_thread < N ? float_of_fp16(bias[m0 + warpgroup_thread]) : 0.0f;
+    }
+    float acc[64];  // this thread's part of [64, 128]
     #pragma unroll 1
-    for (int tile = cta_x; tile < tiles; tile += 132) {
-      const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
-      const int tm = tm_tn.row, tn = tm_tn.column;
-      const int m0 = 128 * tm;
-      const int n0 = 64 * tn;
-      float bias_tile_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bias_tile_early[0] = n0 + warpgroup_thread < N ? float_of_fp16(bias[n0 + warpgroup_thread]) : 0.0f;
+    for (int k = 0; k < steps; ++k) {
+      mbarrier_wait(&full[s_slot], s_phase);
+      wgmma_fence();
+      {
+        const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 8192, 1024);
+        const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 16, 1024);
+        #pragma unroll
+        for (int step = 0; step < 4; ++step)
+          wgmma_m64n128k16_fp16<1, 0>(acc, a_start + 128 * step, b_start + 2 * step, step > 0 || !(k == 0));
+        wgmma_commit();
       }
-      #pragma unroll 1
-      for (int k = 0; k < steps; ++k) {
-        mbarrier_wait(&full[s_slot], s_phase);
-        wgmma_fence();
-        {
-          const unsigned long long a_start = matrix_descriptor(a + 64 * part + 8192 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 8192, 1024);
-          #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            wgmma_m64n64k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
-          wgmma_commit();
-        }
-        if (k == 0) {
-          if (warpgroup_thread < 64) {
-            bias_tile[warpgroup_index][warpgroup_thread] = bias_tile_early[0];
-          }
-        }
-        wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
-        s_previous = s_slot;
-        if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
+      wgmma_wait<1>();
+      if (1 <= k) {
+        if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       }
-      wgmma_wait<0>();
-      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-      warpgroup_barrier(2 + warpgroup_index);
+      s_previous = s_slot;
+      if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
+    }
+    wgmma_wait<0>();
+    if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+    // region gemm: sums
+    #pragma unroll
+    for (int j = 0; j < 2; ++j) {
       #pragma unroll
       for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-        float C2_out_piece[8];
         #pragma unroll
         for (int element_ = 0; element_ < 8; ++element_) {
+          const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
           const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-          const float bias_add = acc[element_ + 8 * piece] + bias_tile[warpgroup_index][n];  // bias_add : Elementwise at 18:5
-          const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
-          C2_out_piece[element_] = relu;
+          sums[64 * j + n][r] = acc[element_ + 32 * j + 8 * piece];
         }
-        store_piece_fp16<128>(C2_out + 4096 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, C2_out_piece);
       }
-      warpgroup_barrier(2 + warpgroup_index);
-      store_rows<64, 64, 128, 64>(&C2[(long long)(m0 + part) * N + n0], N, C2_out + 4096 * warpgroup_index, M - m0 - part, N - n0);
+    }
+  }
+  __syncthreads();
+  // region gemm: %bias_add, %relu, C2
+  #pragma unroll
+  for (int v = 0; v < 32; ++v) {
+    const int start = thread_x + 256 * v;
+    const int own = start / 64;
+    const int r = own;
+    const int n = start - 64 * own;
+    const int row = n0 + r;
+    const int col = m0 + n;
+    if (row < M && col < N) {
+      const float bias_add = sums[r][n] + bias_tile[n];  // bias_add : Elementwise at 18:5
+      const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
+      C2[(long long)row * N + col] = fp16_of_float(relu);
     }
   }
 }

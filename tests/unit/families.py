@@ -216,6 +216,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "hopper cut by warpgroups": lambda: _cut_of(_unswapped("TN", (128, 64), 2, (128, 136, 512), **SCALED), (136, 136, 456), (72, 264, 200)),
     "hopper cut in four": lambda: _cut_of(_unswapped("NT", (64, 128), 4, (64, 136, 512), ("A", "B"), **RESIDUAL), (41, 91, 333), (64, 136, 832)),
     "hopper cut transposed": lambda: _cut_of(test_any_shape.of_few_rows("NN", (16, 64), 2, (16, 136, 512), **BIAS), (16, 136, 456), (3, 72, 200)),
+    "hopper few tiles": lambda: _cut_of(test_any_shape.of_few_rows("NN", (24, 64), 1, (45, 136, 512), shape=(2, 1), **BIAS), (45, 136, 456), (3, 72, 200)),
     "hopper words": lambda: _words("NN", (64, 64), "tf32", MNK, SCALED),
     "hopper words thrice": lambda: _words("TT", (64, 64), "tf32x3", LONG, {}),
     "hopper bytes in turn": lambda: _bytes("NT", 2, LONG),

@@ -67,6 +67,17 @@ def test_every_candidate_can_be_obeyed(sizes: tuple, step: int) -> None:
         assert gpu.check(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
 
 
+@pytest.mark.parametrize("rows", [1, 40, 100, 176, 333, 768])
+def test_a_tile_a_cta_has_as_few_rows_as_do(rows: int) -> None:
+    """So that boxes hang over the end by less than eight rows a tile; beyond 128 rows in no more CTAs than an H100 has SMs."""
+    module = sized("NN", (rows, 768, 4096), **BIAS)
+    found = {(p.tile[:2], p.parts) for p in proposed(module) + proposed(module, parts=2) if p.swap_ab and not p.persistent}
+    counts = {(tile, parts): (-(-rows // tile[0]), -(-768 // tile[1]) * parts) for tile, parts in found}
+    assert len(found) > 1 and all(tile[0] * down - rows < 8 * down for (tile, _), (down, _) in counts.items())
+    assert all(down * across <= 132 for down, across in counts.values()) or rows <= 128
+    assert rows <= 128 or {tile[1] for tile, _ in found} == {64}
+
+
 def test_a_sum_is_cut_only_where_every_part_has_a_step() -> None:
     module = sized("NN", (64, 64, 256))
     assert proposed(module, parts=4) and proposed(module, parts=8) == []
@@ -258,14 +269,18 @@ CASES = [
     (lambda s: cut("TT", (128, 128), 4, s, **RESIDUAL), (136, 136, 264)),
     (lambda s: cut("NT", (64, 128), 8, s, **SCALED), (1, 136, 520)),
     (lambda s: cut("NN", (64, 256), 2, s, BOTH, out="fp32"), (33, 91, 333)),
-    (lambda s: of_few_rows("NN", (16, 64), 1, s, **BIAS), (1, 136, 328)),
+    (lambda s: of_few_rows("NN", (8, 64), 1, s, **BIAS), (1, 136, 328)),
     (lambda s: of_few_rows("NT", (16, 64), 2, s, **RESIDUAL), (16, 72, 200)),
-    (lambda s: of_few_rows("TN", (32, 128), 4, s, **SCALED), (24, 200, 264)),
-    (lambda s: of_few_rows("NN", (128, 64), 1, s, **BIAS), (100, 136, 136)),
-    (lambda s: of_few_rows("NN", (64, 128), 8, s, BOTH, out="fp32"), (45, 91, 555)),
+    (lambda s: of_few_rows("TN", (24, 128), 4, s, **SCALED), (24, 200, 264)),
+    (lambda s: of_few_rows("NN", (104, 64), 1, s, **BIAS), (100, 136, 136)),
+    (lambda s: of_few_rows("NN", (48, 128), 8, s, BOTH, out="fp32"), (45, 91, 555)),
     (lambda s: of_few_rows("NN", (32, 64), 1, s, shape=(2, 1), **BIAS), (60, 136, 328)),
-    (lambda s: of_few_rows("NT", (64, 64), 1, s, shape=(2, 1), **RESIDUAL), (100, 72, 200)),
+    (lambda s: of_few_rows("NT", (56, 64), 1, s, shape=(2, 1), **RESIDUAL), (100, 72, 200)),
     (lambda s: of_few_rows("TN", (16, 64), 1, s, shape=(1, 2), **SCALED), (16, 200, 264)),
+    (lambda s: of_few_rows("TT", (104, 64), 2, s, **BIAS), (200, 136, 328)),
+    (lambda s: of_few_rows("NN", (88, 64), 1, s, BOTH, **RESIDUAL), (171, 131, 77)),
+    (lambda s: of_few_rows("NT", (72, 64), 1, s, shape=(2, 1), dtype="bf16", out="bf16", **SCALED), (210, 136, 200)),
+    (lambda s: of_few_rows("NN", (56, 64), 2, s, out="fp32", **BIAS), (150, 136, 264)),
 ]  # fmt: skip
 
 

@@ -121,8 +121,9 @@ def test_more_work_never_costs_less(sizes: tuple[int, int, int], grown: int, mor
     card = get_device("h100")
     one = candidates(GEMM, ONE)[choice].plan
     small = dict(zip("MNK", sizes))
-    if one.consumers:  # rows that begin on lines of the cache are fetched faster than shorter ones that do not
-        small, more = {name: 64 * size for name, size in small.items()}, 64 * more
+    if one.consumers:  # rows that begin on lines of the cache are fetched faster than shorter ones that do not, and boxes faster than parts of them
+        whole = {name: 2 * side for name, side in zip("MNK", one.tile)}  # of a cluster of two
+        small, more = {name: whole[name] * size for name, size in small.items()}, whole["MNK"[grown]] * more
     large = {**small, "MNK"[grown]: small["MNK"[grown]] + more}
     cost = [cost_of(one, ONE, KERNEL, work_of(ONE, at), at, card) for at in (small, large)]
     assert cost[0].microseconds <= cost[1].microseconds

@@ -171,8 +171,8 @@ def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int],
 
 
 def widest(n: int) -> int:
-    """The bytes of the widest swizzle whose rows divide n elements of 2 bytes."""
-    return next(span for span in (128, 64, 32) if n % (span // 2) == 0)
+    """The bytes of the widest swizzle whose rows divide n elements of 2 bytes; 0, none, where there are eight more than whole ones."""
+    return next((span for span in (128, 64, 32) if n % (span // 2) == 0), 0)
 
 
 def product_of_shared(n: int, dtype: str, is_special: bool = False) -> Trial:

@@ -104,7 +104,7 @@ def test_sizes_that_the_copy_engine_cannot_take_are_padded_for_it(sizes: str) ->
 
 def test_an_output_with_odd_rows_is_written_along_them() -> None:
     module = product("NT", sizes="M=256, N=251, K=128")
-    assert all([item.by for item in p.store] == ["rows"] and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"] for p in proposed(module))
+    assert all([item.by for item in p.store] == ["rows"] * bool(p.persistent) and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"] for p in proposed(module))
 
 
 def test_numbers_need_no_assumption() -> None:
@@ -316,6 +316,8 @@ def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
             known.setdefault(re.sub(", group [0-9]+", "", f"{algo} {tile} {made}"), c.cost.microseconds if c.cost else math.inf)
         alike = {name: us for name, us in row["plans_us"].items() if ", sum in " not in name and "padded" not in name}
         timed = {name: us for name, us in alike.items() if name in known}  # some are proposed no more
+        if min(alike, key=alike.get) not in known:
+            continue  # eight rows and fewer, for which tiles had sixteen
         found[row["shape"]] = timed, {name: us for name, us in known.items() if name in timed}
         missing += len(alike) - len(timed)
     assert missing < 0.1 * sum(len(timed) for timed, _ in found.values())
@@ -326,12 +328,12 @@ def test_the_model_follows_the_measurements() -> None:
     errors = []
     for timed, expected in judged().values():
         errors += [math.log((expected[name] + EVENTS_US) / us) for name, us in timed.items() if us < 1.5 * min(timed.values())]
-    assert len(errors) > 700 and math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.16
+    assert len(errors) > 650 and math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.16
 
 
 def test_the_plan_that_the_model_puts_first_is_near_the_fastest() -> None:
     losses = {shape: timed[min(expected, key=lambda name: round(expected[name], 6))] / min(timed.values()) for shape, (timed, expected) in judged().items()}
-    assert len(losses) == 43 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.02 and max(losses.values()) < 1.15
+    assert len(losses) == 34 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.02 and max(losses.values()) < 1.15
 
 
 def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:
@@ -339,3 +341,18 @@ def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:
     assert "drain" not in lone and "multicast" not in lone and pair.count("drain empty from p") == 1
     without = "".join(line for line in pair.splitlines(keepends=True) if "drain" not in line)
     assert gpu.check(gpu.parse(pair)) == [] and [d.code for d in gpu.check(gpu.parse(without))] == ["E1613"]
+
+
+@pytest.mark.parametrize(("results", "mean", "worst"), [("rows_plans", 1.015, 1.12), ("near_plans", 1.01, 1.1), ("held_plans", 1.025, 1.13), ("few_tiles_plans", 1.035, 1.14)])
+def test_the_plan_that_an_h200s_model_puts_first_is_near_the_fastest(results: str, mean: float, worst: float) -> None:
+    losses = []
+    for row in json.loads((MEASURED.parent / f"{results}_h200.json").read_text(encoding="utf-8"))["rows"]:
+        module = product("NN", sizes=", ".join(f"{n}={s}" for n, s in zip("MNK", row["shape"])), **BIAS)
+        expected: dict[str, float] = {}
+        for c in to_plan.candidates(module, module.program.regions[0], device="h200"):
+            if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED):
+                _, algo, tile, made, *_ = rows_of([c])[0]
+                expected.setdefault(re.sub(", group [0-9]+", "", f"{algo} {tile} {made}"), c.cost.microseconds)
+        timed = {item["plan"]: item["us"] for item in row["plans"] if item["plan"] in expected}
+        losses += [timed[min(timed, key=expected.__getitem__)] / min(timed.values())] if timed else []
+    assert len(losses) > 24 and math.exp(sum(map(math.log, losses)) / len(losses)) < mean and max(losses) < worst

@@ -2,11 +2,12 @@
 
     time of a tile = steps * (products and loads, smoothly joined, + a step's own, not less than a load's latency over the ring,
                      nor than what L2 gives all SMs together) + epilogue
+    not less than what memory takes, and the boxes that hang over the operands' ends
 
     padded operands add their copies, a sum that a cluster shares the time to send its parts
 
 Fitted to 2407 timings on an H100, from a cold L2 cache, of plans near the fastest at 43 shapes, and 468 older ones from a warm one. The plan that it
-puts first takes 1.9 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines); to 513 on an H200: 1.3 % and
+puts first takes 1.9 % longer than the fastest that was timed, in geometric mean, 33 % at worst (152 columns, operands off the lines); to 1604 on an H200: 2 % and
 13 %. What it does not know: clocks that sink under load.
 """
 
@@ -46,6 +47,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     fetched = _fetched(plan, region, kernel, sizes, device)
     loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
     step = sharers * longer_of(products, loads, t["sharpness"]) + t["step_clocks"] + t["alone_clocks"] * (plan.consumers.count == 1) + _waiting(plan, products)
+    step += t["coupled_clocks"] if plan.has_one_tile and down * across > 1 else 0
     step = longer_of(step, min(clusters, slots) * down * across * plan.parts * fetched / t["chip_bytes_per_clock"], CAPPED)
     step = longer_of(step, t["latency_clocks"] / max(1, plan.stages - 1), t["sharpness"])
     late = t["late"] * plan.stages * step if plan.has_one_tile else 0  # steps held up at the end by one that comes out of its turn
@@ -53,9 +55,10 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     epilogue = _epilogue(plan, region, kernel, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
     in_flight = plan.stages * plan.parts * bk * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes) * min(1.0, slots / clusters)
-    moved += t["again"] * _fetched_again(plan, kernel, sizes)
+    moved += t["again"] * min(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes)
     fetching = max(moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"]), _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"])
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
+    fetching = longer_of(fetching, _lines_beyond(plan, kernel, sizes) * t["beyond_clocks"] / clock, t["sharpness"])
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining + late) / clock}
     bound = max(found, key=lambda part: found[part])
     return {part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()}
@@ -70,6 +73,16 @@ def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) ->
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
         found += batch * own * depth * read.dtype.bytes * (tiles > shares)
     return found
+
+
+def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
+    """Lines of all CTAs' boxes that lie beyond the ends of the operands. The copy engines fill them with zeros, and together no faster than so many a clock."""
+    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
+    tiles = -(-rows // (plan.tile[0] * down)) * down, -(-columns // (plan.tile[1] * across)) * across
+    beyond = (kernel.lhs, tiles[0] * plan.tile[0] - rows, tiles[1]), (kernel.rhs, tiles[1] * plan.tile[1] - columns, tiles[0])
+    found = sum(over * depth * read.dtype.bytes / LINE_BYTES * fetching for read, over, fetching in beyond)
+    return found * extent_of(kernel.batch).evaluate(sizes)
 
 
 def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
@@ -111,8 +124,9 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
     for read, side, sharing in ((kernel.lhs, plan.tile[0], across), (kernel.rhs, plan.tile[1], down)):
-        shares = sharing if read.tensor in multicast else 1
         is_aligned = plan.is_copied(read.tensor) or _starts_on_lines(region, kernel, read, sizes)
+        is_near = plan.has_one_tile and is_aligned  # all CTAs fetch at the same time: L2 serves those that ask for the same lines together, shared or not
+        shares = sharing if read.tensor in multicast and not is_near else 1
         fetched += fetched_along(read, kernel, side) / shares * plan.tile[2] * read.dtype.bytes * (1 if is_aligned else t["unaligned"])
     operands = extent_of(kernel.batch).evaluate(sizes) * depth * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
     return fetched * (t["missed"] if operands > device.l2_bytes else 1)
@@ -125,7 +139,7 @@ def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: int, t: Map
     by_rows = any(item.by == "rows" for item in plan.store)
     clocks = t["tile_clocks"] + t["element_clocks"] * bm * bn / count
     if plan.parts > 1:
-        return clocks + t["sum_clocks"] + t["sum_element_clocks"] * min(bm, rows) * bn
+        return clocks + t["sum_clocks"] + t["sum_element_clocks"] * min(bm, rows) * bn * (plan.parts - 1) / plan.parts
     if plan.has_one_tile:
         return clocks + t["shared_clocks"]
     rows, columns = (bn, bm) if plan.swap_ab else (bm, bn)

@@ -11,7 +11,7 @@ import itertools
 
 Rows = tuple[tuple[str, str], ...]
 
-WGMMA_COLUMNS = tuple(range(16, 257, 16))
+WGMMA_COLUMNS = tuple(range(8, 257, 8))
 WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
 WGMMA_BYTES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}  # of one byte; both operands lie along the sum
 WGMMA_WORDS = {"tf32": "tf32"}  # fp32 of which 11 bits are looked at; what comes from shared memory lies along the sum

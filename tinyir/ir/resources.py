@@ -19,6 +19,7 @@ WARPGROUP_ROWS = 64  # of its matrix product
 STAGED_STORES = ("tma", "rows")  # through shared memory
 SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment lie in different banks
 PIECE = 16  # columns of the accumulator that a warp stores at once
+HELD_COLUMNS = 8  # columns of which a thread has four elements one behind another: the least step of a product's columns
 STAGED = 2  # pieces of an output that a warpgroup has on their way out by the copy engine
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows

@@ -17,7 +17,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
-from ...ir.resources import WARPGROUP, WARPGROUP_ROWS
+from ...ir.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
 
 CORE_ROWS = 8  # rows of a swizzle's pattern
@@ -25,7 +25,6 @@ ATOM_BYTES = 16  # a descriptor counts in these
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 PIECE = 16  # rows and columns of what a warp stores at once
 ELEMENT_BYTES = 4  # of an accumulator
-HELD_COLUMNS = 8  # of an accumulator, of which a thread has four elements one behind another
 LARGEST = "3.402823466e+38f"  # number of fp32
 
 
@@ -42,6 +41,7 @@ class Matrices:
         self.reached: dict[nodes.Send, tuple[str, str]] = {}  # C of where it sends to, and of the barrier there
         self.point: tuple[str, ...] = ()  # the coordinates of the `each` at hand
         self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
+        self.width = PIECE  # the columns of that piece
         self.row_name = ""  # of the coordinate that counts the accumulator's rows
         self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
 
@@ -240,29 +240,30 @@ class Matrices:
             self._each_of_warp(s)
             return
         rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
-        if acc.kind != "wgmma" or rows != 64 or columns % PIECE:
+        by_matrix = [i for i in statements(s.body) if isinstance(i, nodes.Store) and i.by == "stmatrix"]
+        width = PIECE if columns % PIECE == 0 or by_matrix else HELD_COLUMNS
+        if acc.kind != "wgmma" or rows != 64 or columns % width:
             raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
         r, n = s.names
         piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
-        by_matrix = [i for i in statements(s.body) if isinstance(i, nodes.Store) and i.by == "stmatrix"]
         known = dict(self.integers.ranges)
         warp = 16 * (Expr.of("warpgroup.thread") // 32)
         lane = Expr.of("lane")
-        self.integers.ranges |= {"piece": Interval(0, columns // PIECE - 1), "element": Interval(0, 7), r: Interval(0, 63), n: Interval(0, columns - 1)}
+        self.integers.ranges |= {"piece": Interval(0, columns // width - 1), "element": Interval(0, width // 2 - 1), r: Interval(0, 63), n: Interval(0, columns - 1)}
         self.say("#pragma unroll")
-        self.say(f"for (int {piece} = 0; {piece} < {columns // PIECE}; ++{piece}) {{  // 16 columns")
+        self.say(f"for (int {piece} = 0; {piece} < {columns // width}; ++{piece}) {{  // {width} columns")
         self.depth += 1
         for store in by_matrix:
             self.pieces[store.to.name] = self.names.of("integer", f"{store.to.name}.piece")
             self.say(f"float {self.pieces[store.to.name]}[8];")
         self.say("#pragma unroll")
-        self.say(f"for (int {element} = 0; {element} < 8; ++{element}) {{")
+        self.say(f"for (int {element} = 0; {element} < {width // 2}; ++{element}) {{")
         self.depth += 1
         e = Expr.of("element")
         coordinates = len(self.lines)
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
-        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(PIECE * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
-        self.piece, self.row_name, self.point = {r: warp, n: PIECE * Expr.of("piece")}, r, (r, n)
+        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(width * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
+        self.piece, self.row_name, self.point, self.width = {r: warp, n: width * Expr.of("piece")}, r, (r, n), width
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
         self.depth -= 1
@@ -285,7 +286,7 @@ class Matrices:
         """The register of an accumulator's element inside `each`."""
         if self.arrays[name].kind == "mma":
             return self._held_fragment(name, self._corner(name, index, (PIECE, HELD_COLUMNS)))
-        return self._register(name, self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS)), 8 * Expr.of("piece") + "element")
+        return self._register(name, self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS)), self.width // 2 * Expr.of("piece") + "element")
 
     def _corner(self: Any, name: str, index: tuple[Expr, ...], sides: tuple[int, int]) -> tuple[Expr, ...]:
         """Where the block of a matrix begins in which a thread's element of this index lies as the one at hand does in its own."""

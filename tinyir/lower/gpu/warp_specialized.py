@@ -29,7 +29,7 @@ from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, ends_held, piece_of, threads_of
+from ...ir.resources import HELD_COLUMNS, PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, ends_held, piece_of, threads_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum, split_words
@@ -169,7 +169,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "split_k" if plan.parts > 1 else "swap_ab", "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs of its own")
     if plan.consumers.mode != "cooperative":
         raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
-    if bm % (WARPGROUP_ROWS * count) or bn % PIECE or bk % width or bn > COLUMNS:
+    if bm % (WARPGROUP_ROWS * count) or bn % (HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE) or bk % width or bn > COLUMNS:
         raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
     if any(plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES for r in (kernel.lhs, kernel.rhs)):
         raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")

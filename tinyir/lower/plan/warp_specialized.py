@@ -20,7 +20,7 @@ from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.plan_words import LEAST_SUM
 from ...ir.region import Region
-from ...ir.resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
+from ...ir.resources import HELD_COLUMNS, OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
 from ...ir.verify_plan import MAX_STAGES, guarded_axes
 from .candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
 
@@ -77,9 +77,9 @@ PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
 SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 64, 2), (128, 128, 2))  # rows, columns, warpgroups
-FEW_TILES = ((16, 64, 1), (32, 64, 1), (64, 64, 1), (128, 64, 1), (16, 128, 2), (32, 128, 2), (64, 128, 2))  # the same where there are few rows
+FEW_TILES = ((128, 64, 1), (64, 128, 2))  # of the transposed product, where tiles are few: rows at most, columns, warpgroups
 FEW_CLUSTERS = ((1, 1), (2, 1), (1, 2))  # of CTAs that have a tile each: along the rows they share B, which is dear to fetch twice, along the columns A
-FEW_ROWS = 128  # at most; with more, none of the 64 of a product need be empty
+FEW_ROWS = 128  # at most, for which tiles may be many; with more, none of the 64 of a product need be empty
 
 
 def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
@@ -186,13 +186,15 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
 
 
 def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
-    """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or of few rows."""
-    few = extent_of(kernel.left).evaluate(sizes_of(model))
+    """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or transposed, where there are few rows
+    or no more CTAs than SMs."""
+    rows, columns, batch = (extent_of(group).evaluate(sizes_of(model)) for group in (kernel.left, kernel.right, kernel.batch))
     found = [(tile, parts, (1, 1), False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
-    if way.takes(True) and few <= FEW_ROWS:
-        tiles = [tile for tile in FEW_TILES if tile[0] < 2 * max(few, FEW_TILES[0][0])]
-        found += [(tile, parts, (1, 1), True) for tile in tiles for parts in PARTS]
-        found += [(tile, 1, shape, True) for tile in tiles for shape in FEW_CLUSTERS if shape[0] == min(2, -(-few // tile[0]))]
+    for tile in _few_tiles(rows, card.sms) if way.takes(True) else ():
+        down = -(-rows // tile[0])
+        most = card.sms // (batch * down * -(-columns // tile[1])) if rows > FEW_ROWS else max(PARTS)  # CTAs a tile
+        found += [(tile, parts, (1, 1), True) for parts in PARTS if parts <= most]
+        found += [(tile, 1, shape, True) for shape in FEW_CLUSTERS if most and (rows > FEW_ROWS or shape[0] == min(2, down))]
     for (rows, columns, consumers), parts, shape, is_swapped in found:
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
@@ -203,6 +205,13 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
             most = _stages(base, region, kernel, card, resident)
             for stages in dict.fromkeys((*((most,) if parts == 1 else ()), min(most, ENOUGH_STAGES))) if resident == 1 or most >= LEAST_STAGES else ():
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
+
+
+def _few_tiles(rows: int, most: int) -> tuple[tuple[int, int, int], ...]:
+    """The tiles of `FEW_TILES` with as few rows as do for each number of tiles along them, `most` of them, so that few lie beyond the end, which the copy
+    engine is slow to fill. With more than a few rows one warpgroup was the faster wherever both were timed."""
+    down = dict.fromkeys(-(-rows // (HELD_COLUMNS * count)) * HELD_COLUMNS for count in range(1, 1 + min(most, -(-rows // HELD_COLUMNS))))
+    return tuple((own, columns, consumers) for highest, columns, consumers in FEW_TILES if consumers == 1 or rows <= FEW_ROWS for own in down if own <= highest)
 
 
 def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
