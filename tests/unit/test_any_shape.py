@@ -336,13 +336,13 @@ def test_plans_compile_without_spills_or_serialised_products(planned: object) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sizes", "least"), [((4096, 4096, 4096), 80), ((4093, 4099, 4111), 30), ((64, 4096, 4096), 80)])
-def test_no_plan_that_is_proposed_spills(sizes: tuple[int, int, int], least: int) -> None:
+@pytest.mark.parametrize(("layout", "sizes", "least"), [("NN", (4096, 4096, 4096), 80), ("NN", (4093, 4099, 4111), 30), ("NN", (64, 4096, 4096), 80), ("TT", (768, 768, 3072), 80)])
+def test_no_plan_that_is_proposed_spills(layout: str, sizes: tuple[int, int, int], least: int) -> None:
     """Each tile with each way in which its operands and outputs move: sums in one or two parts."""
     compiler = find_nvcc() or find_nvrtc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
-    module, made, faulty = sized("NN", sizes, **BIAS), set(), []
+    module, made, faulty = sized(layout, sizes, **BIAS), set(), []
     for c in to_plan.candidates(module, module.program.regions[0]):
         one = c.plan
         how = (one.tile, one.swap_ab, one.cluster, one.parts, one.layout, one.store)
