@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import platform
 import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+
+from tests.bench.card import versions_here  # noqa: E402
 
 CASES = (  # dtype, batch, heads, heads of K and V, length, depth, causal
     ("fp16", 2, 16, 16, 1024, 64, True),
@@ -119,12 +120,10 @@ def main() -> int:
             (args.emit / f"{name_of(case)}.cu").write_text(emitted(case), encoding="utf-8")
         return 0
     import torch
-    from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
     device = CudaDevice()
-    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
     found: list[dict[str, Any]] = []
     try:
         for case in CASES:
@@ -133,7 +132,7 @@ def main() -> int:
             found.append(row)
             print(f"| {name_of(case)} | {row['ours_us']:.1f} us, {row['ours_tflops']:.1f} | {row['torch_us']:.1f} us, {row['torch_tflops']:.1f} | "
                   f"{row['ratio']:.3f} | {row['error']:.2e} | {row['error_torch']:.2e} |", flush=True)  # fmt: skip
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()
     return 0

@@ -1,10 +1,12 @@
-"""The card that a bench plans for."""
+"""The card that a bench plans for, and with what it measures."""
 
 from __future__ import annotations
 
 import os
+import platform
 
 from tinyir.analysis.device import device_titled
+from tinyir.runtime.compile import find_compiler
 from tinyir.runtime.cuda import find_gpu
 
 
@@ -13,3 +15,10 @@ def card_here() -> str | None:
     the usual card of the generation."""
     found = find_gpu()
     return os.environ.get("BENCH_CARD") or (device_titled(found[0]) if found else None)
+
+
+def versions_here() -> dict[str, str]:
+    """What results beside torch's are stored with."""
+    import torch
+
+    return {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import platform
 import sys
 from pathlib import Path
 from typing import Any, Callable
@@ -23,7 +22,7 @@ from typing import Any, Callable
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.card import card_here  # noqa: E402
+from tests.bench.card import card_here, versions_here  # noqa: E402
 from tests.bench.gemm import on_stream, timed  # noqa: E402
 from tests.unit.test_warp_specialized import product  # noqa: E402
 from tests.unit.tuples import LAYOUTS, mixed  # noqa: E402
@@ -155,12 +154,10 @@ def main() -> int:
     args = parser.parse_args()
     import torch
 
-    from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
     device = CudaDevice()
-    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
     found: list[dict[str, Any]] = []
     try:
         for case in cases(args.random, args.seed, args.kinds):
@@ -168,7 +165,7 @@ def main() -> int:
             found += rows
             for row in rows:
                 _print_row(row)
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()
     far = [row for row in found if not is_near(row)]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import platform
 import statistics
 import sys
 from pathlib import Path
@@ -22,6 +21,8 @@ from typing import Any, Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+
+from tests.bench.card import card_here, versions_here  # noqa: E402
 
 SHAPES = (
     (512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192),
@@ -68,7 +69,6 @@ def model_of(dtype: str, layout: str, shape: tuple[int, int, int], is_fused: boo
 
 def emitted(dtype: str, layout: str, shape: tuple[int, int, int]) -> str:
     """The CUDA text."""
-    from tests.bench.card import card_here
     from tinyir.lower import lower_to
     from tinyir.front import read
     from tinyir.ir import manifest
@@ -169,19 +169,17 @@ def main() -> int:
             (args.emit / f"{name_of(*case)}.cu").write_text(emitted(*case), encoding="utf-8")
         return 0
     import torch
-    from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
     device = CudaDevice()
-    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
     found: list[dict[str, Any]] = []
     try:
         for case in cases():
             text = (args.texts / f"{name_of(*case)}.cu").read_text(encoding="utf-8") if args.texts else emitted(*case)
             found.append(measure_case(device, text, *case))
             _print_row(found[-1])
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()
     mean = math.exp(sum(math.log(row["ratio"]) for row in found) / len(found))

@@ -20,7 +20,6 @@ import argparse
 import json
 import math
 import multiprocessing
-import platform
 import random
 import re
 import statistics
@@ -33,7 +32,7 @@ from typing import Any, Callable
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.card import card_here  # noqa: E402
+from tests.bench.card import card_here, versions_here  # noqa: E402
 from tests.bench.gemm import model_of, on_stream  # noqa: E402
 
 Shape = tuple[int, int, int]
@@ -225,12 +224,10 @@ def main() -> int:
         plans = list(pool.map(plans_for, cases, [args.plans] * len(cases)))
         alone = [found[0][1] for found in pool.map(plans_for, cases, [1] * len(cases), [False] * len(cases))] if args.plain else [""] * len(cases)
     import torch
-    from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
     device = CudaDevice()
-    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
     found: list[dict[str, Any]] = []
     try:
         clock = Clock(device)
@@ -238,7 +235,7 @@ def main() -> int:
         for (family, shape), own, plain in zip(cases, plans, alone):
             found.append({"family": family, **measure_over(device, clock, own, plain, shape, time.monotonic() < until, args.allocations)})
             _print_row(found[-1])
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions, "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()
     for family in dict.fromkeys(row["family"] for row in found):

@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import multiprocessing
-import platform
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.card import card_here  # noqa: E402
+from tests.bench.card import card_here, versions_here  # noqa: E402
 from tests.bench.gemm import model_of, on_stream  # noqa: E402
 from tests.bench.odd import Clock, _error_of, _program, label_of  # noqa: E402
 
@@ -88,13 +87,11 @@ def main() -> int:
         unique = {key: item for found in near.values() for key, item in found.items()}
         texts = dict(zip(unique, pool.map(compiled, unique.values())))
     import torch
-    from tinyir.runtime.compile import find_compiler
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
     device = CudaDevice()
     clock = Clock(device)
-    versions = {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
     rows: list[dict[str, Any]] = []
     for word, found in near.items():
         if time.monotonic() > until:
@@ -102,7 +99,7 @@ def main() -> int:
         rows.append({"shape": word, **measured(device, clock, word, [(c, texts[key]) for key, (_, c) in found.items()])})
         timed = rows[-1]["plans_us"]
         print(f"{word}: cublasLt {rows[-1]['cublaslt_us']:.1f} cuBLAS {rows[-1]['cublas_us']:.1f} | " + "; ".join(f"{timed[p]:.1f} {p.removeprefix('warp_specialized ')}" for p in sorted(timed, key=timed.get)[:5]), flush=True)
-        args.out.write_text(json.dumps({"card": device.description, "versions": versions, "timing": "CUDA graphs, cold L2 without dirty lines, medians", "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "timing": "CUDA graphs, cold L2 without dirty lines, medians", "rows": rows}, indent=1) + "\n", encoding="utf-8")
     device.release()
     return 0
 

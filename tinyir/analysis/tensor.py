@@ -20,7 +20,7 @@ from ..ir.boxes import View, view_of
 from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
-from ..ir.resources import WARPGROUP, fetched_along, piece_of
+from ..ir.resources import WARPGROUP, across_of, fetched_along, piece_of
 from .device import Device, longer_of
 from .multistage import PRODUCTS
 from .padding import padding_us
@@ -37,7 +37,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
     t = device.tensor
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     bm, bn, bk = plan.tile
-    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    down, across = across_of(plan)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
     alone = t["clusters"][down * across * plan.parts - 1] if plan.has_one_tile else max(1, (plan.persistent or device.sms) // (down * across))
     slots = alone * (occupancy if plan.has_one_tile else 1)
@@ -66,7 +66,7 @@ def warp_specialized_parts(plan: Plan, region: Region, kernel: Contraction, size
 
 def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
     """Bytes of the operands that several CTAs fetch, each for itself: what comes from memory for one of them, the others find in L2, half of which is far."""
-    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    down, across = across_of(plan)
     rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
     batch, found = extent_of(kernel.batch).evaluate(sizes), 0.0
     for read, own, tiles, sharing in ((kernel.lhs, rows, -(-columns // plan.tile[1]), across), (kernel.rhs, columns, -(-rows // plan.tile[0]), down)):
@@ -77,7 +77,7 @@ def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) ->
 
 def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
     """Lines of all CTAs' boxes that lie beyond the ends of the operands. The copy engines fill them with zeros, and together no faster than so many a clock."""
-    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    down, across = across_of(plan)
     rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
     tiles = -(-rows // (plan.tile[0] * down)) * down, -(-columns // (plan.tile[1] * across)) * across
     beyond = (kernel.lhs, tiles[0] * plan.tile[0] - rows, tiles[1]), (kernel.rhs, tiles[1] * plan.tile[1] - columns, tiles[0])
@@ -87,7 +87,7 @@ def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> 
 
 def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
     """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What lies across finds them in L2."""
-    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    down, across = across_of(plan)
     depth, batch = (extent_of(group).evaluate(sizes) for group in (kernel.sum, kernel.batch))
     most = 0.0
     for read, group, size, sharing in ((kernel.lhs, kernel.left, plan.tile[0], across), (kernel.rhs, kernel.right, plan.tile[1], down)):
@@ -120,7 +120,7 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
     """Bytes that a CTA fetches in a step, as many as their lines make them."""
     t = device.tensor
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
-    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+    down, across = across_of(plan)
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
     for read, side, sharing in ((kernel.lhs, plan.tile[0], across), (kernel.rhs, plan.tile[1], down)):

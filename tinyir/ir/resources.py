@@ -130,6 +130,11 @@ def ends_held(plan: Plan) -> bool:
     return plan.algo == "warp_specialized" and plan.parts > 1 and not plan.swap_ab and len(plan.tile) == 3 and plan.tile[1] % (PIECE * plan.parts) == 0
 
 
+def across_of(plan: Plan) -> tuple[int, int]:
+    """CTAs of a cluster along the tile's rows and columns."""
+    return (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
+
+
 def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
     """Rows and columns of a tile that one of so many CTAs ends: rows that lie one behind another, or where there are fewer of them so many of the columns."""
     return (rows // parts, columns) if rows % parts == 0 else (rows, columns // parts)

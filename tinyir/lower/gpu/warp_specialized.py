@@ -29,7 +29,7 @@ from ...ir.kernels import SIBLING, Contraction, extent_of
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.resources import HELD_COLUMNS, PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, ends_held, piece_of, threads_of
+from ...ir.resources import HELD_COLUMNS, PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, across_of, ends_held, piece_of, threads_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from . import shared_sum, split_words
@@ -192,18 +192,13 @@ def _cluster(plan: Plan) -> int:
     return math.prod(plan.cluster.shape) if plan.cluster else 1
 
 
-def _across(plan: Plan) -> tuple[int, int]:
-    """CTAs of a cluster along the tile's rows and columns."""
-    return (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
-
-
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
     read = (kernel.lhs, kernel.rhs)[side]
     view = view_of(region, read.tensor, read.index, kernel)
     if isinstance(view, str):
         raise _refusal(plan, "load", view)
     view = copied(view, region, plan.layout_of(read.tensor))
-    shares = _across(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
+    shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
         raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
     return Operand("ab"[side], view, plan.tile[side], plan.tile[2], shares)
@@ -211,7 +206,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
 
 def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:
     """How many tiles there are for a cluster, or for a CTA where there is none: along left, along right, of batch."""
-    rows, columns = (extent_of(g).ceildiv(size * c) for g, size, c in zip(kernel.groups, plan.tile, _across(plan)))
+    rows, columns = (extent_of(g).ceildiv(size * c) for g, size, c in zip(kernel.groups, plan.tile, across_of(plan)))
     return rows, columns, extent_of(kernel.batch)
 
 
@@ -230,7 +225,7 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     """The order of the tiles. One that is all its CTA does is found without a division, which the first load would wait for."""
     rows, columns, batch = _tiles(plan, kernel)
     corners = []
-    for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, _across(plan)):
+    for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, across_of(plan)):
         corners.append(nodes.Let(fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)))
     if plan.has_one_tile:
         x, y = turned(plan, ("tn", "tm"))

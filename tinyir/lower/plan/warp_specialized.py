@@ -188,13 +188,8 @@ def _base(kernel: Contraction, region: Region, card: Device, tile: tuple[int, in
 def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
     """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or transposed, where there are few rows
     or no more CTAs than SMs."""
-    rows, columns, batch = (extent_of(group).evaluate(sizes_of(model)) for group in (kernel.left, kernel.right, kernel.batch))
     found = [(tile, parts, (1, 1), False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
-    for tile in _few_tiles(rows, card.sms) if way.takes(True) else ():
-        down = -(-rows // tile[0])
-        most = card.sms // (batch * down * -(-columns // tile[1])) if rows > FEW_ROWS else max(PARTS)  # CTAs a tile
-        found += [(tile, parts, (1, 1), True) for parts in PARTS if parts <= most]
-        found += [(tile, 1, shape, True) for shape in FEW_CLUSTERS if most and (rows > FEW_ROWS or shape[0] == min(2, down))]
+    found += [(*how, True) for how in _few_tiles(kernel, model, card)] if way.takes(True) else []
     for (rows, columns, consumers), parts, shape, is_swapped in found:
         base = replace(_base(kernel, region, card, (rows, columns), consumers, is_swapped), layout=layout_of(way.padded, way.turned, model), regs=None)
         base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
@@ -207,11 +202,18 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
                 yield Proposal(replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))), f"only {stages} stages fit" if stages < LEAST_STAGES else "")
 
 
-def _few_tiles(rows: int, most: int) -> tuple[tuple[int, int, int], ...]:
-    """The tiles of `FEW_TILES` with as few rows as do for each number of tiles along them, `most` of them, so that few lie beyond the end, which the copy
-    engine is slow to fill. With more than a few rows one warpgroup was the faster wherever both were timed."""
-    down = dict.fromkeys(-(-rows // (HELD_COLUMNS * count)) * HELD_COLUMNS for count in range(1, 1 + min(most, -(-rows // HELD_COLUMNS))))
-    return tuple((own, columns, consumers) for highest, columns, consumers in FEW_TILES if consumers == 1 or rows <= FEW_ROWS for own in down if own <= highest)
+def _few_tiles(kernel: Contraction, model: Model, card: Device) -> Iterator[tuple[tuple[int, int, int], int, tuple[int, int]]]:
+    """Tiles of the transposed product, each with the parts of its sum and its cluster: for each number of tiles along the rows as few rows as do, so that few
+    lie beyond the end, which the copy engine is slow to fill. With more than a few rows one warpgroup was the faster wherever both were timed."""
+    rows, columns, batch = (extent_of(group).evaluate(sizes_of(model)) for group in (kernel.left, kernel.right, kernel.batch))
+    is_few = rows <= FEW_ROWS
+    sides = dict.fromkeys(-(-rows // (HELD_COLUMNS * count)) * HELD_COLUMNS for count in range(1, 1 + min(card.sms, -(-rows // HELD_COLUMNS))))
+    for (highest, width, consumers), side in itertools.product(FEW_TILES, sides):
+        down = -(-rows // side)
+        ctas = max(PARTS) if is_few else card.sms // (batch * down * -(-columns // width))  # that a tile may have
+        if side <= highest and ctas and (is_few or consumers == 1):
+            yield from (((side, width, consumers), parts, (1, 1)) for parts in PARTS if parts <= ctas)
+            yield from (((side, width, consumers), 1, shape) for shape in FEW_CLUSTERS if not is_few or shape[0] == min(2, down))
 
 
 def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
