@@ -3,8 +3,8 @@
     python tests/bench/ampere.py [--out results.json] [--all]     measure; needs a GPU, PyCUDA and torch
     python tests/bench/ampere.py --list                           the plans and shapes, which needs none of them
 
-Every plan is one text for all sizes. `--all` measures each candidate at each shape, to fit the cost model to; without it only the model's first
-choice for a shape of sm80 and the same for rows that are no multiple of 2. Operands are random normal, outputs are as near to fp64 as
+The plans are those that an sm80 gets, each shape's first, compiled for the card at hand. `--all` measures instead each candidate of the same form for
+that card at each shape, one text for all sizes, to fit the cost model to. Operands are random normal, outputs are as near to fp64 as
 torch.matmul's are, each run starts from a cold L2 cache. Microseconds are medians; the ceiling is `reached.mma_sync` of the card's peak.
 """
 
@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.bench.card import card_here, versions_here  # noqa: E402
 from tests.bench.gemm import model_of, timed  # noqa: E402
 from tinyir.ir import plan as plan_text  # noqa: E402
 from tinyir.ir.plan import Plan  # noqa: E402
@@ -38,21 +39,22 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
 def name_of(plan: Plan) -> str:
-    """A plan in a word: tile, stages, bytes of the copies along each axis."""
+    """A plan in a word: tile, stages, elements of a copy along each axis, operands that are padded in front."""
     widths = ",".join(f"{v.axis}:{v.width}" for v in plan.vectorize) or "1"
-    return f"{'x'.join(map(str, plan.tile))} stages {plan.stages} widths {widths}"
+    padded = "".join(f" {item.tensor} padded" for item in plan.layout if plan.is_padded(item.tensor))
+    return f"{'x'.join(map(str, plan.tile))} stages {plan.stages} widths {widths}{padded}"
 
 
-def candidates_at(shape: tuple[int, int, int], layout: str = "NN", dtype: str = "fp16") -> list[tuple[str, Plan, Any]]:
-    """The multistage candidates for an H100 used as an sm80, the cheapest first, with the region module."""
+def candidates_at(shape: tuple[int, int, int], layout: str = "NN", dtype: str = "fp16", *, arch: str) -> list[tuple[str, Plan, Any]]:
+    """The multistage candidates of an architecture, the cheapest first, with the region module."""
     from tinyir.front import read
     from tinyir.lower import lower_to
     from tinyir.lower.plan import CROWDED, candidates
 
     module: Any = read(model_of(dtype, layout, shape), "gemm.json")
     for stage in ("index", "poly", "region"):
-        module = lower_to(stage, module, "sm90")
-    found = candidates(module, module.program.regions[0], "sm90")
+        module = lower_to(stage, module, arch)
+    found = candidates(module, module.program.regions[0], arch)
     kept = sorted((c for c in found if c.plan.algo == "multistage" and c.rejected in ("", CROWDED)), key=lambda c: c.cost.microseconds)
     return [(name_of(c.plan), replace(c.plan, estimate=None), module) for c in kept]
 
@@ -66,12 +68,12 @@ def text_of(plan: Plan, module: Any) -> str:
 
 
 def compiled(item: tuple[str, Plan, Any]) -> tuple[str, str, int, int]:
-    """A plan's name and text, its registers and spills; the cubin is left in the cache."""
+    """A plan's name and text, the most registers of its kernels and their spills; the cubin is left in the cache."""
     from tinyir.runtime.compile import cubin_of, usage_of
 
     text = text_of(item[1], item[2])
-    (use,) = usage_of(cubin_of(text, "sm_90a")).values()
-    return item[0], text, use.registers, use.spill_stores + use.spill_loads
+    uses = usage_of(cubin_of(text, "sm_90a")).values()
+    return item[0], text, max(use.registers for use in uses), sum(use.spill_stores + use.spill_loads for use in uses)
 
 
 def measure_shape(device: Any, texts: dict[str, str], dtype: str, layout: str, shape: tuple[int, int, int]) -> dict[str, Any]:
@@ -112,14 +114,15 @@ def measure_shape(device: Any, texts: dict[str, str], dtype: str, layout: str, s
 def cases(is_all: bool) -> list[tuple[str, str, tuple[int, int, int], list[tuple[str, Plan, Any]]]]:
     """dtype, layout, shape, and the plans to measure there."""
     found = []
-    every = candidates_at((4096, 4096, 4096)) if is_all else []
+    arch = "sm90" if is_all else "sm80"
+    every = candidates_at((4096, 4096, 4096), arch=arch) if is_all else []
     for shape in (*SHAPES, *EVEN, *ODD):
         fits = [c for c in every if all(b.holds(dict(zip("MNK", shape))) for b in c[1].assume)] if shape in SHAPES or shape in ODD else []
-        found.append(("fp16", "NN", shape, fits or candidates_at(shape)[:1]))
+        found.append(("fp16", "NN", shape, fits or candidates_at(shape, arch=arch)[:1]))
     for layout in LAYOUTS:
         for shape in ((4096, 4096, 4096), (1001, 999, 1003), (1002, 996, 1004)):
             for dtype in ("fp16", "bf16"):
-                found.append((dtype, layout, shape, candidates_at(shape, layout, dtype)[:1]))
+                found.append((dtype, layout, shape, candidates_at(shape, layout, dtype, arch=arch)[:1]))
     return found
 
 
@@ -147,7 +150,7 @@ def main() -> int:
             if spills:
                 print(f"{key}: {registers} registers, {spills} B spilled", flush=True)
     torch.cuda.init()
-    device, card = CudaDevice(), get_device("h100")
+    device, card = CudaDevice(), get_device(card_here() or "h100")
     ceiling = card.peak["mma_fp16"] * card.reached["mma_sync"]
     rows = []
     try:
@@ -161,7 +164,7 @@ def main() -> int:
                 f"first {rows[-1]['plans_us'].get(first, math.nan):.1f} us | matmul {rows[-1]['matmul_us']:.1f} us |",
                 flush=True,
             )
-            args.out.write_text(json.dumps({"card": device.description, "torch": torch.__version__, "ceiling_tflops": ceiling, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "ceiling_tflops": ceiling, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()
     return 0
