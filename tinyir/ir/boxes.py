@@ -10,6 +10,7 @@ A box of such dims is a tile of the contraction. No op name is asked: only where
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
@@ -77,6 +78,7 @@ class Vector:
     tensor: str
 
 
+@functools.lru_cache(maxsize=4096)
 def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     """The vectors of an epilogue, each once, in the order of the values."""
     names = tuple({a.name for a in group} for group in (kernel.left, kernel.right))

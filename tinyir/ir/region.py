@@ -113,6 +113,13 @@ class Region:
     yields: tuple[Yield, ...]
     analysis: Analysis | None = None
     span: Span | None = field(default=None, compare=False)
+    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        """That of what is compared, kept: what is known of a region is looked up by it at every plan."""
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash((self.name, self.inputs, self.outputs, self.iters, self.lets, self.yields, self.analysis)))
+        return self._hash
 
     def let(self, name: str) -> Let | None:
         """The value called `name`, or None."""

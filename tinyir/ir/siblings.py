@@ -55,6 +55,12 @@ def likeness_of(region: Region) -> tuple[Hashable, ...]:
     return _Place(region).shape
 
 
+def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of its tensors and of its values, in an order that is the same for all regions of a likeness."""
+    place = _Place(region)
+    return place.order, tuple(place.values)
+
+
 class _Place:
     """A region without the names of its tensors and values: `shape` is what is left, `order` the tensors as they come."""
 
@@ -110,4 +116,4 @@ def _share_an_operand(left: Region, right: Region) -> bool:
     return len(operands) == 2 and bool(operands[0] & operands[1])
 
 
-__all__ = ["Siblings", "are_neighbours", "likeness_of", "siblings_in", "siblings_of"]
+__all__ = ["Siblings", "are_neighbours", "likeness_of", "names_of", "siblings_in", "siblings_of"]

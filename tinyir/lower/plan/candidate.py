@@ -51,8 +51,8 @@ def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:
 
 def layout_of(padded: Iterable[str], turned: Iterable[str], model: Model) -> tuple[Layout, ...]:
     """The `layout` of operands that are copied so: constants of the model once, what else there is at every run."""
-    kept = {t.name for t in model.inputs if is_constant(t)}
     hints = [(name, word) for word, names in (("padded", padded), ("turned", turned)) for name in names]
+    kept = {t.name for t in model.inputs if is_constant(t)} if hints else ()
     return tuple(Layout(name, f"{word}_once" if name in kept else word) for name, word in hints)
 
 

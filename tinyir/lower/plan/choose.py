@@ -33,10 +33,9 @@ CROWDED = f"not among the {KEPT} cheapest"
 SMEM_SHARE = 0.8
 
 
-def choose_plans(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "", atomics: str = "") -> tuple[plan.Plan, ...]:
-    """The cheapest candidate of one region, or of it and its siblings `others`; after one that assumes something, the cheapest of those that assume least and the cheapest that
-    assumes nothing; estimates filled in."""
-    found = candidates(module, one, arch, device, others, fp32, atomics)
+def chosen(found: tuple[Candidate, ...], one: region.Region) -> tuple[plan.Plan, ...]:
+    """Of the candidates of a region, or of it and what shares its launch, the cheapest; after one that assumes something, the cheapest of those that assume least and the
+    cheapest that assumes nothing. Raises Refused (E1520) where all are rejected."""
     best = found[0]
     if best.rejected:
         raise Refused([Diag("E1520", one.name, {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))}, one.span)])
@@ -58,8 +57,12 @@ def _assumed(one: plan.Plan) -> tuple[int, int]:
 def candidates(module: region.Module, one: region.Region, arch: str = "sm90", device: str | None = None, others: Regions = (), fp32: str = "", atomics: str = "") -> tuple[Candidate, ...]:
     """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest in front, then the
     rejected ones with the reason."""
-    found = _ranked(of_launch(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32, atomics)))
-    stack = resources.stack_of((one, *others))
+    return ranked(of_launch(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32, atomics)), (one, *others))
+
+
+def ranked(judged: list[Candidate], group: Regions) -> tuple[Candidate, ...]:
+    """The candidates of a launch of these regions, as `candidates` gives them, with what their threads keep in local memory."""
+    found, stack = _ranked(judged), resources.stack_of(group)
     return tuple(replace(c, plan=replace(c.plan, estimate=c.plan.estimate and replace(c.plan.estimate, stack=stack))) for c in found) if stack else found
 
 
@@ -183,4 +186,4 @@ def _rank(candidate: Candidate) -> tuple:
     return (round(candidate.cost.microseconds, 6), -candidate.cost.occupancy, -p.widest, p.tile, p.threads, p.micro, *made_of)
 
 
-__all__ = ["CROWDED", "KEPT", "candidates", "card_of", "choose_plans", "least_us", "of_launch", "readers_of"]
+__all__ = ["CROWDED", "KEPT", "candidates", "card_of", "chosen", "least_us", "of_launch", "ranked", "readers_of"]

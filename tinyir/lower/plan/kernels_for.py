@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Callable, Container, Hashable
 
 from ...analysis.device import Device
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
-from ...ir import region
+from ...ir import plan, region
 from ...ir.kernels import extent_of, sizes_of
-from ...ir.siblings import likeness_of, siblings_in
-from .candidate import Regions
-from .choose import card_of, least_us, of_launch, readers_of
+from ...ir.model import is_constant
+from ...ir.siblings import likeness_of, names_of, siblings_in
+from .alike import in_names_of
+from .candidate import Candidate, Regions
+from .choose import card_of, chosen, least_us, of_launch, ranked, readers_of
 from .fold_in_steps import fold_in_steps
 from .materialize_prologues import Materialized, materialize_prologues
 from .part_region import part_region
@@ -37,20 +40,33 @@ def kernels_for(module: region.Module, times: Times) -> tuple[region.Module, tup
 
 
 class Times:
-    """Microseconds of regions' best plans on a card; those that are the same but for names are planned once."""
+    """What launches take on a card, and their plans; launches that are the same but for names are judged once."""
 
     def __init__(self, card: Device):
         self.card = card
-        self._found: dict[Hashable, float] = {}
+        self._found: dict[Hashable, tuple[Regions, list[Candidate]]] = {}
 
     def of(self, module: region.Module, *group: region.Region) -> float:
-        """Those of one region of the module, with the one that shares its kernel, or of siblings in one launch; infinite where no plan serves."""
+        """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of siblings in one launch; infinite where no plan serves."""
+        return least_us(self._judged(module, group)[1])
+
+    def plans(self, module: region.Module, *group: region.Region) -> tuple[plan.Plan, ...]:
+        """The plans of a launch, in its own names. Raises Refused (E1520 no family covers a region)."""
+        first, found = self._judged(module, group)
+        if first != group and math.isinf(least_us(found)):  # the reasons are told in the launch's own names
+            first, found = group, of_launch(module, group, sizes_of(module.model), self.card)
+        return tuple(in_names_of(one, first, group) for one in chosen(ranked(found, first), group[0]))
+
+    def _judged(self, module: region.Module, group: Regions) -> tuple[Regions, list[Candidate]]:
+        """The regions that were judged, and their candidates."""
         sizes = sizes_of(module.model)
         if group[0].name in readers_of(module):
-            return least_us(of_launch(module, group, sizes, self.card))
-        key = (*map(likeness_of, group), *sizes.items())
+            return group, of_launch(module, group, sizes, self.card)
+        names = [name for one in group for name in names_of(one)[0]]
+        constants = {t.name for t in module.model.inputs if is_constant(t)}
+        key = (*map(likeness_of, group), *map(names.index, names), *(name in constants for name in names), *sizes.items())  # who shares what is part of it
         if key not in self._found:
-            self._found[key] = least_us(of_launch(module, group, sizes, self.card))
+            self._found[key] = group, of_launch(module, group, sizes, self.card)
         return self._found[key]
 
 
