@@ -7,120 +7,231 @@
 // shapes default {N=8}
 //
 // program conv3x3_silu
+//   buffer conv.X      : fp16[N, 56, 56, 64, 3, 3]
+//
+// region conv.X
+//   in  X           : fp16[N, 64, 56, 56]
+//   out conv.X      : fp16[N, 56, 56, 64, 3, 3]
+//   for i0: N, i1: 56, i2: 56, i3: 64, i4: 3, i5: 3
+//   from conv : Conv at 16:5
+//   yield conv.X[i0, i1, i2, i3, i4, i5] = X[i0, i3, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   analysis
+//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i0, i1, i2, i4, i5]
+//     halo []  buffer reg depth 1  barrier none
 //
 // region conv
-//   in  X           : fp16[N, 64, 56, 56]
+//   in  conv.X      : fp16[N, 56, 56, 64, 3, 3]
 //   in  W           : fp16[64, 64, 3, 3]
 //   out Y           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv : Conv at 16:5
-//     %conv          = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(X[i0, k0, i2 + k1 - 1, i3 + k2 - 1] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, W[i1, k0, k1, k2]) : fp32 }
+//     %conv          = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv.X[i0, i2, i3, k0, k1, k2], W[i1, k0, k1, k2]) : fp32 }
 //   from silu : Elementwise at 17:5
 //     %silu.recip    = recip(add(exp2(mul(neg(%conv), 1.442695)), 1.0))
 //     %silu          = mul(%conv, %silu.recip)
 //   yield Y[i0, i1, i2, i3] = cast(%silu) : fp16
 //   analysis
-//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3]
-//     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
+//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3, k1, k2]
+//     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
-//   launch conv : sm90 grid [49*N] block [16, 16]
-//     tensors [X, W, Y]  symbols []
-//     flops 232214528*N  bytes 802816*N + 73728
+//   tensor_map a.map = W as [64, 576] box [64, 64] swizzle 128
+//   tensor_map b.map = conv.X as [3136*N, 576] box [64, 64] swizzle 128
+//   launch conv.X as conv_X : sm90 grid [3528*N] block [128]
+//     tensors [X, conv.X]  symbols []
+//     flops 0  bytes 4014080*N
+//   launch conv : sm90 grid [132] block [256] smem 229600 B early
+//     tensors [Y]  maps [a.map, b.map]  symbols [N]
+//     assume 3136*N < 2147418112
+//     assume 49*N < 2147418112
+//     flops 232214528*N  bytes 4014080*N + 73728
 
 struct fp16 { unsigned short bits; };
+struct alignas(64) tensor_map { char bytes[128]; };
 
-__device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
+__device__ unsigned int shared_address(const void *p);
+__device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
+__device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
+__device__ void mbarrier_arrive(unsigned long long *barrier);
+__device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
+__device__ void fence_mbarrier_init();
+__device__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y);
+__device__ void prefetch_map(const tensor_map *map);
+__device__ void wait_previous();
+__device__ void launch_next();
+__device__ void wgmma_fence();
+__device__ void wgmma_commit();
+template <int pending> __device__ __forceinline__ void wgmma_wait();
+template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
 
 #ifndef TINYIR_SIM
-__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+__device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
+__device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
+__device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
+__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory"); }
+__device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
+__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
+template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+    "}, %32, %33, p, 1, 1, %35, %36; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
+}
 #endif
 
-// region conv: conv : Conv at 16:5, silu : Elementwise at 17:5
-// plan contraction synchronous: tile [64, 64, 32], micro [4, 4], threads [16, 16]
-extern "C" __global__ void __launch_bounds__(256, 3)
-conv(const fp16 *__restrict__ X, const fp16 *__restrict__ W, fp16 *__restrict__ Y)
+__device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+// The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
+template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
+  #pragma unroll
+  for (int first = 0; first < ring; first += warps) {
+    const int i = first + (int)threadIdx.x / 32;
+    mbarrier_init_if((int)threadIdx.x % 32 == 0 && i < ring, &barriers[i], count);
+  }
+  __syncwarp();
+}
+// What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void *start, int leading, int stride) {
+  const unsigned long long address = shared_address(start) & 0x3ffff;
+  return address >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}
+// Tile number `tile` of rows x columns when `width` rows of tiles are taken together, column by column: neighbours in time share L2.
+struct tile_place { int row, column; };
+__device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int columns, int width) {
+  const int group = tile / (width * columns), first = group * width, inside = tile - first * columns;
+  const int here = rows - first < width ? rows - first : width;
+  tile_place place = {first + inside % here, inside / here};
+  return place;
+}
+
+// region conv.X: conv : Conv at 16:5
+// plan map flat: tile [512], micro [4], threads [128]
+extern "C" __global__ void __launch_bounds__(128)
+conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
 {
   const int cta_x = (int)blockIdx.x;
-  const int cta_y = (int)blockIdx.y;
-  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
-  __shared__ __align__(16) float a[32][68];
-  __shared__ __align__(16) float b[32][68];
-  float acc[4][4] = {};
-  float ar[4];
-  float br[4];
-  const int m0 = 64 * cta_y;
-  const long long n0 = (long long)cta_x * 64;
-  #pragma unroll 1
-  for (int k = 0; k < 576; k += 32) {
-    // plan cache: W -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const int i1 = m0 + ri + 4 * ro;
-      const int term = ci + 8 * co + k;
-      const int k0 = term / 9;
-      const int k1 = term / 3 % 3;
-      const int k2 = term % 3;
-      a[ci + 8 * co][ri + 4 * ro] = float_of_fp16(W[((i1 * 64 + k0) * 3 + k1) * 3 + k2]);
-    }
-    // plan cache: X -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const long long col = n0 + ri + 4 * ro;
-      const int i0 = (int)(col / 3136);
-      const int i2 = (int)(col / 56 % 56);
-      const int i3 = (int)(col % 56);
-      const int term = ci + 8 * co + k;
-      const int k0 = term / 9;
-      const int k1 = term / 3 % 3;
-      const int k2 = term % 3;
-      b[ci + 8 * co][ri + 4 * ro] = 0 <= i2 + k1 - 1 && i2 + k1 - 1 < 56 && 0 <= i3 + k2 - 1 && i3 + k2 - 1 < 56 ? float_of_fp16(X[(((long long)i0 * 64 + k0) * 56 + i2 + k1 - 1) * 56 + i3 + k2 - 1]) : 0.0f;
-    }
-    __syncthreads();
-    // plan micro [4, 4]: this thread's share of the tile
-    #pragma unroll 8
-    for (int kk = 0; kk < 32; ++kk) {
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        ar[v] = a[kk][4 * thread_y + v];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        br[v] = b[kk][4 * thread_x + v];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          acc[i][j] += ar[i] * br[j];
+  launch_next();
+  // region conv.X: conv.X
+  #pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
+    const int i0 = (int)(e / 1806336);
+    const int i1 = (int)(e / 32256 % 56);
+    const int i2 = (int)(e / 576 % 56);
+    const int i3 = (int)(e / 9 % 64);
+    const int i4 = (int)(e / 3 % 3);
+    const int i5 = (int)(e % 3);
+    conv_X[(((((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3) * 3 + i4) * 3 + i5] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 - 1 && i2 + i5 - 1 < 56 ? X[(((long long)i0 * 64 + i3) * 56 + i1 + i4 - 1) * 56 + i2 + i5 - 1] : fp16{0x0000};
+  }
+}
+
+// region conv: conv : Conv at 16:5, silu : Elementwise at 17:5
+// plan contraction warp_specialized: tile [64, 64, 64], stages 14
+extern "C" __global__ void __launch_bounds__(256, 1)
+conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int lane = (int)threadIdx.x % 32;
+  const int warpgroup_thread = (int)threadIdx.x % 128;
+  const int thread_x = (int)threadIdx.x;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  fp16 *const a = (fp16 *)smem;  // 14 x [64, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 114688);  // 14 x [64, 64], swizzled by 128 B
+  unsigned long long *const full = (unsigned long long *)(smem + 229376);
+  mbarriers_init<14, 8>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 229488);
+  mbarriers_init<14, 8>(empty, 1);
+  fence_mbarrier_init();
+  __syncthreads();
+  const int tiles_m = 1;
+  const int tiles_n = (int)((long long)N * 49);
+  const int tiles = tiles_m * tiles_n;
+  const int steps = 9;
+  wait_previous();
+  if (thread_x < 128) {  // role producer
+    if (warpgroup_thread == 0) {
+      int p_slot = 0;
+      unsigned int p_phase = 1;
+      #pragma unroll 1
+      for (int tile = cta_x; tile < tiles; tile += 132) {
+        const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+        const int tm = tm_tn.row, tn = tm_tn.column;
+        const int m0 = 64 * tm;
+        const long long n0 = (long long)tn * 64;
+        #pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          mbarrier_wait(&empty[p_slot], p_phase);
+          mbarrier_expect(&full[p_slot], 16384);
+          tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+          if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
-    __syncthreads();
-  }
-  // region conv: %silu.recip, %silu, Y
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int i1 = i + m0 + 4 * thread_y;
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const long long col = n0 + j + 4 * thread_x;
-      const int i0 = (int)(col / 3136);
-      const int i2 = (int)(col / 56 % 56);
-      const int i3 = (int)(col % 56);
-      const float silu_recip = (float)1 / (exp2f((-acc[i][j]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
-      const float silu = acc[i][j] * silu_recip;  // silu : Elementwise at 17:5
-      Y[(((long long)i0 * 64 + i1) * 56 + i2) * 56 + i3] = fp16_of_float(silu);
+  } else {  // role consumer
+    int s_slot = 0;
+    unsigned int s_phase = 0;
+    int s_previous = 13;
+    float acc[32];  // this thread's part of [64, 64]
+    // region conv: %silu.recip, %silu, Y
+    #pragma unroll 1
+    for (int tile = cta_x; tile < tiles; tile += 132) {
+      const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+      const int tm = tm_tn.row, tn = tm_tn.column;
+      const int m0 = 64 * tm;
+      const long long n0 = (long long)tn * 64;
+      #pragma unroll 1
+      for (int k = 0; k < steps; ++k) {
+        mbarrier_wait(&full[s_slot], s_phase);
+        wgmma_fence();
+        {
+          const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
+          #pragma unroll
+          for (int step = 0; step < 4; ++step)
+            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+          wgmma_commit();
+        }
+        wgmma_wait<1>();
+        if (1 <= k) {
+          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+        }
+        s_previous = s_slot;
+        if (++s_slot == 14) { s_slot = 0; s_phase ^= 1; }
+      }
+      wgmma_wait<0>();
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      #pragma unroll
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        #pragma unroll
+        for (int element_ = 0; element_ < 8; ++element_) {
+          const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+          const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+          const int row = m0 + r;
+          const long long col = n0 + n;
+          const float silu_recip = (float)1 / (exp2f((-acc[element_ + 8 * piece]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
+          const float silu = acc[element_ + 8 * piece] * silu_recip;  // silu : Elementwise at 17:5
+          Y[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(silu);
+        }
+      }
     }
   }
 }

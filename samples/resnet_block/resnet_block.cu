@@ -17,9 +17,21 @@
 //
 // program resnet_block
 //   buffer h           : fp16[N, 64, 56, 56]
+//   buffer conv1.X     : fp16[N, 56, 56, 64, 3, 3]
+//   buffer conv2.h     : fp16[N, 56, 56, 64, 3, 3]
+//
+// region conv1.X
+//   in  X           : fp16[N, 64, 56, 56]
+//   out conv1.X     : fp16[N, 56, 56, 64, 3, 3]
+//   for i0: N, i1: 56, i2: 56, i3: 64, i4: 3, i5: 3
+//   from conv1 : Conv at 35:5
+//   yield conv1.X[i0, i1, i2, i3, i4, i5] = X[i0, i3, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   analysis
+//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i0, i1, i2, i4, i5]
+//     halo []  buffer reg depth 1  barrier none
 //
 // region conv1
-//   in  X           : fp16[N, 64, 56, 56]
+//   in  conv1.X     : fp16[N, 56, 56, 64, 3, 3]
 //   in  W1          : fp16[64, 64, 3, 3]
 //   in  bn1.scale   : fp16[64]
 //   in  bn1.variance : fp16[64]
@@ -28,7 +40,7 @@
 //   out h           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv1 : Conv at 35:5
-//     %conv1         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(X[i0, k0, i2 + k1 - 1, i3 + k2 - 1] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, W1[i1, k0, k1, k2]) : fp32 }
+//     %conv1         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv1.X[i0, i2, i3, k0, k1, k2], W1[i1, k0, k1, k2]) : fp32 }
 //   from bn1 : BatchNorm at 36:5
 //     %bn1.factor    = mul(cast(bn1.scale[i1]) : fp32, rsqrt(add(cast(bn1.variance[i1]) : fp32, 1e-05)))
 //     %bn1.scaled    = mul(sub(%conv1, broadcast_in_dim(cast(bn1.mean[i1]) : fp32, dims=[1])), broadcast_in_dim(%bn1.factor, dims=[1]))
@@ -37,11 +49,21 @@
 //     %relu1         = relu(%bn1)
 //   yield h[i0, i1, i2, i3] = cast(%relu1) : fp16
 //   analysis
-//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3]
-//     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
+//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3, k1, k2]
+//     halo []  buffer reg depth 1  barrier cta
+//
+// region conv2.h
+//   in  h           : fp16[N, 64, 56, 56]
+//   out conv2.h     : fp16[N, 56, 56, 64, 3, 3]
+//   for i0: N, i1: 56, i2: 56, i3: 64, i4: 3, i5: 3
+//   from conv2 : Conv at 38:5
+//   yield conv2.h[i0, i1, i2, i3, i4, i5] = h[i0, i3, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   analysis
+//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i0, i1, i2, i4, i5]
+//     halo []  buffer reg depth 1  barrier none
 //
 // region conv2
-//   in  h           : fp16[N, 64, 56, 56]
+//   in  conv2.h     : fp16[N, 56, 56, 64, 3, 3]
 //   in  W2          : fp16[64, 64, 3, 3]
 //   in  bn2.scale   : fp16[64]
 //   in  bn2.variance : fp16[64]
@@ -51,7 +73,7 @@
 //   out Y           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv2 : Conv at 38:5
-//     %conv2         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(h[i0, k0, i2 + k1 - 1, i3 + k2 - 1] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, W2[i1, k0, k1, k2]) : fp32 }
+//     %conv2         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv2.h[i0, i2, i3, k0, k1, k2], W2[i1, k0, k1, k2]) : fp32 }
 //   from bn2 : BatchNorm at 39:5
 //     %bn2.factor    = mul(cast(bn2.scale[i1]) : fp32, rsqrt(add(cast(bn2.variance[i1]) : fp32, 1e-05)))
 //     %bn2.scaled    = mul(sub(%conv2, broadcast_in_dim(cast(bn2.mean[i1]) : fp32, dims=[1])), broadcast_in_dim(%bn2.factor, dims=[1]))
@@ -62,215 +84,425 @@
 //     %relu2         = relu(%add)
 //   yield Y[i0, i1, i2, i3] = cast(%relu2) : fp16
 //   analysis
-//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3]
-//     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
+//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3, k1, k2]
+//     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
-//   launch conv1 : sm90 grid [49*N] block [16, 16]
-//     tensors [X, W1, bn1.scale, bn1.variance, bn1.mean, bn1.shift, h]  symbols []
-//     flops 232013824*N + 192  bytes 802816*N + 74240
-//   launch conv2 : sm90 grid [49*N] block [16, 16] early
-//     tensors [h, W2, bn2.scale, bn2.variance, bn2.mean, bn2.shift, X, Y]  symbols []
-//     flops 232214528*N + 192  bytes 1204224*N + 74240
+//   tensor_map a.map = W1 as [64, 576] box [64, 64] swizzle 128
+//   tensor_map b.map = conv1.X as [3136*N, 576] box [64, 64] swizzle 128
+//   tensor_map a.map.2 = W2 as [64, 576] box [64, 64] swizzle 128
+//   tensor_map b.map.2 = conv2.h as [3136*N, 576] box [64, 64] swizzle 128
+//   launch conv1.X as conv1_X : sm90 grid [3528*N] block [128]
+//     tensors [X, conv1.X]  symbols []
+//     flops 0  bytes 4014080*N
+//   launch conv1 : sm90 grid [132] block [256] smem 230624 B early
+//     tensors [bn1.scale, bn1.variance, bn1.mean, bn1.shift, h]  maps [a.map, b.map]  symbols [N]
+//     assume 3136*N < 2147418112
+//     assume 49*N < 2147418112
+//     flops 232013824*N + 192  bytes 4014080*N + 74240
+//   launch conv2.h as conv2_h : sm90 grid [3528*N] block [128] early
+//     tensors [h, conv2.h]  symbols []
+//     flops 0  bytes 4014080*N
+//   launch conv2 : sm90 grid [132] block [256] smem 230624 B early
+//     tensors [bn2.scale, bn2.variance, bn2.mean, bn2.shift, X, Y]  maps [a.map.2, b.map.2]  symbols [N]
+//     assume 3136*N < 2147418112
+//     assume 49*N < 2147418112
+//     flops 232214528*N + 192  bytes 4415488*N + 74240
 
 struct fp16 { unsigned short bits; };
+struct alignas(64) tensor_map { char bytes[128]; };
 
 __device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
+__device__ unsigned int shared_address(const void *p);
+__device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
+__device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
+__device__ void mbarrier_arrive(unsigned long long *barrier);
+__device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
+__device__ void fence_mbarrier_init();
+__device__ void warpgroup_barrier(int number);
+__device__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y);
+__device__ void prefetch_map(const tensor_map *map);
 __device__ void wait_previous();
 __device__ void launch_next();
+__device__ void wgmma_fence();
+__device__ void wgmma_commit();
+template <int pending> __device__ __forceinline__ void wgmma_wait();
+template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+__device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
+__device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
+__device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
+__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("bar.sync %0, 128;" :: "r"(number) : "memory"); }
+__device__ __forceinline__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory"); }
+__device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 __device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
+template <int a_major, int b_major>
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+    "}, %32, %33, p, 1, 1, %35, %36; }"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
+}
 #endif
 
+__device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
+// The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
+template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
+  #pragma unroll
+  for (int first = 0; first < ring; first += warps) {
+    const int i = first + (int)threadIdx.x / 32;
+    mbarrier_init_if((int)threadIdx.x % 32 == 0 && i < ring, &barriers[i], count);
+  }
+  __syncwarp();
+}
+// What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void *start, int leading, int stride) {
+  const unsigned long long address = shared_address(start) & 0x3ffff;
+  return address >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}
+// Tile number `tile` of rows x columns when `width` rows of tiles are taken together, column by column: neighbours in time share L2.
+struct tile_place { int row, column; };
+__device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int columns, int width) {
+  const int group = tile / (width * columns), first = group * width, inside = tile - first * columns;
+  const int here = rows - first < width ? rows - first : width;
+  tile_place place = {first + inside % here, inside / here};
+  return place;
+}
 
-// region conv1: conv1 : Conv at 35:5, bn1 : BatchNorm at 36:5, relu1 : Elementwise at 37:5
-// plan contraction synchronous: tile [64, 64, 32], micro [4, 4], threads [16, 16]
-extern "C" __global__ void __launch_bounds__(256, 3)
-conv1(const fp16 *__restrict__ X, const fp16 *__restrict__ W1, const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance, const fp16 *__restrict__ bn1_mean, const fp16 *__restrict__ bn1_shift, fp16 *__restrict__ h)
+// region conv1.X: conv1 : Conv at 35:5
+// plan map flat: tile [512], micro [4], threads [128]
+extern "C" __global__ void __launch_bounds__(128)
+conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
 {
   const int cta_x = (int)blockIdx.x;
-  const int cta_y = (int)blockIdx.y;
-  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
-  __shared__ __align__(16) float a[32][68];
-  __shared__ __align__(16) float b[32][68];
-  float acc[4][4] = {};
-  float ar[4];
-  float br[4];
-  const int m0 = 64 * cta_y;
-  const long long n0 = (long long)cta_x * 64;
   launch_next();
-  #pragma unroll 1
-  for (int k = 0; k < 576; k += 32) {
-    // plan cache: W1 -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const int i1 = m0 + ri + 4 * ro;
-      const int term = ci + 8 * co + k;
-      const int k0 = term / 9;
-      const int k1 = term / 3 % 3;
-      const int k2 = term % 3;
-      a[ci + 8 * co][ri + 4 * ro] = float_of_fp16(W1[((i1 * 64 + k0) * 3 + k1) * 3 + k2]);
-    }
-    // plan cache: X -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const long long col = n0 + ri + 4 * ro;
-      const int i0 = (int)(col / 3136);
-      const int i2 = (int)(col / 56 % 56);
-      const int i3 = (int)(col % 56);
-      const int term = ci + 8 * co + k;
-      const int k0 = term / 9;
-      const int k1 = term / 3 % 3;
-      const int k2 = term % 3;
-      b[ci + 8 * co][ri + 4 * ro] = 0 <= i2 + k1 - 1 && i2 + k1 - 1 < 56 && 0 <= i3 + k2 - 1 && i3 + k2 - 1 < 56 ? float_of_fp16(X[(((long long)i0 * 64 + k0) * 56 + i2 + k1 - 1) * 56 + i3 + k2 - 1]) : 0.0f;
-    }
-    __syncthreads();
-    // plan micro [4, 4]: this thread's share of the tile
-    #pragma unroll 8
-    for (int kk = 0; kk < 32; ++kk) {
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        ar[v] = a[kk][4 * thread_y + v];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        br[v] = b[kk][4 * thread_x + v];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          acc[i][j] += ar[i] * br[j];
+  // region conv1.X: conv1.X
+  #pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
+    const int i0 = (int)(e / 1806336);
+    const int i1 = (int)(e / 32256 % 56);
+    const int i2 = (int)(e / 576 % 56);
+    const int i3 = (int)(e / 9 % 64);
+    const int i4 = (int)(e / 3 % 3);
+    const int i5 = (int)(e % 3);
+    conv1_X[(((((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3) * 3 + i4) * 3 + i5] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 - 1 && i2 + i5 - 1 < 56 ? X[(((long long)i0 * 64 + i3) * 56 + i1 + i4 - 1) * 56 + i2 + i5 - 1] : fp16{0x0000};
+  }
+}
+
+// region conv1: conv1 : Conv at 35:5, bn1 : BatchNorm at 36:5, relu1 : Elementwise at 37:5
+// plan contraction warp_specialized: tile [64, 64, 64], stages 14
+extern "C" __global__ void __launch_bounds__(256, 1)
+conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance, const fp16 *__restrict__ bn1_mean, const fp16 *__restrict__ bn1_shift, fp16 *__restrict__ h, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int lane = (int)threadIdx.x % 32;
+  const int warpgroup_thread = (int)threadIdx.x % 128;
+  const int thread_x = (int)threadIdx.x;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  fp16 *const a = (fp16 *)smem;  // 14 x [64, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 114688);  // 14 x [64, 64], swizzled by 128 B
+  float *bn1_scale_tile = (float *)(smem + 229376);
+  float *bn1_variance_tile1 = (float *)(smem + 229632);
+  float *bn1_mean_tile2 = (float *)(smem + 229888);
+  float *bn1_shift_tile3 = (float *)(smem + 230144);
+  unsigned long long *const full = (unsigned long long *)(smem + 230400);
+  mbarriers_init<14, 8>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 230512);
+  mbarriers_init<14, 8>(empty, 1);
+  fence_mbarrier_init();
+  __syncthreads();
+  const int tiles_m = 1;
+  const int tiles_n = (int)((long long)N * 49);
+  const int tiles = tiles_m * tiles_n;
+  const int steps = 9;
+  wait_previous();
+  launch_next();
+  if (thread_x < 128) {  // role producer
+    if (warpgroup_thread == 0) {
+      int p_slot = 0;
+      unsigned int p_phase = 1;
+      #pragma unroll 1
+      for (int tile = cta_x; tile < tiles; tile += 132) {
+        const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+        const int tm = tm_tn.row, tn = tm_tn.column;
+        const int m0 = 64 * tm;
+        const long long n0 = (long long)tn * 64;
+        #pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          mbarrier_wait(&empty[p_slot], p_phase);
+          mbarrier_expect(&full[p_slot], 16384);
+          tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+          if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
-    __syncthreads();
-  }
-  // region conv1: %bn1.factor, %bn1.scaled, %bn1, %relu1, h
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int i1 = i + m0 + 4 * thread_y;
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const long long col = n0 + j + 4 * thread_x;
-      const int i0 = (int)(col / 3136);
-      const int i2 = (int)(col / 56 % 56);
-      const int i3 = (int)(col % 56);
-      const float bn1_factor = float_of_fp16(bn1_scale[i1]) * ((float)1 / square_root(float_of_fp16(bn1_variance[i1]) + 1e-05f));  // bn1 : BatchNorm at 36:5
-      const float bn1_scaled = (acc[i][j] - float_of_fp16(bn1_mean[i1])) * bn1_factor;  // bn1 : BatchNorm at 36:5
-      const float bn1 = bn1_scaled + float_of_fp16(bn1_shift[i1]);  // bn1 : BatchNorm at 36:5
-      const float relu1 = max_nan(bn1, (float)0);  // relu1 : Elementwise at 37:5
-      h[(((long long)i0 * 64 + i1) * 56 + i2) * 56 + i3] = fp16_of_float(relu1);
+  } else {  // role consumer
+    const int warpgroup_index = thread_x / 128 - 1;
+    int s_slot = 0;
+    unsigned int s_phase = 0;
+    int s_previous = 13;
+    float acc[32];  // this thread's part of [64, 64]
+    // region conv1: %bn1.factor, %bn1.scaled, %bn1, %relu1, bn1_scale.tile, bn1_variance.tile1, bn1_mean.tile2, bn1_shift.tile3, h
+    #pragma unroll 1
+    for (int tile = cta_x; tile < tiles; tile += 132) {
+      const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+      const int tm = tm_tn.row, tn = tm_tn.column;
+      const int m0 = 64 * tm;
+      const long long n0 = (long long)tn * 64;
+      float bn1_scale_tile_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn1_scale_tile_early[0] = float_of_fp16(bn1_scale[m0 + warpgroup_thread]);
+      }
+      float bn1_variance_tile1_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn1_variance_tile1_early[0] = float_of_fp16(bn1_variance[m0 + warpgroup_thread]);
+      }
+      float bn1_mean_tile2_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn1_mean_tile2_early[0] = float_of_fp16(bn1_mean[m0 + warpgroup_thread]);
+      }
+      float bn1_shift_tile3_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn1_shift_tile3_early[0] = float_of_fp16(bn1_shift[m0 + warpgroup_thread]);
+      }
+      #pragma unroll 1
+      for (int k = 0; k < steps; ++k) {
+        mbarrier_wait(&full[s_slot], s_phase);
+        wgmma_fence();
+        {
+          const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
+          #pragma unroll
+          for (int step = 0; step < 4; ++step)
+            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+          wgmma_commit();
+        }
+        if (k == 0) {
+          if (warpgroup_thread < 64) {
+            bn1_scale_tile[warpgroup_thread] = bn1_scale_tile_early[0];
+          }
+          if (warpgroup_thread < 64) {
+            bn1_variance_tile1[warpgroup_thread] = bn1_variance_tile1_early[0];
+          }
+          if (warpgroup_thread < 64) {
+            bn1_mean_tile2[warpgroup_thread] = bn1_mean_tile2_early[0];
+          }
+          if (warpgroup_thread < 64) {
+            bn1_shift_tile3[warpgroup_thread] = bn1_shift_tile3_early[0];
+          }
+        }
+        wgmma_wait<1>();
+        if (1 <= k) {
+          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+        }
+        s_previous = s_slot;
+        if (++s_slot == 14) { s_slot = 0; s_phase ^= 1; }
+      }
+      wgmma_wait<0>();
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      warpgroup_barrier(2 + warpgroup_index);
+      #pragma unroll
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        #pragma unroll
+        for (int element_ = 0; element_ < 8; ++element_) {
+          const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+          const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+          const int row = m0 + r;
+          const long long col = n0 + n;
+          const float bn1_factor = bn1_scale_tile[r] * ((float)1 / square_root(bn1_variance_tile1[r] + 1e-05f));  // bn1 : BatchNorm at 36:5
+          const float bn1_scaled = (acc[element_ + 8 * piece] - bn1_mean_tile2[r]) * bn1_factor;  // bn1 : BatchNorm at 36:5
+          const float bn1 = bn1_scaled + bn1_shift_tile3[r];  // bn1 : BatchNorm at 36:5
+          const float relu1 = max_nan(bn1, (float)0);  // relu1 : Elementwise at 37:5
+          h[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(relu1);
+        }
+      }
+      warpgroup_barrier(2 + warpgroup_index);
     }
   }
 }
 
-// region conv2: conv2 : Conv at 38:5, bn2 : BatchNorm at 39:5, add : Elementwise at 40:5, relu2 : Elementwise at 41:5
-// plan contraction synchronous: tile [64, 64, 32], micro [4, 4], threads [16, 16]
-extern "C" __global__ void __launch_bounds__(256, 3)
-conv2(const fp16 *__restrict__ h, const fp16 *__restrict__ W2, const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance, const fp16 *__restrict__ bn2_mean, const fp16 *__restrict__ bn2_shift, const fp16 *__restrict__ X, fp16 *__restrict__ Y)
+// region conv2.h: conv2 : Conv at 38:5
+// plan map flat: tile [512], micro [4], threads [128]
+extern "C" __global__ void __launch_bounds__(128)
+conv2_h(const fp16 *__restrict__ h, fp16 *__restrict__ conv2_h)
 {
   const int cta_x = (int)blockIdx.x;
-  const int cta_y = (int)blockIdx.y;
-  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
-  __shared__ __align__(16) float a[32][68];
-  __shared__ __align__(16) float b[32][68];
-  float acc[4][4] = {};
-  float ar[4];
-  float br[4];
-  const int m0 = 64 * cta_y;
-  const long long n0 = (long long)cta_x * 64;
   wait_previous();
-  #pragma unroll 1
-  for (int k = 0; k < 576; k += 32) {
-    // plan cache: W2 -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const int i1 = m0 + ri + 4 * ro;
-      const int term = ci + 8 * co + k;
-      const int k0 = term / 9;
-      const int k1 = term / 3 % 3;
-      const int k2 = term % 3;
-      a[ci + 8 * co][ri + 4 * ro] = float_of_fp16(W2[((i1 * 64 + k0) * 3 + k1) * 3 + k2]);
-    }
-    // plan cache: h -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const long long col = n0 + ri + 4 * ro;
-      const int i0 = (int)(col / 3136);
-      const int i2 = (int)(col / 56 % 56);
-      const int i3 = (int)(col % 56);
-      const int term = ci + 8 * co + k;
-      const int k0 = term / 9;
-      const int k1 = term / 3 % 3;
-      const int k2 = term % 3;
-      b[ci + 8 * co][ri + 4 * ro] = 0 <= i2 + k1 - 1 && i2 + k1 - 1 < 56 && 0 <= i3 + k2 - 1 && i3 + k2 - 1 < 56 ? float_of_fp16(h[(((long long)i0 * 64 + k0) * 56 + i2 + k1 - 1) * 56 + i3 + k2 - 1]) : 0.0f;
-    }
-    __syncthreads();
-    // plan micro [4, 4]: this thread's share of the tile
-    #pragma unroll 8
-    for (int kk = 0; kk < 32; ++kk) {
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        ar[v] = a[kk][4 * thread_y + v];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        br[v] = b[kk][4 * thread_x + v];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          acc[i][j] += ar[i] * br[j];
+  launch_next();
+  // region conv2.h: conv2.h
+  #pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
+    const int i0 = (int)(e / 1806336);
+    const int i1 = (int)(e / 32256 % 56);
+    const int i2 = (int)(e / 576 % 56);
+    const int i3 = (int)(e / 9 % 64);
+    const int i4 = (int)(e / 3 % 3);
+    const int i5 = (int)(e % 3);
+    conv2_h[(((((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3) * 3 + i4) * 3 + i5] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 - 1 && i2 + i5 - 1 < 56 ? h[(((long long)i0 * 64 + i3) * 56 + i1 + i4 - 1) * 56 + i2 + i5 - 1] : fp16{0x0000};
+  }
+}
+
+// region conv2: conv2 : Conv at 38:5, bn2 : BatchNorm at 39:5, add : Elementwise at 40:5, relu2 : Elementwise at 41:5
+// plan contraction warp_specialized: tile [64, 64, 64], stages 14
+extern "C" __global__ void __launch_bounds__(256, 1)
+conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance, const fp16 *__restrict__ bn2_mean, const fp16 *__restrict__ bn2_shift, const fp16 *__restrict__ X, fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int lane = (int)threadIdx.x % 32;
+  const int warpgroup_thread = (int)threadIdx.x % 128;
+  const int thread_x = (int)threadIdx.x;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  fp16 *const a = (fp16 *)smem;  // 14 x [64, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 114688);  // 14 x [64, 64], swizzled by 128 B
+  float *bn2_scale_tile = (float *)(smem + 229376);
+  float *bn2_variance_tile1 = (float *)(smem + 229632);
+  float *bn2_mean_tile2 = (float *)(smem + 229888);
+  float *bn2_shift_tile3 = (float *)(smem + 230144);
+  unsigned long long *const full = (unsigned long long *)(smem + 230400);
+  mbarriers_init<14, 8>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 230512);
+  mbarriers_init<14, 8>(empty, 1);
+  fence_mbarrier_init();
+  __syncthreads();
+  const int tiles_m = 1;
+  const int tiles_n = (int)((long long)N * 49);
+  const int tiles = tiles_m * tiles_n;
+  const int steps = 9;
+  wait_previous();
+  if (thread_x < 128) {  // role producer
+    if (warpgroup_thread == 0) {
+      int p_slot = 0;
+      unsigned int p_phase = 1;
+      #pragma unroll 1
+      for (int tile = cta_x; tile < tiles; tile += 132) {
+        const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+        const int tm = tm_tn.row, tn = tm_tn.column;
+        const int m0 = 64 * tm;
+        const long long n0 = (long long)tn * 64;
+        #pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          mbarrier_wait(&empty[p_slot], p_phase);
+          mbarrier_expect(&full[p_slot], 16384);
+          tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+          if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
-    __syncthreads();
-  }
-  // region conv2: %bn2.factor, %bn2.scaled, %bn2, %add, %relu2, Y
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int i1 = i + m0 + 4 * thread_y;
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const long long col = n0 + j + 4 * thread_x;
-      const int i0 = (int)(col / 3136);
-      const int i2 = (int)(col / 56 % 56);
-      const int i3 = (int)(col % 56);
-      const float bn2_factor = float_of_fp16(bn2_scale[i1]) * ((float)1 / square_root(float_of_fp16(bn2_variance[i1]) + 1e-05f));  // bn2 : BatchNorm at 39:5
-      const float bn2_scaled = (acc[i][j] - float_of_fp16(bn2_mean[i1])) * bn2_factor;  // bn2 : BatchNorm at 39:5
-      const float bn2 = bn2_scaled + float_of_fp16(bn2_shift[i1]);  // bn2 : BatchNorm at 39:5
-      const float add = bn2 + float_of_fp16(X[(((long long)i0 * 64 + i1) * 56 + i2) * 56 + i3]);  // add : Elementwise at 40:5
-      const float relu2 = max_nan(add, (float)0);  // relu2 : Elementwise at 41:5
-      Y[(((long long)i0 * 64 + i1) * 56 + i2) * 56 + i3] = fp16_of_float(relu2);
+  } else {  // role consumer
+    const int warpgroup_index = thread_x / 128 - 1;
+    int s_slot = 0;
+    unsigned int s_phase = 0;
+    int s_previous = 13;
+    float acc[32];  // this thread's part of [64, 64]
+    // region conv2: %bn2.factor, %bn2.scaled, %bn2, %add, %relu2, bn2_scale.tile, bn2_variance.tile1, bn2_mean.tile2, bn2_shift.tile3, Y
+    #pragma unroll 1
+    for (int tile = cta_x; tile < tiles; tile += 132) {
+      const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
+      const int tm = tm_tn.row, tn = tm_tn.column;
+      const int m0 = 64 * tm;
+      const long long n0 = (long long)tn * 64;
+      float bn2_scale_tile_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn2_scale_tile_early[0] = float_of_fp16(bn2_scale[m0 + warpgroup_thread]);
+      }
+      float bn2_variance_tile1_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn2_variance_tile1_early[0] = float_of_fp16(bn2_variance[m0 + warpgroup_thread]);
+      }
+      float bn2_mean_tile2_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn2_mean_tile2_early[0] = float_of_fp16(bn2_mean[m0 + warpgroup_thread]);
+      }
+      float bn2_shift_tile3_early[1] = {};
+      if (warpgroup_thread < 64) {
+        bn2_shift_tile3_early[0] = float_of_fp16(bn2_shift[m0 + warpgroup_thread]);
+      }
+      #pragma unroll 1
+      for (int k = 0; k < steps; ++k) {
+        mbarrier_wait(&full[s_slot], s_phase);
+        wgmma_fence();
+        {
+          const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
+          #pragma unroll
+          for (int step = 0; step < 4; ++step)
+            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+          wgmma_commit();
+        }
+        if (k == 0) {
+          if (warpgroup_thread < 64) {
+            bn2_scale_tile[warpgroup_thread] = bn2_scale_tile_early[0];
+          }
+          if (warpgroup_thread < 64) {
+            bn2_variance_tile1[warpgroup_thread] = bn2_variance_tile1_early[0];
+          }
+          if (warpgroup_thread < 64) {
+            bn2_mean_tile2[warpgroup_thread] = bn2_mean_tile2_early[0];
+          }
+          if (warpgroup_thread < 64) {
+            bn2_shift_tile3[warpgroup_thread] = bn2_shift_tile3_early[0];
+          }
+        }
+        wgmma_wait<1>();
+        if (1 <= k) {
+          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+        }
+        s_previous = s_slot;
+        if (++s_slot == 14) { s_slot = 0; s_phase ^= 1; }
+      }
+      wgmma_wait<0>();
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      warpgroup_barrier(2 + warpgroup_index);
+      #pragma unroll
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        #pragma unroll
+        for (int element_ = 0; element_ < 8; ++element_) {
+          const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+          const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+          const int row = m0 + r;
+          const long long col = n0 + n;
+          const float bn2_factor = bn2_scale_tile[r] * ((float)1 / square_root(bn2_variance_tile1[r] + 1e-05f));  // bn2 : BatchNorm at 39:5
+          const float bn2_scaled = (acc[element_ + 8 * piece] - bn2_mean_tile2[r]) * bn2_factor;  // bn2 : BatchNorm at 39:5
+          const float bn2 = bn2_scaled + bn2_shift_tile3[r];  // bn2 : BatchNorm at 39:5
+          const float add = bn2 + float_of_fp16(X[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)]);  // add : Elementwise at 40:5
+          const float relu2 = max_nan(add, (float)0);  // relu2 : Elementwise at 41:5
+          Y[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(relu2);
+        }
+      }
+      warpgroup_barrier(2 + warpgroup_index);
     }
   }
 }

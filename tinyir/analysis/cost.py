@@ -71,11 +71,11 @@ class Cost:
         return Estimate(round(self.microseconds, digits), self.bound, self.smem, self.regs, self.occupancy)
 
 
-def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mapping[str, int], device: Device) -> Cost:
-    """The cost of one plan at the symbol values `sizes`, where the region has the `work`. The plan must fit (`occupancy` of at least one CTA)."""
-    smem = resources.smem_of(plan, region, kernel)
-    regs = resources.registers_of(plan, kernel)
-    occupancy = max(1, resources.occupancy_of(plan, smem, regs))
+def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mapping[str, int], device: Device, taken: resources.Taken | None = None) -> Cost:
+    """The cost of one plan at the symbol values `sizes`, where the region has the `work` and a CTA takes `taken`, if that is known. The plan must fit (`occupancy` of at
+    least one CTA)."""
+    taken = taken or resources.taken_by(plan, region, kernel)
+    smem, regs, occupancy = taken.smem, taken.regs, max(1, taken.occupancy)
     flops, moved = work.flops, work.bytes
     start = device.start_us
     if isinstance(kernel, Contraction) and plan.algo == "warp_specialized" and device.tensor:

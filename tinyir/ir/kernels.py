@@ -114,6 +114,7 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=4096)
 def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
     """The axes along which the nearest elements lie: those of the last place that is no number. Behind it stand dims of one element."""
     return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())

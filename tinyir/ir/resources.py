@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Iterable
 
 from .arch import ARCHS, Arch
@@ -303,11 +304,21 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
 
 def register_limit(plan: Plan, region: Region, kernel: Kernel) -> int:
     """The most registers a thread that let as many CTAs on an SM as the plan counts on."""
-    ctas = occupancy_of(plan, smem_of(plan, region, kernel), registers_of(plan, kernel))
+    ctas = taken_by(plan, region, kernel).occupancy
     return ARCHS[plan.arch].registers_for(max(1, ctas), threads_of(plan))
 
 
-def occupancy_of(plan: Plan, smem: int, regs: int) -> int:
-    """CTAs that an SM holds at once; 0 when not one fits."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Bytes of shared memory that a CTA takes, registers a thread, and CTAs that an SM holds at once; 0 when not one fits."""
+
+    smem: int
+    regs: int
+    occupancy: int
+
+
+def taken_by(plan: Plan, region: Region, kernel: Kernel) -> Taken:
+    """What a CTA of a plan takes."""
     arch: Arch = ARCHS[plan.arch]
-    return arch.ctas_that_fit(smem, regs, threads_of(plan))
+    smem, regs = smem_of(plan, region, kernel), registers_of(plan, kernel)
+    return Taken(smem, regs, arch.ctas_that_fit(smem, regs, threads_of(plan)))

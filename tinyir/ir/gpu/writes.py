@@ -11,13 +11,15 @@ which thread holds an element of a matrix. An atomic is no store: it folds into 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Iterable, Iterator, Mapping
 
 from ...kit.diag import Diag, Label
-from ..expr import ZERO, Bound, Expr
+from ..expr import ONE, ZERO, Bound, Expr
+from ..scope import has_floor
 from ..sets import read_set
 from . import nodes
 from .nodes import Kernel, Statement
@@ -32,9 +34,24 @@ MOST_STEPS = 300_000  # of isl, for one tensor: about a second
 
 @dataclass(frozen=True, slots=True)
 class _Write:
+    """A store: the points at which it runs, and the element that it writes there, by its index in terms of the dims, and inside of `clip`."""
+
     statement: Statement
     tensor: str
-    map: Any
+    point: Point
+    index: tuple[Expr, ...]
+    clip: tuple[int, ...]
+
+    @property
+    def map(self) -> Any:
+        """Points -> elements."""
+        return map_of(self.point, self.index, self.clip)
+
+    def number(self, shape: Iterable[int]) -> Expr | None:
+        """The element's number in a tensor of such a shape, where that is free of the divisions that its index has: the digits of a number make that number again.
+        That the index is inside the shape is proven elsewhere."""
+        found = functools.reduce(lambda number, digit: digit[1] * number + digit[0], zip(self.index, shape), ZERO)
+        return found if any(map(has_floor, self.index)) and not has_floor(found) and not self.clip else None
 
 
 def check_writes(module: Any) -> Iterator[Diag]:
@@ -93,18 +110,16 @@ def _faults_of(kernel: Kernel, name: str, writes: list[_Write], tensor: Any, siz
     def fault(s: Statement, words: str, *other: Statement) -> Diag:
         return _fault(kernel, name, words, sizes, s, *other)
 
-    for write in writes:
-        if not write.map.is_injective():
+    maps, wanted = _in_numbers(writes, tensor, sizes, yields) or ([write.map for write in writes], _wanted(tensor, sizes, yields))
+    for write, written in zip(writes, maps):
+        if not written.is_injective():
             yield fault(write.statement, "has an element that this writes twice")
             return
-    for one, other in itertools.combinations(writes, 2):
-        if not one.map.range().is_disjoint(other.map.range()):
+    for (one, here), (other, there) in itertools.combinations(zip(writes, maps), 2):
+        if not here.range().is_disjoint(there.range()):
             yield fault(other.statement, "has an element that two stores write", one.statement)
             return
-    reached = writes[0].map.range()
-    for write in writes[1:]:
-        reached = reached.union(write.map.range())
-    left = _wanted(tensor, sizes, yields).subtract(reached)
+    left = wanted.subtract(functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps)))
     if not left.is_empty():
         yield fault(writes[-1].statement, f"has an element that nothing writes: {left.sample_point().to_str().strip('{ }')}")
 
@@ -113,6 +128,23 @@ def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: S
     labels = tuple(Label(o.span, "and by this") for o in other if o.span)
     shown = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "its sizes"
     return Diag("E1619", kernel.name, {"tensor": name, "fault": words, "sizes": shown}, s.span, labels)
+
+
+def _in_numbers(writes: list[_Write], tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> tuple[list[Any], Any] | None:
+    """Points -> numbers of elements of each store, and the numbers wanted, where they are plainer than indices (`_Write.number`) and the whole tensor is wanted: isl is slow to
+    see that the digits of a number, of which a window's matrix has five, tell the numbers apart."""
+    shape = [e.evaluate(sizes) for e in tensor.type.shape]
+    numbers = [write.number(shape) for write in writes]
+    if None in numbers or yields and not any(_is_whole(tensor, *item) for item in yields):
+        return None
+    return [map_of(write.point, (number,)) for write, number in zip(writes, numbers)], read_set(f"{{ [e0] : 0 <= e0 < {math.prod(shape)} }}", ())
+
+
+def _is_whole(tensor: Any, axes: list[Any], index: tuple[Expr, ...], guard: tuple[Bound, ...]) -> bool:
+    """Whether a yield is of every element: an axis of the tensor's own size for each of its dims."""
+    extents = dict(axes)
+    places = [(e.name, size) for e, size in zip(index, tensor.type.shape) if (e, size) != (ZERO, ONE)]
+    return not guard and len({name for name, _ in places}) == len(places) and all(extents.get(name) == size for name, size in places)
 
 
 def _wanted(tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Any:
@@ -262,7 +294,8 @@ class _Walk:
             clip = tuple(e.evaluate(self.sizes) for e in self.tensors[name].type.shape)
         for axis, size in getattr(s, "over", ()):
             point = point.with_dim(axis, Expr.of(0), size)
-        self.writes.append(_Write(s, name, map_of(point, index, clip)))
+        plain = replace(point, names={d: Expr.of(d) for d in point.dims}, lost=frozenset())
+        self.writes.append(_Write(s, name, plain, tuple(map(point.expr, index)), clip))
 
 
 def _tensors_written(body: Iterable[Statement], arrays: Mapping[str, Any]) -> Iterator[str]:

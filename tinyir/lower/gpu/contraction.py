@@ -118,7 +118,7 @@ class _Template:
         """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many: the count may err,
         and a spill costs more than a CTA."""
         plan = self.plan
-        counted = resources.occupancy_of(plan, resources.smem_of(plan, self.region, self.kernel), resources.registers_of(plan, self.kernel))
+        counted = resources.taken_by(plan, self.region, self.kernel).occupancy
         ctas = max(1, counted - (counted > 2))
         return ARCHS[plan.arch].registers_for(ctas, resources.threads_of(plan))
 

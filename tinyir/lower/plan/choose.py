@@ -150,19 +150,19 @@ def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: De
 
 
 def _judged(proposal: Proposal, one: region.Region, kernel: Kernel, work: Work, sizes: dict[str, int], card: Device) -> Candidate:
-    stop = proposal.stop or _stop(proposal.plan, one, kernel, card)
-    if stop and not resources.occupancy_of(proposal.plan, resources.smem_of(proposal.plan, one, kernel), resources.registers_of(proposal.plan, kernel)):
+    taken = resources.taken_by(proposal.plan, one, kernel)
+    stop = proposal.stop or _stop(proposal.plan, one, kernel, card, taken)
+    if stop and not taken.occupancy:
         return Candidate(proposal.plan, None, stop)
-    cost = cost_of(proposal.plan, one, kernel, work, sizes, card)
+    cost = cost_of(proposal.plan, one, kernel, work, sizes, card, taken)
     return Candidate(replace(proposal.plan, estimate=cost.estimate()), cost, stop)
 
 
-def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device) -> str:
-    """The stop rule that a plan breaks, in words; empty when it breaks none. Two of them hold for sm80 alone: Hopper's best kernels fill
+def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device, taken: resources.Taken) -> str:
+    """The stop rule that a plan breaks which takes so much, in words; empty when it breaks none. Two of them hold for sm80 alone: Hopper's best kernels fill
     an SM with one CTA."""
     arch = card.arch
-    smem, regs = resources.smem_of(proposed, one, kernel), resources.registers_of(proposed, kernel)
-    ctas = resources.occupancy_of(proposed, smem, regs)
+    smem, regs, ctas = taken.smem, taken.regs, taken.occupancy
     if smem > arch.smem_per_cta:
         return f"{smem} B of shared memory"
     if smem > arch.static_smem and proposed.algo == "synchronous":

@@ -1,24 +1,31 @@
 """A prologue of a contraction as a kernel of its own, where the two kernels take less than the one: the contraction then multiplies what lies in
-memory, which tensor cores and copy engines ask for.
+memory, which tensor cores and copy engines ask for. So do windows, which no copy engine fetches, as the rows or the columns of a matrix.
 
 before: region y    %y = reduce sum (k0: K) { mul(relu(x[i0, k0]), w[k0, i1]) }
 after:  region y.x  yield y.x[i0, i1] = relu(x[i0, i1])
         region y    %y = reduce sum (k0: K) { mul(y.x[i0, k0], w[k0, i1]) }
 
+before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[k0, i1 + k1], w[i0, k0, k1]) }
+after:  region y.x  yield y.x[i0, i1, i2] = x[i1, i0 + i2]
+        region y    %y = reduce sum (k0: C, k1: 3) { mul(y.x[i1, k0, k1], w[i0, k0, k1]) }
+
 The region stage knows no card: it moves work into a contraction for the round trip that this saves, as long as products of halves lose less by
 it. Here the plans of both ways are there, and the cost model compares them; each side of the product is asked for itself. What the new
-kernel computes is the work at every point of its operand's memory, read off the indices alone: where they cannot be turned round, or a read of
-either kernel would not be proven to stay in bounds, the region stays as it is. Of equal work that several contractions share one kernel is made.
+kernel computes is the work at every point of its operand's memory, read off the indices alone, or of what no copy engine fetches, at every point of the factor's
+axes, in two orders. Where indices cannot be turned round, or a read of either kernel would not be proven to stay in bounds, that way is left out. Of equal work that
+several contractions share one kernel is made.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Callable, Iterable
+from itertools import product
+from typing import Callable, Iterable, Iterator
 
 from ...analysis.regions import analyse
+from ...ir import rules
 from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Select, Ternary, Unary, rebuild, substitute, walk
+from ...ir.boxes import View, view_of
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.kernels import Contraction, axes_of, kernels_of, sizes_of
 from ...ir.meet import meet
@@ -28,6 +35,7 @@ from ...ir.types import TensorType
 from ...ir.verify_region import check_region
 from .parts import free_name
 
+MOST_BYTES = 1 << 28  # of a matrix of windows
 TimeOf = Callable[[Module, Region], float]
 
 
@@ -69,8 +77,8 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
     if not isinstance(kernel, Contraction) or any(t.attr("materialize") == "deferred" for t in one.inputs + one.outputs):
         return None
     names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {r.name for r in module.program.regions}
-    sides = [side for at in (0, 1) if (side := _side(module, one, kernel, at, names)) is not None]
-    ways = [_apart(one, chosen, made) for several in range(1, len(sides) + 1) for chosen in combinations(sides, several)]
+    sides = [(None, *_sides(module, one, kernel, at, names)) for at in (0, 1)]
+    ways = [_apart(one, [side for side in chosen if side is not None], made) for chosen in product(*sides) if any(chosen)]
     ways = [parts for parts in ways if not any(d.is_error for d in check_proofs(module, parts[-1]))]
     if not ways:
         return None
@@ -83,8 +91,18 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
     return best
 
 
-def _side(module: Module, one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | None:
-    """A factor whose work may stand apart; None where it is a read alone, or its indices cannot be turned round. Its name goes to `names`."""
+def _sides(module: Module, one: Region, kernel: Contraction, at: int, names: set[str]) -> Iterator[Side]:
+    """The ways in which a factor may stand apart: its work in the place of its operand, and what no copy engine fetches as a matrix, along the sum or
+    along its own axes. Their names go to `names`."""
+    made = (_work(one, kernel, at, names), *(_matrix(module, one, kernel, at, names, is_along) for is_along in (True, False)))
+    for side in made:
+        if side is not None and not any(d.is_error for d in (*check_region(module, side.region), *check_proofs(module, side.region))):
+            names.add(side.read.tensor)
+            yield replace(side, region=replace(side.region, analysis=analyse(side.region)))
+
+
+def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | None:
+    """The work of a factor, in the place of its operand; None where it is a read alone, or its indices cannot be turned round."""
     work, operand = _inside(kernel.factors[at]), (kernel.lhs, kernel.rhs)[at]
     if isinstance(work, Read):
         return None
@@ -95,16 +113,35 @@ def _side(module: Module, one: Region, kernel: Contraction, at: int, names: set[
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in tensor.type.shape if s != ONE))
     numbers = iter(iters)
     index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in tensor.type.shape)
-    name = free_name(f"{one.name}.{tensor.name}", names)
-    names.add(name)
-    output = Tensor(name, TensorType(work.dtype, tensor.type.shape))
     body = _met(turned, tuple(a.name for a in iters))
-    read = dict.fromkeys(n.tensor for n in walk(body) if isinstance(n, Read))
-    inputs = tuple(next(t for t in one.inputs if t.name == r) for r in read)
-    made = Region(name, inputs, (output,), iters, (), (Yield(name, index, body, (), one.let(kernel.value).origin),), None, one.span)
-    if any(d.is_error for d in (*check_region(module, made), *check_proofs(module, made))):
+    return _side(one, kernel, work, body, iters, Read(free_name(f"{one.name}.{tensor.name}", names), operand.index, work.dtype), tensor.type.shape, index)
+
+
+def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: set[str], is_along: bool) -> Side | None:
+    """A factor at all points of its own axes and of the sum's, which are innermost where `is_along`: the windows of a convolution as the rows or the columns of a
+    matrix. None where the copy engine fetches its operand as it lies, and where the matrix would take too much memory."""
+    factor, operand, own = kernel.factors[at], (kernel.lhs, kernel.rhs)[at], (kernel.left, kernel.right)[at]
+    if isinstance(view_of(one, operand.tensor, operand.index, kernel), View):
         return None
-    return Side(work, replace(made, analysis=analyse(made)), Read(name, operand.index, work.dtype))
+    used = axes_of(factor)
+    every = [a for a in (*kernel.batch, *((*own, *kernel.sum) if is_along else (*kernel.sum, *own))) if a.name in used]
+    axes = [a for a in every if a.size != ONE]
+    shape = tuple(a.size for a in axes)
+    if rules.product(shape).evaluate(sizes_of(module.model)) * factor.dtype.bytes > MOST_BYTES:
+        return None
+    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(shape))
+    point = {a.name: ZERO for a in every} | {a.name: i.name for a, i in zip(axes, iters)}
+    body = _met(substitute(factor, point), tuple(i.name for i in iters))
+    read = Read(free_name(f"{one.name}.{operand.tensor}", names), tuple(Expr.of(a.name) for a in axes), factor.dtype)
+    return _side(one, kernel, factor, body, iters, read, shape, tuple(Expr.of(i.name) for i in iters))
+
+
+def _side(one: Region, kernel: Contraction, work: Body, body: Body, iters: tuple[Axis, ...], read: Read, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Side:
+    """The work with the region that writes `body` at each point of `iters` to what is read."""
+    used = dict.fromkeys(n.tensor for n in walk(body) if isinstance(n, Read))
+    inputs = tuple(next(t for t in one.inputs if t.name == name) for name in used)
+    output = Tensor(read.tensor, TensorType(work.dtype, shape))
+    return Side(work, Region(read.tensor, inputs, (output,), iters, (), (Yield(read.tensor, index, body, (), one.let(kernel.value).origin),), None, one.span), read)
 
 
 def _inside(factor: Body) -> Body:
