@@ -7,25 +7,25 @@
 // shapes default {N=8}
 //
 // program conv3x3_silu
-//   buffer conv.X      : fp16[N, 56, 56, 64, 3, 3]
+//   buffer conv.X      : fp16[64, 3, 3, N, 56, 56]
 //
 // region conv.X
 //   in  X           : fp16[N, 64, 56, 56]
-//   out conv.X      : fp16[N, 56, 56, 64, 3, 3]
-//   for i0: N, i1: 56, i2: 56, i3: 64, i4: 3, i5: 3
+//   out conv.X      : fp16[64, 3, 3, N, 56, 56]
+//   for i0: 64, i1: 3, i2: 3, i3: N, i4: 56, i5: 56
 //   from conv : Conv at 16:5
-//   yield conv.X[i0, i1, i2, i3, i4, i5] = X[i0, i3, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   yield conv.X[i0, i1, i2, i3, i4, i5] = X[i3, i0, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
 //   analysis
-//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i0, i1, i2, i4, i5]
+//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i1, i2, i3, i4, i5]
 //     halo []  buffer reg depth 1  barrier none
 //
 // region conv
-//   in  conv.X      : fp16[N, 56, 56, 64, 3, 3]
+//   in  conv.X      : fp16[64, 3, 3, N, 56, 56]
 //   in  W           : fp16[64, 64, 3, 3]
 //   out Y           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv : Conv at 16:5
-//     %conv          = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv.X[i0, i2, i3, k0, k1, k2], W[i1, k0, k1, k2]) : fp32 }
+//     %conv          = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv.X[k0, k1, k2, i0, i2, i3], W[i1, k0, k1, k2]) : fp32 }
 //   from silu : Elementwise at 17:5
 //     %silu.recip    = recip(add(exp2(mul(neg(%conv), 1.442695)), 1.0))
 //     %silu          = mul(%conv, %silu.recip)
@@ -36,9 +36,9 @@
 //
 // manifest
 //   tensor_map a.map = W as [64, 576] box [64, 64] swizzle 128
-//   tensor_map b.map = conv.X as [3136*N, 576] box [64, 64] swizzle 128
-//   launch conv.X as conv_X : sm90 grid [3528*N] block [128]
-//     tensors [X, conv.X]  symbols []
+//   tensor_map b.map = conv.X as [576, 3136*N] box [64, 64] swizzle 128
+//   launch conv.X as conv_X : sm90 grid [441*N] block [128]
+//     tensors [X, conv.X]  symbols [N]
 //     flops 0  bytes 4014080*N
 //   launch conv : sm90 grid [132] block [256] smem 229600 B early
 //     tensors [Y]  maps [a.map, b.map]  symbols [N]
@@ -49,6 +49,7 @@
 struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
+__device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ unsigned int shared_address(const void *p);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
@@ -67,6 +68,7 @@ template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
 
 #ifndef TINYIR_SIM
+__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
@@ -118,11 +120,12 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region conv.X: conv : Conv at 16:5
-// plan map flat: tile [512], micro [4], threads [128]
+// plan map flat: tile [4096], micro [32], threads [128]
 extern "C" __global__ void __launch_bounds__(128)
-conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
+conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
@@ -131,13 +134,24 @@ conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
   #pragma unroll
   for (int u = 0; u < 4; ++u) {
     const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
-    const int i0 = (int)(e / 1806336);
-    const int i1 = (int)(e / 32256 % 56);
-    const int i2 = (int)(e / 576 % 56);
-    const int i3 = (int)(e / 9 % 64);
-    const int i4 = (int)(e / 3 % 3);
-    const int i5 = (int)(e % 3);
-    conv_X[(((((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3) * 3 + i4) * 3 + i5] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 - 1 && i2 + i5 - 1 < 56 ? X[(((long long)i0 * 64 + i3) * 56 + i1 + i4 - 1) * 56 + i2 + i5 - 1] : fp16{0x0000};
+    const int i0 = (int)(e / ((long long)N * 3528));
+    const int i1 = (int)(e / ((long long)N * 1176) % 3);
+    const int i2 = (int)(e / ((long long)N * 392) % 3);
+    const int i3 = (int)(e / 392 % N);
+    const int i4 = (int)(e / 7 % 56);
+    const int i5 = (int)(8 * (e % 7));
+    float conv_X_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      conv_X_v[v] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 + v - 1 && i2 + i5 + v - 1 < 56 ? float_of_fp16(X[(((long long)i3 * 64 + i0) * 56 + i1 + i4 - 1) * 56 + i2 + i5 + v - 1]) : 0.0f;
+    }
+    {
+      vector_of<fp16, 8> piece;
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        piece.x[v] = fp16_of_float(conv_X_v[v]);
+      *(vector_of<fp16, 8> *)&conv_X[(((((long long)i0 * 3 + i1) * 3 + i2) * N + i3) * 56 + i4) * 56 + i5] = piece;
+    }
   }
 }
 
@@ -181,7 +195,7 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
           mbarrier_wait(&empty[p_slot], p_phase);
           mbarrier_expect(&full[p_slot], 16384);
           tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
-          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
           if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
         }
       }
@@ -204,10 +218,10 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 8192, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+            wgmma_m64n64k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         wgmma_wait<1>();

@@ -17,21 +17,21 @@
 //
 // program resnet_block
 //   buffer h           : fp16[N, 64, 56, 56]
-//   buffer conv1.X     : fp16[N, 56, 56, 64, 3, 3]
-//   buffer conv2.h     : fp16[N, 56, 56, 64, 3, 3]
+//   buffer conv1.X     : fp16[64, 3, 3, N, 56, 56]
+//   buffer conv2.h     : fp16[64, 3, 3, N, 56, 56]
 //
 // region conv1.X
 //   in  X           : fp16[N, 64, 56, 56]
-//   out conv1.X     : fp16[N, 56, 56, 64, 3, 3]
-//   for i0: N, i1: 56, i2: 56, i3: 64, i4: 3, i5: 3
+//   out conv1.X     : fp16[64, 3, 3, N, 56, 56]
+//   for i0: 64, i1: 3, i2: 3, i3: N, i4: 56, i5: 56
 //   from conv1 : Conv at 35:5
-//   yield conv1.X[i0, i1, i2, i3, i4, i5] = X[i0, i3, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   yield conv1.X[i0, i1, i2, i3, i4, i5] = X[i3, i0, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
 //   analysis
-//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i0, i1, i2, i4, i5]
+//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i1, i2, i3, i4, i5]
 //     halo []  buffer reg depth 1  barrier none
 //
 // region conv1
-//   in  conv1.X     : fp16[N, 56, 56, 64, 3, 3]
+//   in  conv1.X     : fp16[64, 3, 3, N, 56, 56]
 //   in  W1          : fp16[64, 64, 3, 3]
 //   in  bn1.scale   : fp16[64]
 //   in  bn1.variance : fp16[64]
@@ -40,7 +40,7 @@
 //   out h           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv1 : Conv at 35:5
-//     %conv1         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv1.X[i0, i2, i3, k0, k1, k2], W1[i1, k0, k1, k2]) : fp32 }
+//     %conv1         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv1.X[k0, k1, k2, i0, i2, i3], W1[i1, k0, k1, k2]) : fp32 }
 //   from bn1 : BatchNorm at 36:5
 //     %bn1.factor    = mul(cast(bn1.scale[i1]) : fp32, rsqrt(add(cast(bn1.variance[i1]) : fp32, 1e-05)))
 //     %bn1.scaled    = mul(sub(%conv1, broadcast_in_dim(cast(bn1.mean[i1]) : fp32, dims=[1])), broadcast_in_dim(%bn1.factor, dims=[1]))
@@ -54,16 +54,16 @@
 //
 // region conv2.h
 //   in  h           : fp16[N, 64, 56, 56]
-//   out conv2.h     : fp16[N, 56, 56, 64, 3, 3]
-//   for i0: N, i1: 56, i2: 56, i3: 64, i4: 3, i5: 3
+//   out conv2.h     : fp16[64, 3, 3, N, 56, 56]
+//   for i0: 64, i1: 3, i2: 3, i3: N, i4: 56, i5: 56
 //   from conv2 : Conv at 38:5
-//   yield conv2.h[i0, i1, i2, i3, i4, i5] = h[i0, i3, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   yield conv2.h[i0, i1, i2, i3, i4, i5] = h[i3, i0, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
 //   analysis
-//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i0, i1, i2, i4, i5]
+//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i1, i2, i3, i4, i5]
 //     halo []  buffer reg depth 1  barrier none
 //
 // region conv2
-//   in  conv2.h     : fp16[N, 56, 56, 64, 3, 3]
+//   in  conv2.h     : fp16[64, 3, 3, N, 56, 56]
 //   in  W2          : fp16[64, 64, 3, 3]
 //   in  bn2.scale   : fp16[64]
 //   in  bn2.variance : fp16[64]
@@ -73,7 +73,7 @@
 //   out Y           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv2 : Conv at 38:5
-//     %conv2         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv2.h[i0, i2, i3, k0, k1, k2], W2[i1, k0, k1, k2]) : fp32 }
+//     %conv2         = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv2.h[k0, k1, k2, i0, i2, i3], W2[i1, k0, k1, k2]) : fp32 }
 //   from bn2 : BatchNorm at 39:5
 //     %bn2.factor    = mul(cast(bn2.scale[i1]) : fp32, rsqrt(add(cast(bn2.variance[i1]) : fp32, 1e-05)))
 //     %bn2.scaled    = mul(sub(%conv2, broadcast_in_dim(cast(bn2.mean[i1]) : fp32, dims=[1])), broadcast_in_dim(%bn2.factor, dims=[1]))
@@ -89,19 +89,19 @@
 //
 // manifest
 //   tensor_map a.map = W1 as [64, 576] box [64, 64] swizzle 128
-//   tensor_map b.map = conv1.X as [3136*N, 576] box [64, 64] swizzle 128
+//   tensor_map b.map = conv1.X as [576, 3136*N] box [64, 64] swizzle 128
 //   tensor_map a.map.2 = W2 as [64, 576] box [64, 64] swizzle 128
-//   tensor_map b.map.2 = conv2.h as [3136*N, 576] box [64, 64] swizzle 128
-//   launch conv1.X as conv1_X : sm90 grid [3528*N] block [128]
-//     tensors [X, conv1.X]  symbols []
+//   tensor_map b.map.2 = conv2.h as [576, 3136*N] box [64, 64] swizzle 128
+//   launch conv1.X as conv1_X : sm90 grid [441*N] block [128]
+//     tensors [X, conv1.X]  symbols [N]
 //     flops 0  bytes 4014080*N
 //   launch conv1 : sm90 grid [132] block [256] smem 230624 B early
 //     tensors [bn1.scale, bn1.variance, bn1.mean, bn1.shift, h]  maps [a.map, b.map]  symbols [N]
 //     assume 3136*N < 2147418112
 //     assume 49*N < 2147418112
 //     flops 232013824*N + 192  bytes 4014080*N + 74240
-//   launch conv2.h as conv2_h : sm90 grid [3528*N] block [128] early
-//     tensors [h, conv2.h]  symbols []
+//   launch conv2.h as conv2_h : sm90 grid [441*N] block [128] early
+//     tensors [h, conv2.h]  symbols [N]
 //     flops 0  bytes 4014080*N
 //   launch conv2 : sm90 grid [132] block [256] smem 230624 B early
 //     tensors [bn2.scale, bn2.variance, bn2.mean, bn2.shift, X, Y]  maps [a.map.2, b.map.2]  symbols [N]
@@ -191,11 +191,12 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region conv1.X: conv1 : Conv at 35:5
-// plan map flat: tile [512], micro [4], threads [128]
+// plan map flat: tile [4096], micro [32], threads [128]
 extern "C" __global__ void __launch_bounds__(128)
-conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
+conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
@@ -204,13 +205,24 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
   #pragma unroll
   for (int u = 0; u < 4; ++u) {
     const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
-    const int i0 = (int)(e / 1806336);
-    const int i1 = (int)(e / 32256 % 56);
-    const int i2 = (int)(e / 576 % 56);
-    const int i3 = (int)(e / 9 % 64);
-    const int i4 = (int)(e / 3 % 3);
-    const int i5 = (int)(e % 3);
-    conv1_X[(((((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3) * 3 + i4) * 3 + i5] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 - 1 && i2 + i5 - 1 < 56 ? X[(((long long)i0 * 64 + i3) * 56 + i1 + i4 - 1) * 56 + i2 + i5 - 1] : fp16{0x0000};
+    const int i0 = (int)(e / ((long long)N * 3528));
+    const int i1 = (int)(e / ((long long)N * 1176) % 3);
+    const int i2 = (int)(e / ((long long)N * 392) % 3);
+    const int i3 = (int)(e / 392 % N);
+    const int i4 = (int)(e / 7 % 56);
+    const int i5 = (int)(8 * (e % 7));
+    float conv1_X_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      conv1_X_v[v] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 + v - 1 && i2 + i5 + v - 1 < 56 ? float_of_fp16(X[(((long long)i3 * 64 + i0) * 56 + i1 + i4 - 1) * 56 + i2 + i5 + v - 1]) : 0.0f;
+    }
+    {
+      vector_of<fp16, 8> piece;
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        piece.x[v] = fp16_of_float(conv1_X_v[v]);
+      *(vector_of<fp16, 8> *)&conv1_X[(((((long long)i0 * 3 + i1) * 3 + i2) * N + i3) * 56 + i4) * 56 + i5] = piece;
+    }
   }
 }
 
@@ -259,7 +271,7 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
           mbarrier_wait(&empty[p_slot], p_phase);
           mbarrier_expect(&full[p_slot], 16384);
           tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
-          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
           if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
         }
       }
@@ -299,10 +311,10 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 8192, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+            wgmma_m64n64k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         if (k == 0) {
@@ -350,9 +362,9 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
 }
 
 // region conv2.h: conv2 : Conv at 38:5
-// plan map flat: tile [512], micro [4], threads [128]
+// plan map flat: tile [4096], micro [32], threads [128]
 extern "C" __global__ void __launch_bounds__(128)
-conv2_h(const fp16 *__restrict__ h, fp16 *__restrict__ conv2_h)
+conv2_h(const fp16 *__restrict__ h, fp16 *__restrict__ conv2_h, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
@@ -362,13 +374,24 @@ conv2_h(const fp16 *__restrict__ h, fp16 *__restrict__ conv2_h)
   #pragma unroll
   for (int u = 0; u < 4; ++u) {
     const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
-    const int i0 = (int)(e / 1806336);
-    const int i1 = (int)(e / 32256 % 56);
-    const int i2 = (int)(e / 576 % 56);
-    const int i3 = (int)(e / 9 % 64);
-    const int i4 = (int)(e / 3 % 3);
-    const int i5 = (int)(e % 3);
-    conv2_h[(((((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3) * 3 + i4) * 3 + i5] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 - 1 && i2 + i5 - 1 < 56 ? h[(((long long)i0 * 64 + i3) * 56 + i1 + i4 - 1) * 56 + i2 + i5 - 1] : fp16{0x0000};
+    const int i0 = (int)(e / ((long long)N * 3528));
+    const int i1 = (int)(e / ((long long)N * 1176) % 3);
+    const int i2 = (int)(e / ((long long)N * 392) % 3);
+    const int i3 = (int)(e / 392 % N);
+    const int i4 = (int)(e / 7 % 56);
+    const int i5 = (int)(8 * (e % 7));
+    float conv2_h_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      conv2_h_v[v] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 + v - 1 && i2 + i5 + v - 1 < 56 ? float_of_fp16(h[(((long long)i3 * 64 + i0) * 56 + i1 + i4 - 1) * 56 + i2 + i5 + v - 1]) : 0.0f;
+    }
+    {
+      vector_of<fp16, 8> piece;
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        piece.x[v] = fp16_of_float(conv2_h_v[v]);
+      *(vector_of<fp16, 8> *)&conv2_h[(((((long long)i0 * 3 + i1) * 3 + i2) * N + i3) * 56 + i4) * 56 + i5] = piece;
+    }
   }
 }
 
@@ -416,7 +439,7 @@ conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance,
           mbarrier_wait(&empty[p_slot], p_phase);
           mbarrier_expect(&full[p_slot], 16384);
           tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
-          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
+          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
           if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
         }
       }
@@ -456,10 +479,10 @@ conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance,
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 8192, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+            wgmma_m64n64k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         if (k == 0) {

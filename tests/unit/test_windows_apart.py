@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tinyir.lower.plan.materialize_prologues import materialize_prologues
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 
-from .emitted import simulated
+from .emitted import region_text, simulated
 from .stages import Stages, graph, needs_host_compiler
 
 Shape = list[int | str]
@@ -115,31 +116,36 @@ def test_tensor_cores_multiply_windows(arch: str, algo: str, size: int, channels
     np.testing.assert_array_equal(simulated(module, arrays)["y"], play(whole, arrays)["y"])
 
 
-def laid_out() -> str:
-    """The gpu text of a convolution whose windows are a matrix that isl, asked by its five indices, has no answer for."""
-    given = {"x": ("fp16", [1, 128, 28, 28]), "w": ("fp16", [128, 128, 3, 3])}
-    text = graph(given, {"y": ("fp16", [1, 128, 28, 28])}, ("Conv", ["x", "w"], "y", {"pad": [1, 1]}))
-    return gpu.show(lower_to("gpu", lower_to("plan", Stages(text).region, "sm90"), "sm90"))
+def laid_out(is_wide: bool) -> str:
+    """The gpu text of the kernel that lays out a convolution's windows, in vectors or element by element: isl, asked by the matrix' five indices, has no answer."""
+    body = "yield Y[i0, i1, i2, i3, i4] = X[i0, i1 + i3 - 1, i2 + i4 - 1] where 0 <= i1 + i3 - 1 < 28 and 0 <= i2 + i4 - 1 < 28 else 0.0"
+    module = region.parse(region_text("in X : fp16[128, 28, 28]\nout Y : fp16[128, 3, 3, 28, 28]", f"for i0: 128, i1: 3, i2: 3, i3: 28, i4: 28\n{body}"))
+    found = (c.plan for c in lowering_of("plan").candidates(module, module.program.regions[0]) if c.plan.algo == "flat")
+    chosen = next(p for p in found if p.threads == (128,) and bool(p.vectorize) == is_wide and p.micro[0] == 4 * p.widest)
+    return gpu.show(lower_to("gpu", plan.Module(module, (chosen,)), "sm90"))
 
 
-# What is put in the place of what, and the code.
+# The form, what is put in the place of what, and the code.
 FAULTS = {
-    "too few CTAs": ("grid [1764] block [128]", "grid [1763] block [128]", "E1619"),
-    "a turn left out": ("for u in 0..4 unroll\n    let e = 512*", "for u in 1..4 unroll\n    let e = 512*", "E1619"),
-    "two turns that meet": ("thread.x + 128*u", "thread.x + 127*u", "E1619"),
-    "tiles that meet": ("let e = 512*cta.x", "let e = 511*cta.x", "E1619"),
-    "another digit": ("let i3 = floor(e/3) - 3*floor(e/9)", "let i3 = floor(e/3) - 4*floor(e/9)", "E1615"),
-    "two digits that are one": ("let i4 = e - 3*floor(e/3)", "let i4 = floor(e/3) - 3*floor(e/9)", "E1619"),
+    "too few CTAs": (False, "grid [1764]", "grid [1763]", "E1619"),
+    "a turn left out": (False, "for u in 0..4 unroll", "for u in 1..4 unroll", "E1619"),
+    "two turns that meet": (False, "thread.x + 128*u", "thread.x + 127*u", "E1619"),
+    "tiles that meet": (False, "let e = 512*cta.x", "let e = 511*cta.x", "E1619"),
+    "another digit": (False, "let i3 = floor(e/28) - 28*floor(e/784)", "let i3 = floor(e/28) - 29*floor(e/784)", "E1615"),
+    "two digits that are one": (False, "let i4 = e - 28*floor(e/28)", "let i4 = floor(e/28) - 28*floor(e/784)", "E1619"),
+    "too few CTAs of vectors": (True, "grid [221]", "grid [220]", "E1619"),
+    "tiles of vectors that meet": (True, "let e = 512*cta.x", "let e = 511*cta.x", "E1619"),
 }
 
 
-def test_the_matrix_is_written_whole() -> None:
-    assert gpu.check(gpu.parse(laid_out())) == []
+@pytest.mark.parametrize("is_wide", (True, False))
+def test_the_matrix_is_written_whole(is_wide: bool) -> None:
+    assert gpu.check(gpu.parse(laid_out(is_wide))) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_in_a_matrix_of_windows_are_found(fault: str) -> None:
-    good, bad, code = FAULTS[fault]
-    text = laid_out()
-    assert text.count(good) == 1
+    is_wide, good, bad, code = FAULTS[fault]
+    text = laid_out(is_wide)
+    assert good in text
     assert code in {d.code for d in gpu.check(gpu.parse(text.replace(good, bad))) if d.is_error}

@@ -21,6 +21,7 @@ from ..ir.neighbours import crossed_reads
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
 from ..ir.rules import product
+from ..ir.runs import singles_of
 from ..ir.streaming import Streaming
 from .device import Device, longer_of
 from .gemv import gemv_parts
@@ -38,6 +39,8 @@ LOOKS = 4  # at words that other CTAs publish, each behind the one before
 SECTOR_BYTES = 32  # of memory, of which a thread whose neighbours read elsewhere uses one element
 LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads read different rows
 WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
+SINGLE_ISSUE = 4  # warp instructions of a read that a vector's elements are taken by
+LINE_BYTES = 128  # of the L1 cache
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
 
 
@@ -257,8 +260,12 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     tiles = -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
     width = plan.widest
+    singles, is_split = sum(singles_of(region, len(item.axes), item.width) for item in plan.vectorize), any(len(item.axes) > 1 for item in plan.vectorize)
     taken = MAP_ISSUE * (1 / width + walked / resources.WALK / width + _apart(plan, region)) + LOOK_ISSUE * looks + 2 + 2 * guards + 2 * flops / max(elements, 1)
+    taken += singles * (MAP_ISSUE if is_split else SINGLE_ISSUE)
     issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
+    narrowest = min((t.type.dtype.bytes for t in region.outputs), default=1)
+    issue = max(issue, mine * plan.tile[0] * singles * width * narrowest / LINE_BYTES)  # lines that the lanes of a warp ask for, one a clock
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
     waves = -(-mine // max(1, min(occupancy, mine)))
     turns = waves * (2 + plan.micro[0] // width * -(-walked // resources.WALK))

@@ -4,11 +4,13 @@ The points of a run's axes are counted through, the last axis the fastest. In ev
 points, the element of a point lies that far behind the run's first one; all of these first elements lie equally far behind a whole access. So
 vectors that begin on whole accesses in one tensor do so in all. `X[i0, i1] + Z[i0, i1]` of shape [M, N] is a run of M*N elements whatever N is;
 a few may be left behind its last whole vector. A row of C elements is a run that begins C*i0 elements into the tensor: a few may stand in front of
-its first whole vector too. What is read at fewer points (a row beside a matrix) lies as it lies, and is taken one by one.
+its first whole vector too. What is read at fewer points (a row beside a matrix) lies as it lies, and is taken one by one. So is, beside writes in whole vectors, what a map
+reads from between two accesses, or in steps: `X[2*i0 + i1 - 1]`, a window.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Iterable, Mapping
 
@@ -22,6 +24,7 @@ from .present import guard_names, names_in
 from .region import Region
 
 WIDTHS = (16, 8, 4, 2)  # elements
+STEPS = (1, 2, 3, 4)  # elements from one to the next, so that a line still holds what neighbours read
 MOST_HELD = 128  # registers of a thread for neighbours of all tensors
 WORTH_CUTTING = 8  # vectors of a run whose first and last are cut
 
@@ -75,25 +78,50 @@ class Run:
         return thread + self.width * whole * behind
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Elements in front of a run's first in a tensor, whose elements take `size` bytes, whether it is written there, and elements from one point's to the next."""
+
+    at: Expr
+    size: int
+    is_written: bool
+    step: int
+
+
 def map_runs(region: Region) -> tuple[Run, ...]:
-    """The runs of a map that are worth a plan: along the fewest axes in whole vectors, and the widest."""
-    found = [run for count in range(1, len(region.iters) + 1) for width in WIDTHS if (run := map_run(region, count, width)) is not None]
-    whole = [run for run in found if run.is_whole and len(run.axes) == 1]
-    widest = max(found, key=lambda run: (run.width, -len(run.axes)), default=None)
-    return tuple(dict.fromkeys(run for run in (widest, *whole[:1]) if run is not None))
+    """The runs of a map that are worth a plan: along the fewest axes in whole vectors, and the widest; of those in which all moves in vectors, and of all."""
+    every = [run for count in range(1, len(region.iters) + 1) for width in WIDTHS if (run := map_run(region, count, width)) is not None]
+    found: dict[Run, None] = {}
+    for runs in ([run for run in every if not singles_of(region, len(run.axes), run.width)], every):
+        widest = max(runs, key=lambda run: (run.width, -len(run.axes)), default=None)
+        found |= dict.fromkeys(run for run in (widest, *[r for r in runs if r.is_whole and len(r.axes) == 1][:1]) if run is not None)
+    return tuple(found)
 
 
+@functools.lru_cache(maxsize=4096)
 def map_run(region: Region, count: int, width: int) -> Run | None:
     """The run of a map's last `count` axes in vectors of `width`; None where it is none. One along all axes may end in a piece of a vector."""
     if not all(map(_is_by_neighbours, bodies_of(region))):
         return None
     axes = region.iters[len(region.iters) - count :]
     starts = _starts(region, (axes,), is_everywhere=True)
-    if not starts or not _fits(starts, width) or not all(is_multiple(e, width) for e, _ in starts):
+    if not starts or not _fits(starts, width) or not all(is_multiple(s.at, width) for s in starts if s.is_written):
         return None
     run = Run(axes, width)
+    if not run.is_whole and _singles(starts, width):
+        return None
     folds = any(isinstance(n, Reduce) for b in bodies_of(region) for n in walk(b))
     return run if run.is_whole or not folds and count == len(region.iters) and _is_worth_cutting(run) else None
+
+
+@functools.lru_cache(maxsize=4096)
+def singles_of(region: Region, count: int, width: int) -> int:
+    """How many reads of the run of a map are taken one by one, since they begin between two accesses, or have elements between them."""
+    return _singles(_starts(region, (region.iters[len(region.iters) - count :],), is_everywhere=True), width)
+
+
+def _singles(starts: Iterable[Start], width: int) -> int:
+    return sum(s.step > 1 or not is_multiple(s.at, width) for s in starts if not s.is_written)
 
 
 def _is_by_neighbours(body: Body) -> bool:
@@ -118,16 +146,16 @@ def row_run(region: Region, kernel: Row | Prefix, width: int) -> Run | None:
     starts = _starts(region, tuple(dict.fromkeys((kernel.row, *folds))), is_everywhere=False)
     if not starts or not _fits(starts, width):
         return None
-    first = starts[0][0]
-    if not all(is_multiple(e - first, width) for e, _ in starts):
+    first = starts[0].at
+    if not all(is_multiple(s.at - first, width) for s in starts):
         return None
     run = Run(kernel.row, width, ZERO if is_multiple(first, width) else first)
     return run if run.is_whole or _is_worth_cutting(run) else None
 
 
-def _fits(starts: Iterable[tuple[Expr, int]], width: int) -> bool:
+def _fits(starts: Iterable[Start], width: int) -> bool:
     """Whether the narrowest tensor's neighbours are one access, and those of all tensors fit in registers."""
-    sizes = [size for _, size in starts]
+    sizes = [s.size for s in starts]
     return width * min(sizes) <= ACCESS_BYTES and width * sum(-(-size // 4) for size in sizes) <= MOST_HELD
 
 
@@ -135,8 +163,8 @@ def _is_worth_cutting(run: Run) -> bool:
     return run.extent.constant is None or run.extent.constant >= WORTH_CUTTING * run.width
 
 
-def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> list[tuple[Expr, int]]:
-    """Where the first element of the run lies in what is written, then in what is read at all points, with the bytes of an element; empty where
+def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> list[Start]:
+    """Where the first element of the run lies in what is written, then in what is read at all points; empty where
     neighbours do not lie side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every write is along them."""
     along = {a.name for group in groups for a in group}
     nodes = [n for b in bodies_of(region) for n in walk(b)]
@@ -152,10 +180,11 @@ def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere:
             continue
         if not is_write and not _is_everywhere(region, groups, names):
             continue
-        start = start_of(region.tensor(name), index, groups)
+        steps = (1,) if is_write or not is_everywhere else STEPS
+        start, step = next(((at, step) for step in steps if (at := start_of(region.tensor(name), index, groups, step)) is not None), (None, 0))
         if start is None:
             return []
-        found.append((start, region.tensor(name).type.dtype.bytes))
+        found.append(Start(start, region.tensor(name).type.dtype.bytes, is_write, step))
     return found
 
 
@@ -166,13 +195,13 @@ def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: 
     return rows <= names and any({a.name for a in group} <= names for group in groups)
 
 
-def start_of(tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...]) -> Expr | None:
-    """Where in a tensor the first point of a run lies; None where the others do not follow it one by one."""
+def start_of(tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1) -> Expr | None:
+    """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many elements."""
     if is_exchanged(tensor):
         return None
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
-    rests = (offset - number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    rests = (offset - step * number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
     return next((rest for rest in rests if along.isdisjoint(rest.names())), None)
 
 
@@ -202,4 +231,4 @@ def _all_axes(region: Region, body: Body) -> set[str]:
     return found
 
 
-__all__ = ["Run", "map_run", "map_runs", "number_in", "offset_of", "row_run", "row_runs", "start_of"]
+__all__ = ["Run", "map_run", "map_runs", "number_in", "offset_of", "row_run", "row_runs", "singles_of", "start_of"]
