@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
+import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -85,3 +89,11 @@ def test_who_shares_an_operand_is_not_like_who_shares_none() -> None:
     for group in ((one, other), (third, last), (other, third)):
         assert times.plans(module, *group) == Times(times.card).plans(module, *group)
     assert times.of(module, one, other) < times.of(module, third, last)
+
+
+def test_a_region_that_another_process_has_read_is_found() -> None:
+    one = products(*CONTRACTIONS).program.regions[0]
+    assert hash(one) == hash(replace(one)) and replace(one, name="other") != one
+    code = "import pickle, sys; from dataclasses import replace; one = pickle.load(sys.stdin.buffer); print(hash(one) == hash(replace(one)))"
+    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(one), env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, check=True)
+    assert done.stdout == b"True\n"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +90,11 @@ def test_what_is_refused(text: str, code: str) -> None:
         read_expr(text)
     assert refused.value.diags[0].code == code
     assert refused.value.diags[0].span is not None
+
+
+def test_what_another_process_has_read_is_the_same_expression() -> None:
+    """Each process hashes names in a way of its own, and like terms are found by their hashes."""
+    e = (Expr.of("N") + 3) // 4
+    code = "import pickle, sys; from tinyir.ir.expr import Expr; e = pickle.load(sys.stdin.buffer); f = (Expr.of('N') + 3) // 4; print(e - f, hash(e) == hash(f), 2 * e)"
+    found = [subprocess.run([sys.executable, "-c", code], input=pickle.dumps(e), env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout for seed in "12"]
+    assert found == [b"0 True 2*floor((N + 3)/4)\n"] * 2

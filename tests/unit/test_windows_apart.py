@@ -53,12 +53,8 @@ def whole_numbers(module: region.Module) -> dict[str, np.ndarray]:
     return {name: np.round(4 * array) for name, array in random_arrays(module.model, sizes_of(module.model), 3).items()}
 
 
-@pytest.mark.parametrize("is_along", (True, False))
-@pytest.mark.parametrize("fn", ("", "neg"))
-@pytest.mark.parametrize("case", WINDOWS)
-def test_windows_may_stand_apart(case: str, fn: str, is_along: bool) -> None:
-    whole = Stages(conv(case, fn=fn)).region
-    assert [has_windows(whole, one) for one in whole.program.regions] == [True]
+def as_matrix(whole: region.Module, is_along: bool) -> region.Module:
+    """The module with its windows as a matrix, along the sum or across it."""
 
     def time_of(module: region.Module, one: region.Region) -> float:
         kernel = next(iter(kernels_of(one)), None)
@@ -68,11 +64,33 @@ def test_windows_may_stand_apart(case: str, fn: str, is_along: bool) -> None:
         return 2.0 if has_windows(module, one) else 0.0 if wanted else 1.0
 
     apart, done = materialize_prologues(whole, time_of)
-    assert [m.apart for m in done] == [0.0] and not any(has_windows(apart, one) for one in apart.program.regions)
+    assert [m.apart for m in done] == [0.0]
+    return apart
+
+
+@pytest.mark.parametrize("is_along", (True, False))
+@pytest.mark.parametrize("fn", ("", "neg"))
+@pytest.mark.parametrize("case", WINDOWS)
+def test_windows_may_stand_apart(case: str, fn: str, is_along: bool) -> None:
+    whole = Stages(conv(case, fn=fn)).region
+    assert [has_windows(whole, one) for one in whole.program.regions] == [True]
+    apart = as_matrix(whole, is_along)
+    assert not any(has_windows(apart, one) for one in apart.program.regions)
     assert [d.code for d in region.check(apart)] == [] and region.parse(region.show(apart)) == apart
     arrays = whole_numbers(whole)
     for name, array in play(whole, arrays).items():
         np.testing.assert_array_equal(play(apart, arrays)[name], array)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("case", WINDOWS)
+def test_a_matrix_of_windows_is_laid_out_in_the_simulation(case: str) -> None:
+    whole = Stages(conv(case, "fp16", "neg")).region
+    module: Any = as_matrix(whole, is_along=False)
+    for stage in ("plan", "gpu", "cu"):
+        module = lower_to(stage, module, "sm90")
+    arrays = whole_numbers(whole)
+    np.testing.assert_array_equal(simulated(module, arrays)["y"], play(whole, arrays)["y"])
 
 
 def test_what_the_copy_engine_fetches_is_no_matrix_again() -> None:

@@ -31,6 +31,9 @@ class Floor:
     def __hash__(self) -> int:
         return self._hash  # kept, since floors stand in floors and every sum looks them up
 
+    def __reduce__(self) -> tuple:
+        return Floor, (self.num, self.den)  # another process hashes names otherwise
+
     def __str__(self) -> str:
         return f"floor({_side(self.num)}/{_side(self.den)})"
 

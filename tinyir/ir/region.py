@@ -121,6 +121,9 @@ class Region:
             object.__setattr__(self, "_hash", hash((self.name, self.inputs, self.outputs, self.iters, self.lets, self.yields, self.analysis)))
         return self._hash
 
+    def __reduce__(self) -> tuple:
+        return Region, (self.name, self.inputs, self.outputs, self.iters, self.lets, self.yields, self.analysis, self.span)  # another process hashes names otherwise
+
     def let(self, name: str) -> Let | None:
         """The value called `name`, or None."""
         return next((v for v in self.lets if v.name == name), None)
