@@ -13,7 +13,8 @@ from ...ir.kernels import FAMILY
 from ...kit.diag import Refused
 from .candidate import Candidate
 from .choose import CROWDED, candidates, card_of
-from .kernels_for import Times, in_parts, kernels_for, launches
+from .kernels_for import in_parts, kernels_for, launches
+from .planner import Planner
 from .table import table_of
 from .verdicts import verdicts
 
@@ -22,12 +23,12 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None, 
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. `fp32` "tf32" lets tensor
     cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in any order. Raises Refused (E1503 unknown device or arch,
     E1520 no family covers a region)."""
-    times = Times(card_of(arch, device, fp32, atomics))
-    module, _ = kernels_for(module, times)
+    planner = Planner(card_of(arch, device, fp32, atomics))
+    module, _ = kernels_for(module, planner)
     plans, faults = [], []
-    for group in launches(module, times):
+    for group in launches(module, planner):
         try:
-            plans.extend(times.plans(module, *group))
+            plans.extend(planner.plans(module, *group))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -37,10 +38,10 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None, 
 
 def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False, fp32: str = "", atomics: str = "") -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
-    times = Times(card_of(arch, device, fp32, atomics))
-    module, _ = kernels_for(module, times)
-    found = ((" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics)) for group in launches(module, times))
-    return "\n".join(table_of(name, several, times.card, is_whole) for name, several in found)
+    planner = Planner(card_of(arch, device, fp32, atomics))
+    module, _ = kernels_for(module, planner)
+    found = ((" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics)) for group in launches(module, planner))
+    return "\n".join(table_of(name, several, planner.card, is_whole) for name, several in found)
 
 
 __all__ = ["CROWDED", "Candidate", "FAMILY", "candidates", "card_of", "explain", "in_parts", "lower", "verdicts"]

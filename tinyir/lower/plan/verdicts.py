@@ -9,9 +9,10 @@ from ...ir.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
 from .candidate import Regions
 from .choose import candidates, card_of
-from .kernels_for import REWRITES, Rewrite, Times, kernels_for, launches, parts_by, sums_by
+from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by
 from .materialize_prologues import materialize_prologues
 from .parts import with_parts
+from .planner import Planner
 from .split_siblings import split_siblings
 from .sum_in_steps import sum_in_steps
 
@@ -19,19 +20,19 @@ from .sum_in_steps import sum_in_steps
 def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
     are one launch; R3474 for bytes that no tensor core of the card multiplies."""
-    times = Times(card_of(arch, device, fp32))
-    whole, apart = kernels_for(module, times)
-    groups = [group for group in launches(whole, times) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
+    planner = Planner(card_of(arch, device, fp32))
+    whole, apart = kernels_for(module, planner)
+    groups = [group for group in launches(whole, planner) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
     said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
     for code, rewrite in REWRITES.items():
-        several = parts_by(rewrite, module, times)
+        several = parts_by(rewrite, module, planner)
         said += [v for v in _several(code, rewrite, several) if not (rewrite is split_siblings and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups))]
         module = with_parts(module, several)
     for one in apart:
         facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
         said.append(Diag("R3470", one.region.name, facts, one.region.span))
     said += _without_unit(module, arch, device, fp32)
-    return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, times.of)[0], times))
+    return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us)[0], planner))
 
 
 def _without_unit(module: region.Module, arch: str, device: str | None, fp32: str) -> list[Diag]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import pickle
 import subprocess
@@ -19,13 +18,14 @@ from tinyir.ir import plan, region
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
 from tinyir.lower.plan import card_of
-from tinyir.lower.plan.kernels_for import Times, in_parts, kernels_for, launches
+from tinyir.lower.plan import planner as judging
+from tinyir.lower.plan.kernels_for import in_parts, kernels_for, launches
+from tinyir.lower.plan.planner import Planner
 
 from .stages import graph
 from .test_models import SMALL
 from .test_padded_once import constant
 
-JUDGING = importlib.import_module("tinyir.lower.plan.kernels_for")  # whose name is a function's too
 NETWORKS = SMALL | {"resnet": lambda **k: resnet50(layers=(1, 3), width=8, size=32, classes=10, **k)}  # of which each has blocks that are alike
 CONTRACTIONS = ("A", "W"), ("B", "V")
 
@@ -41,54 +41,54 @@ def products(*arrays: tuple[str, str], sizes: tuple[int, int, int] = (1024, 1023
     return module
 
 
-def plans_of(module: region.Module, times: Times) -> list[plan.Plan]:
+def plans_of(module: region.Module, planner: Planner) -> list[plan.Plan]:
     """The first plan of each region."""
-    return [times.plans(module, one)[0] for one in module.program.regions]
+    return [planner.plans(module, one)[0] for one in module.program.regions]
 
 
 @pytest.mark.parametrize("arch", ("sm80", "sm90"))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_plans_are_those_of_a_launch_alone(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Any] = []
-    of_launch = JUDGING.of_launch
-    monkeypatch.setattr(JUDGING, "of_launch", lambda module, group, *how: judged.append(group) or of_launch(module, group, *how))
-    times = Times(card_of(arch, None))
-    module, _ = kernels_for(regions_of(read(NETWORKS[name](dtype="fp16").text)), times)
-    groups = launches(module, times)
-    together = [times.plans(module, *group) for group in groups]
+    of_launch = judging.of_launch
+    monkeypatch.setattr(judging, "of_launch", lambda module, group, *how: judged.append(group) or of_launch(module, group, *how))
+    planner = Planner(card_of(arch, None))
+    module, _ = kernels_for(regions_of(read(NETWORKS[name](dtype="fp16").text)), planner)
+    groups = launches(module, planner)
+    together = [planner.plans(module, *group) for group in groups]
     assert len(set(judged) & set(groups)) < len(groups)
     for group, chain in zip(groups, together):
-        assert Times(times.card).plans(module, *group) == chain
+        assert Planner(planner.card).plans(module, *group) == chain
         assert {one.regions for one in chain} == {tuple(r.name for r in group)}
 
 
 def test_a_constant_is_not_like_an_activation() -> None:
     module = products(*CONTRACTIONS)
     kept = constant(region.show(module), "V")
-    alike, apart = (plans_of(m, Times(card_of("sm90", None))) for m in (module, kept))
+    alike, apart = (plans_of(m, Planner(card_of("sm90", None))) for m in (module, kept))
     assert [[(item.tensor, item.hint) for item in one.layout] for one in (*alike, *apart)] == [[("W", "padded")], [("V", "padded")], [("W", "padded")], [("V", "padded_once")]]
     for one, other, found in zip(module.program.regions, kept.program.regions, zip(alike, apart)):
-        assert found == tuple(Times(card_of("sm90", None)).plans(m, r)[0] for m, r in ((module, one), (kept, other)))
+        assert found == tuple(Planner(card_of("sm90", None)).plans(m, r)[0] for m, r in ((module, one), (kept, other)))
 
 
 def test_what_has_no_plan_is_told_of_by_its_own_name() -> None:
     module, card = products(*CONTRACTIONS), card_of("sm80", None)
-    times = Times(replace(card, arch=replace(card.arch, smem_per_cta=16, static_smem=16)))
+    planner = Planner(replace(card, arch=replace(card.arch, smem_per_cta=16, static_smem=16)))
     told = []
     for one in module.program.regions:
         with pytest.raises(Refused) as refused:
-            times.plans(module, one)
+            planner.plans(module, one)
         told += [(d.code, d.at) for d in refused.value.diags]
     assert told == [("E1520", one.name) for one in module.program.regions]
 
 
 def test_who_shares_an_operand_is_not_like_who_shares_none() -> None:
-    times = Times(card_of("sm90", None))
-    module = in_parts(products(("X", "W"), ("X", "U"), ("Y", "V"), ("Z", "T"), sizes=(64, 64, 4096)), times)
+    planner = Planner(card_of("sm90", None))
+    module = in_parts(products(("X", "W"), ("X", "U"), ("Y", "V"), ("Z", "T"), sizes=(64, 64, 4096)), planner)
     one, other, third, last = module.program.regions
     for group in ((one, other), (third, last), (other, third)):
-        assert times.plans(module, *group) == Times(times.card).plans(module, *group)
-    assert times.of(module, one, other) < times.of(module, third, last)
+        assert planner.plans(module, *group) == Planner(planner.card).plans(module, *group)
+    assert planner.us(module, one, other) < planner.us(module, third, last)
 
 
 def test_a_region_that_another_process_has_read_is_found() -> None:
