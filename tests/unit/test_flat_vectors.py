@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.runs import map_runs
+from tinyir.ir.runs import map_runs, singles_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower.plan import CROWDED, candidates
@@ -68,6 +68,12 @@ def test_the_proven_width(name: str) -> None:
     width, tensors, body = CASES[name]
     runs = map_runs(region.parse(region_text(tensors, body)).program.regions[0])
     assert max((run.width for run in runs), default=1) == width
+
+
+@pytest.mark.parametrize("name, width, steps", [("copy", 8, ()), ("off by one", 8, (2,)), ("every other, and the one beside", 4, (8, 8)), ("a slice from 4 on", 8, (2,)), ("a slice from 4 on", 4, ())])
+def test_what_is_read_one_by_one_has_its_bytes_apart(name: str, width: int, steps: tuple[int, ...]) -> None:
+    _, tensors, body = CASES[name]
+    assert singles_of(region.parse(region_text(tensors, body)).program.regions[0], 1, width) == steps
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")

@@ -16,6 +16,7 @@ from typing import Mapping
 
 from ..ir import resources
 from ..ir.body import Body, Read, Reduce, Select, Unary, walk
+from ..ir.boxes import LINE_BYTES
 from ..ir.kernels import Contraction, Kernel, Prefix, Row, axes_of, bodies_of, extent_of, reads_apart, walks_apart
 from ..ir.neighbours import crossed_reads
 from ..ir.plan import Estimate, Plan
@@ -39,8 +40,7 @@ LOOKS = 4  # at words that other CTAs publish, each behind the one before
 SECTOR_BYTES = 32  # of memory, of which a thread whose neighbours read elsewhere uses one element
 LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads read different rows
 WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
-SINGLE_ISSUE = 4  # warp instructions of a read that a vector's elements are taken by
-LINE_BYTES = 128  # of the L1 cache
+SINGLE_ISSUE = 4  # warp instructions an element of a read that is taken one by one; counted in the text, not fitted
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
 
 
@@ -260,12 +260,11 @@ def _map(plan: Plan, region: Region, kernel: Kernel, sizes: Mapping[str, int], d
     tiles = -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
     width = plan.widest
-    singles, is_split = sum(singles_of(region, len(item.axes), item.width) for item in plan.vectorize), any(len(item.axes) > 1 for item in plan.vectorize)
+    singles, is_split = [step for item in plan.vectorize for step in singles_of(region, len(item.axes), item.width)], any(len(item.axes) > 1 for item in plan.vectorize)
     taken = MAP_ISSUE * (1 / width + walked / resources.WALK / width + _apart(plan, region)) + LOOK_ISSUE * looks + 2 + 2 * guards + 2 * flops / max(elements, 1)
-    taken += singles * (MAP_ISSUE if is_split else SINGLE_ISSUE)
+    taken += len(singles) * (MAP_ISSUE if is_split else SINGLE_ISSUE)
     issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
-    narrowest = min((t.type.dtype.bytes for t in region.outputs), default=1)
-    issue = max(issue, mine * plan.tile[0] * singles * width * narrowest / LINE_BYTES)  # lines that the lanes of a warp ask for, one a clock
+    issue = max(issue, mine * plan.tile[0] * sum(singles) * width / LINE_BYTES)  # lines that the lanes of a warp ask for, one a clock
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
     waves = -(-mine // max(1, min(occupancy, mine)))
     turns = waves * (2 + plan.micro[0] // width * -(-walked // resources.WALK))

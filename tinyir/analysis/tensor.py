@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Mapping
 
-from ..ir.boxes import View, view_of
+from ..ir.boxes import LINE_BYTES, View, view_of
 from ..ir.kernels import Contraction, extent_of
 from ..ir.plan import Plan
 from ..ir.region import Region
@@ -25,7 +25,6 @@ from .device import Device, longer_of
 from .multistage import PRODUCTS
 from .padding import padding_us
 
-LINE_BYTES = 128  # of the L2 cache
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
 CAPPED = 8.0  # how sharply what all SMs take from L2 rules a step

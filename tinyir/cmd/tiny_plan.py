@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
         if args.remarks:
-            notes += lowering_of("plan").verdicts(module, arch=args.arch, device=args.device, fp32=args.math)
+            notes += lowering_of("plan").verdicts(module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics)
         planned = lowering_of("plan").lower(module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics)
         return _tuned(planned, args, notes) if args.tuned else planned
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from operator import attrgetter
 from typing import Callable, Iterator, Mapping, Union
 
 from ..kit.span import Span
@@ -229,7 +228,7 @@ def show_body(body: Body, beside: DType | None = None) -> str:
 
 def operands_of(body: Body) -> tuple[Body, ...]:
     """The expressions directly inside one."""
-    return _OPERANDS[type(body)](body)
+    return tuple(getattr(body, name) for name in _INNER[type(body)])
 
 
 def walk(body: Body) -> Iterator[Body]:
@@ -349,14 +348,4 @@ _SHOW = {
     Scan: _show_scan,
     Random: lambda body, beside: f"random({body.index}) {{seed={body.seed}, offset={body.offset}}} : {body.dtype}",
 }
-_INNER: dict[type, tuple[str, ...]] = {kind: tuple(f.name for f in fields(kind) if f.type in ('"Body"', "'Body'", "Body")) for kind in _SHOW}
-
-
-def _operands(names: tuple[str, ...]) -> Callable[[Body], tuple[Body, ...]]:
-    """What gets these fields of an expression."""
-    if len(names) < 2:
-        return (lambda body, get=attrgetter(*names): (get(body),)) if names else lambda body: ()
-    return attrgetter(*names)
-
-
-_OPERANDS = {kind: _operands(names) for kind, names in _INNER.items()}
+_INNER = {kind: tuple(f.name for f in fields(kind) if f.type in ('"Body"', "'Body'", "Body")) for kind in _SHOW}

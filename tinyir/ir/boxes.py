@@ -22,7 +22,7 @@ from .region import Region, Tensor, Yield
 from .types import TensorType, is_exact
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
-LINE_BYTES = 128  # of the L2 cache; where rows begin on lines no fetch touches a line twice
+LINE_BYTES = 128  # of the caches; where rows begin on lines no fetch touches a line twice
 MOST_DIMS = 5
 ROLES = ("left", "right", "sum")
 STAGED_DTYPES = ("fp16", "bf16", "fp32", "fp8e4m3", "fp8e5m2")  # of an output that leaves through shared memory

@@ -21,7 +21,7 @@ index of a read. A value has the free axes that its expression uses, in the orde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..kit.diag import Diag, Refused
@@ -118,11 +118,11 @@ class Region:
     def __hash__(self) -> int:
         """That of what is compared, kept: what is known of a region is looked up by it at every plan."""
         if self._hash is None:
-            object.__setattr__(self, "_hash", hash((self.name, self.inputs, self.outputs, self.iters, self.lets, self.yields, self.analysis)))
+            object.__setattr__(self, "_hash", hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare)))
         return self._hash
 
     def __reduce__(self) -> tuple:
-        return Region, (self.name, self.inputs, self.outputs, self.iters, self.lets, self.yields, self.analysis, self.span)  # another process hashes names otherwise
+        return Region, tuple(getattr(self, f.name) for f in fields(self) if f.init)  # another process hashes names otherwise
 
     def let(self, name: str) -> Let | None:
         """The value called `name`, or None."""

@@ -115,13 +115,13 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def singles_of(region: Region, count: int, width: int) -> int:
-    """How many reads of the run of a map are taken one by one, since they begin between two accesses, or have elements between them."""
+def singles_of(region: Region, count: int, width: int) -> tuple[int, ...]:
+    """Bytes from one point's element to the next, of each read of the run of a map that is taken one by one, since it begins between two accesses, or has elements between them."""
     return _singles(_starts(region, (region.iters[len(region.iters) - count :],), is_everywhere=True), width)
 
 
-def _singles(starts: Iterable[Start], width: int) -> int:
-    return sum(s.step > 1 or not is_multiple(s.at, width) for s in starts if not s.is_written)
+def _singles(starts: Iterable[Start], width: int) -> tuple[int, ...]:
+    return tuple(s.step * s.size for s in starts if not s.is_written and (s.step > 1 or not is_multiple(s.at, width)))
 
 
 def _is_by_neighbours(body: Body) -> bool:

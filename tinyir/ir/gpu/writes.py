@@ -85,8 +85,9 @@ def _check_launch(kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str,
             writes.setdefault(write.tensor, []).append(write)
     for name, found in writes.items():
         if name not in lost:
+            asked = _in_numbers(found, tensors[name], sizes, yielded.get(name, [])) or ([write.map for write in found], None)
             with _bounded():
-                yield from _faults_of(kernels[0], name, found, tensors[name], sizes, yielded.get(name, []))
+                yield from _faults_of(kernels[0], name, found, *asked, tensors[name], sizes, yielded.get(name, []))
 
 
 @contextlib.contextmanager
@@ -106,11 +107,12 @@ def _bounded() -> Iterator[None]:
         context.reset_operations()
 
 
-def _faults_of(kernel: Kernel, name: str, writes: list[_Write], tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Iterator[Diag]:
+def _faults_of(kernel: Kernel, name: str, writes: list[_Write], maps: list[Any], wanted: Any, tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Iterator[Diag]:
+    """Of the stores to a tensor, each with its map. `wanted` are the elements that they must write; None: what the yields say."""
+
     def fault(s: Statement, words: str, *other: Statement) -> Diag:
         return _fault(kernel, name, words, sizes, s, *other)
 
-    maps, wanted = _in_numbers(writes, tensor, sizes, yields) or ([write.map for write in writes], _wanted(tensor, sizes, yields))
     for write, written in zip(writes, maps):
         if not written.is_injective():
             yield fault(write.statement, "has an element that this writes twice")
@@ -119,7 +121,7 @@ def _faults_of(kernel: Kernel, name: str, writes: list[_Write], tensor: Any, siz
         if not here.range().is_disjoint(there.range()):
             yield fault(other.statement, "has an element that two stores write", one.statement)
             return
-    left = wanted.subtract(functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps)))
+    left = (_wanted(tensor, sizes, yields) if wanted is None else wanted).subtract(functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps)))
     if not left.is_empty():
         yield fault(writes[-1].statement, f"has an element that nothing writes: {left.sample_point().to_str().strip('{ }')}")
 

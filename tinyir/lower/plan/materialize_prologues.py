@@ -35,7 +35,7 @@ from ...ir.types import TensorType
 from ...ir.verify_region import check_region
 from .parts import free_name
 
-MOST_BYTES = 1 << 28  # of a matrix of windows
+MOST_BYTES = 1 << 28  # of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the weights
 TimeOf = Callable[[Module, Region], float]
 
 

@@ -17,10 +17,10 @@ from .split_siblings import split_siblings
 from .sum_in_steps import sum_in_steps
 
 
-def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "") -> list[Diag]:
+def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = "") -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
     are one launch; R3474 for bytes that no tensor core of the card multiplies."""
-    planner = Planner(card_of(arch, device, fp32))
+    planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
     groups = [group for group in launches(whole, planner) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
     said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
