@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from ..ir import resources
-from ..ir.body import Body, Read, Reduce, Select, Unary, walk
+from ..ir.body import Body, Read, Reduce, Scan, Select, Unary, walk
 from ..ir.boxes import LINE_BYTES
-from ..ir.kernels import Contraction, Kernel, Prefix, Row, axes_of, bodies_of, extent_of, reads_apart, walks_apart
+from ..ir.kernels import Contraction, Kernel, Plain, Prefix, Row, axes_of, bodies_of, extent_of, reads_apart, walks_apart
 from ..ir.neighbours import crossed_reads
 from ..ir.plan import Estimate, Plan
 from ..ir.region import Region
@@ -98,6 +98,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
         parts = _scan(plan, region, kernel, sizes, device, occupancy, moved)
     elif plan.algo == "scatter_atomic":
         parts = scatter_atomic_parts(plan, region, sizes, device, moved)
+    elif isinstance(kernel, Plain):
+        parts = _plain(plan, region, sizes, device, moved)
     else:
         parts = _map(plan, region, kernel, sizes, device, occupancy, flops, moved)
     bound = max(parts, key=lambda part: parts[part])
@@ -242,6 +244,18 @@ def _scan(plan: Plan, region: Region, kernel: Prefix, sizes: Mapping[str, int], 
     latency = -(-ctas // (device.sms * resident)) * turns * one / device.clock_ghz / 1e3
     joined = longer_of(memory, latency, WAITING_SHARPNESS) if plan.algo == "scan_look_back" else memory
     return {"memory": before + joined, "latency": before + latency}
+
+
+def _plain(plan: Plan, region: Region, sizes: Mapping[str, int], device: Device, moved: int) -> dict[str, float]:
+    """A thread a result, which walks along all that it folds, one load behind another; neighbouring threads share nothing that they read."""
+    size_of = {a.name: a.size for a in region.iters}
+    results = sum(product(t.type.shape).evaluate(sizes) for t in region.outputs)
+    folds = [[a.size if a.size is not None else size_of[a.name] for a in n.axes] for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+    folds += [[size_of[n.axis]] for body in bodies_of(region) for n in walk(body) if isinstance(n, Scan)]
+    walked = 1 + sum(product(tuple(extents)).evaluate(sizes) for extents in folds)
+    waves = -(-results // (device.sms * plan.tile[0]))
+    issue = waves * plan.tile[0] * walked * MAP_ISSUE / device.arch.warp / device.arch.schedulers
+    return {"compute": issue / device.clock_ghz / 1e3, "memory": moved * LINE_LOSS / device.dram_bytes_per_us, "latency": waves * walked * device.dram_latency_ns / 1e3}
 
 
 def _apart(plan: Plan, region: Region) -> int:

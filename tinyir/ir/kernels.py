@@ -5,6 +5,7 @@
     row           folds over one group of axes, all over the same; the rest works on the row and on its results
     scan          prefix folds along one axis, all in one direction; the rest works on the elements of a row and on their prefixes
     map           every output element on its own; a fold or a scatter inside runs over axes of its own, element after element
+    plain         anything: each result by a thread that computes all it needs; no region asks for it, and it holds every one
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Iterator, Union
 
 from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Unary, show_body, walk
 from .expr import ONE, Expr
+from .present import axes_of_values, present_axes
 from .region import Region
 from .scope import has_floor
 from .types import DType
@@ -91,14 +93,26 @@ class Map:
         return (self.axes,)
 
 
-Kernel = Union[Contraction, Row, Prefix, Map]
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Anything: each result by a thread of its own, whatever the axes."""
+
+    axes: tuple[Axis, ...] = ()
+
+    @property
+    def groups(self) -> tuple[tuple[Axis, ...], ...]:
+        """The tile's number counts results, which cut no axis."""
+        return (self.axes,)
+
+
+Kernel = Union[Contraction, Row, Prefix, Map, Plain]
 SIBLING = "sibling"  # the axis of a contraction that says which of several it is (`ir.siblings`)
-FAMILY = {Contraction: "contraction", Row: "row", Prefix: "scan", Map: "map"}
+FAMILY = {Contraction: "contraction", Row: "row", Prefix: "scan", Map: "map", Plain: "plain"}
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
 
 def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Kernel, ...]:
-    """Every kind that can compute the region, the best first; empty when none can (`why_none` says why). `sizes` are the symbols'
+    """Every kind but `plain` that can compute the region, the best first; empty when none can (`why_none` says why). `sizes` are the symbols'
     values of a shape set, which decide between kinds that are all correct."""
     if why_none(region):
         return ()
@@ -145,6 +159,8 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
     """The region as a kernel of `family`, or None when it is not one."""
     if family == "contraction":
         return _contraction_of(region)
+    if family == "plain":
+        return Plain()
     if why_none(region):
         return None
     if family == "row":
@@ -156,12 +172,24 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
 
 def why_none(region: Region) -> str:
     """What in the region no family of kernels covers, as the text has it; empty when there is nothing of the kind."""
+    beside = _beside_product(region)
+    if beside:
+        return beside
     if scans_of(region) and _prefix_of(region) is None:
         own = (f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region) if f.axes[0].size is None)
         return ", ".join(dict.fromkeys((*(f"scan {s.op}{' reverse' if s.reverse else ''} ({s.axis})" for s in scans_of(region)), *own)))
     if _folds_own_iters(region) and _row_of(region) is None:
         return ", ".join(dict.fromkeys(f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region)))
     return _uncovered(region)
+
+
+def _beside_product(region: Region) -> str:
+    """What reads at places that data choose, or counts along an axis, beside a contraction: no template of contractions has a place for it, and no other
+    family multiplies as fast."""
+    product = _contraction_of(region)
+    if product is None or len(_folds(region)) > 1:
+        return ""
+    return next((show_body(n) for body in bodies_of(region) for n in walk(body) if isinstance(n, Gather)), "")
 
 
 def _uncovered(region: Region) -> str:
@@ -326,10 +354,19 @@ def _row_of(region: Region) -> Row | None:
         row = next(fold.axes for fold in folds)
     else:
         return None
-    if own and any(set(names) & axes_of(item.expr) and any(isinstance(n, Reduce) for n in walk(item.expr)) for item in region.yields):
+    if own and _folds_along(region, names):
         return None
     rows = tuple(a for a in region.iters if a not in row)
     return Row(rows, row, _passes_of(region) + (1 if own or _writes_rows(region, row) else 0))
+
+
+def _folds_along(region: Region, row: tuple[str, ...]) -> bool:
+    """Whether a value or a write that varies along the row folds something at each of its points."""
+    axes_of_value = axes_of_values(region)
+    iters = tuple(a.name for a in region.iters)
+    varying = [let.expr for let in region.lets if set(row) & set(axes_of_value[let.name])]
+    varying += [y.expr for y in region.yields if set(row) & (present_axes(y.expr, iters, axes_of_value) | {n for e in y.index for n in e.names()})]
+    return any(isinstance(n, Reduce) for body in varying for n in walk(body))
 
 
 def _writes_rows(region: Region, row: tuple[Axis, ...]) -> bool:

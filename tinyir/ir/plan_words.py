@@ -12,6 +12,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "row": ("row_resident", "row_streamed"),
     "scan": ("scan_block", "scan_thread", "scan_look_back"),
     "map": ("flat", "transposed", "scatter_atomic"),
+    "plain": ("plain",),
 }
 NEEDS: dict[str, tuple[str, ...]] = {
     "synchronous": ("micro", "threads"),
@@ -29,6 +30,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "flat": ("micro", "threads"),
     "transposed": ("micro", "threads"),
     "scatter_atomic": ("micro", "threads"),
+    "plain": ("threads",),
 }
 WORDS: dict[str, tuple[str, ...]] = {
     "place": ("cta.x", "cta.y", "cta.z", "thread.x", "thread.y", "thread.z", "warp.x", "warp.y", "warp.z", "warpgroup", "lane"),

@@ -215,7 +215,7 @@ def _check_threads(case: Case) -> Iterator[Diag]:
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in ("synchronous", "gemv", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"])
+    ringless = plan.algo in ("synchronous", "gemv", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"], *FAMILIES["plain"])
     counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
     counts.append(("partials", "partials", plan.partials, 1, 2 if plan.promote else 1))
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]

@@ -25,7 +25,7 @@ from .picks import check_picks
 from .replay import check_copies
 from .replay_products import check_products
 from .sends import BLOCK
-from .walk import Visit, bodies_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
+from .walk import Visit, bodies_in, names_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
 MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
 
@@ -313,6 +313,7 @@ def _check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterat
     if shared > arch.smem_per_cta:
         yield Diag("E1608", kernel.name, {"what": "bytes of shared memory", "used": shared, "most": arch.smem_per_cta}, kernel.span)
     held = _registers_held(kernel.body)
+    held = held if held <= arch.registers_per_thread else _registers_held(kernel.body, is_exact=True)
     if held > arch.registers_per_thread:
         yield Diag("E1608", kernel.name, {"what": "registers a thread in arrays alone", "used": held, "most": arch.registers_per_thread}, kernel.span)
     roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
@@ -332,19 +333,28 @@ def _check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterat
         taken.update(dict.fromkeys(warps, role))
 
 
-def _registers_held(body: Any) -> int:
-    """32-bit registers a thread in declared arrays, of the blocks that hold most at once."""
-    own = deepest = 0
-    for s in body:
+def _registers_held(body: Any, is_exact: bool = False) -> int:
+    """32-bit registers a thread in declared arrays where most are held at once: from an array's declaration to the end of its block, or if `is_exact` to the
+    last statement of the block that names it."""
+    last: dict[str, int] = {}
+    if is_exact:
+        last = {name: at for at, s in enumerate(body) for name in names_in(s)}
+    ends: dict[int, int] = {}
+    held = most = 0
+    for at, s in enumerate(body):
         if isinstance(s, nodes.Reg):
             count = s.ring
             for e in s.type.shape:
                 count *= e.evaluate({})
             share = 8 if s.kind == "rows" else MATRIX_SHARE.get(s.kind, 1)
             width = s.type.dtype.bytes if s.kind else max(4, s.type.dtype.bytes)
-            own += -(-count * width // (4 * share))
-        deepest = max(deepest, _registers_held(getattr(s, "body", ())), _registers_held(getattr(s, "otherwise", ())))
-    return own + deepest
+            taken = -(-count * width // (4 * share))
+            end = last.get(s.name, len(body))
+            held, ends[end] = held + taken, ends.get(end, 0) + taken
+        inner = max(_registers_held(getattr(s, block, ()), is_exact) for block in ("body", "otherwise"))
+        most = max(most, held + inner)
+        held -= ends.get(at, 0)
+    return most
 
 
 _CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics, check_early)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Iterable, Iterator, Mapping
 
 from ..body import Body, walk
@@ -141,6 +141,19 @@ def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
         place = getattr(s, word, None)
         if isinstance(place, Place):
             yield word, place
+
+
+def names_in(node: Any) -> Iterator[str]:
+    """Every name in a statement, or in a part of one, but for those that a `let` defines: each word of it may be one."""
+    if isinstance(node, nodes.Let):
+        yield from node.value.names()
+    elif isinstance(node, Expr):
+        yield from node.names()
+    elif isinstance(node, str):
+        yield node
+    elif isinstance(node, tuple) or is_dataclass(node):
+        for item in node if isinstance(node, tuple) else (getattr(node, f.name) for f in fields(node) if f.compare):
+            yield from names_in(item)
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:

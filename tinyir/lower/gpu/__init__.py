@@ -18,6 +18,7 @@ from ...ir.kernels import Contraction, Kernel, Map, Prefix, kernel_of
 from ...ir.region import Region, Tensor
 from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
+from ...kernels.plain import plain_kernel
 from ...kit.diag import Refused, refuse
 from .contraction import synchronous_kernel
 from .early import with_early_starts
@@ -37,7 +38,7 @@ from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "transposed": transposed_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel,
-             "scan_look_back": look_back_kernel, "scatter_atomic": scatter_atomic_kernel}
+             "scan_look_back": look_back_kernel, "scatter_atomic": scatter_atomic_kernel, "plain": plain_kernel}
 OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel, "gemv": gemv_kernel}
 
 

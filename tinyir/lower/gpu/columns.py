@@ -20,10 +20,10 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.kernels import extent_of
 from ...ir.model import is_exchanged
 from ...ir.region import Region, Yield
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Values, element_store
 from .epilogue import from_shared
-from .fold import type_of
 from .fresh import Fresh
-from .point import Values, element_store
 
 
 class Columns:

@@ -26,9 +26,9 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.kernels import SIBLING, Contraction, extent_of, nearest
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
 from ...kit.diag import refuse
-from .fold import type_of
-from .point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
 from .siblings import sibling_let
 
 IN_A_ROW = 128  # multiply-adds of a thread between two branches

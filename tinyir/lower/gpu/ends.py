@@ -20,7 +20,7 @@ from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
 from ...ir.runs import Run
-from .point import Fresh
+from ...kernels.parts.point import Fresh
 
 
 @dataclass(frozen=True, slots=True)

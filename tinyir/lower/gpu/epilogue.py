@@ -31,9 +31,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.resources import SPANS, STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, leave_by_rows, staged_pieces
 from ...ir.types import DType, TensorType
+from ...kernels.parts.point import Values, below, divides, element_store, guarded, split
 from ...kit.diag import refuse
 from .fresh import Fresh
-from .point import Values, below, divides, element_store, guarded, split
 
 WARPGROUP = 128  # threads
 HELD = "held"  # how an output leaves

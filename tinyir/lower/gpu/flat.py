@@ -21,10 +21,10 @@ from ...ir.kernels import Map, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, map_run
+from ...kernels.parts.point import Fresh, divides, names_in, numbered
+from ...kernels.parts.statements import Statements
 from ...kit.diag import refuse
 from .flat_vector import vector_statements
-from .point import Fresh, divides, names_in, numbered
-from .statements import Statements
 
 
 def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:

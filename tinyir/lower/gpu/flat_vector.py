@@ -36,10 +36,10 @@ from ...ir.kernels import axes_of, extent_of
 from ...ir.region import Region
 from ...ir.resources import ON_THEIR_WAY
 from ...ir.runs import Run
-from .fold import Accumulator, type_of
-from .point import Fresh, Values, below, needed, split
+from ...kernels.parts.fold import Accumulator, type_of
+from ...kernels.parts.point import Fresh, Values, below, needed, split
+from ...kernels.parts.statements import FEW, Statements
 from .side_by_side import SideBySide
-from .statements import FEW, Statements
 
 
 def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_guarded: bool) -> tuple[Statement, ...]:

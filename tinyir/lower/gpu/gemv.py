@@ -29,10 +29,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import stands_along_sum
 from ...ir.types import TensorType
+from ...kernels.parts.point import below, guarded, split
 from ...kit.diag import refuse
 from . import shared_sum
 from .fresh import Fresh
-from .point import below, guarded, split
 from .tiles import countable, counts, tile_at
 
 WARP = 32

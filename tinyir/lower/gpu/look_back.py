@@ -38,9 +38,9 @@ from ...ir.region import Region, Tensor
 from ...ir.runs import Run, row_run
 from ...ir.types import DTYPES, TensorType
 from ...ir.words import LEVELS, WORDS_OF
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, below, divides, names_in, needed, split
 from ...kit.diag import refuse
-from .fold import type_of
-from .point import Fresh, below, divides, names_in, needed, split
 from .prefixes import Prefixes, name_of
 from .scan_vector import limits_of
 from .side_by_side import SideBySide

@@ -30,9 +30,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SWIZZLE_BYTES, register_limit
 from ...ir.types import TensorType
+from ...kernels.parts.point import Values, below, divides, guarded, named, split
 from ...kit.diag import Refused, refuse
 from .fresh import Fresh
-from .point import Values, below, divides, guarded, named, split
 from .tiles import countable, counts, tile_at
 from .warp_epilogue import warp_epilogue
 

@@ -34,8 +34,8 @@ from ...ir.model import Model
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
+from ...kernels.parts.point import below, guarded, split
 from .fresh import Fresh
-from .point import below, guarded, split
 
 THREADS = 256
 LANES = 32

@@ -8,9 +8,9 @@ from ...ir.accumulate import cast, wide
 from ...ir.body import Body, Scan
 from ...ir.gpu.nodes import Statement
 from ...ir.region import Region
+from ...kernels.parts.point import Values, free_axes, needed
+from ...kernels.parts.statements import Statements
 from ...kit.diag import refuse
-from .point import Values, free_axes, needed
-from .statements import Statements
 
 
 @dataclass

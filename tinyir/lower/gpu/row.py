@@ -14,9 +14,9 @@ from ...ir.kernels import Row
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
+from ...kernels.parts.point import Fresh, names_in
 from ...kit.diag import refuse
 from .ends import Ends
-from .point import Fresh, names_in
 from .row_passes import Passes
 from .row_team import Team
 

@@ -8,9 +8,9 @@ from ...ir.body import Body, BroadcastInDim, Gather, Read, Reduce, Ref, Transpos
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.region import Region
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Point, Values, choice, free_axes, needed
 from ...kit.diag import refuse
-from .fold import type_of
-from .point import Point, Values, choice, free_axes, needed
 
 
 class RowPoint:

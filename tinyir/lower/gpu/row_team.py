@@ -22,9 +22,9 @@ from ...ir.kernels import Row, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.types import DType
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, below, divides, split
 from ...kit.diag import refuse
-from .fold import type_of
-from .point import Fresh, below, divides, split
 
 WARP = 32
 

@@ -27,9 +27,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import row_run
 from ...ir.types import DType
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, below, divides, names_in, split
 from ...kit.diag import refuse
-from .fold import type_of
-from .point import Fresh, below, divides, names_in, split
 from .prefixes import Prefixes, name_of
 from .scan_vector import scan_vector_kernel
 

@@ -26,8 +26,8 @@ from ...ir.kernels import Prefix, extent_of, scans_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run
-from .fold import type_of
-from .point import Fresh, below, divides, names_in, needed, split
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, below, divides, names_in, needed, split
 from .prefixes import Prefixes, name_of
 from .side_by_side import SideBySide
 

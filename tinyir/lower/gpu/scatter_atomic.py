@@ -27,10 +27,10 @@ from ...ir.kernels import Map, extent_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
+from ...kernels.parts.point import Fresh, divides, names_in, numbered
+from ...kernels.parts.statements import Statements
 from ...kit.diag import refuse
 from .flat import flat_kernel
-from .point import Fresh, divides, names_in, numbered
-from .statements import Statements
 
 
 def scatter_atomic_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:

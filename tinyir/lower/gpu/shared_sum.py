@@ -44,10 +44,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import SUM_PAD, WARPGROUP_ROWS, ends_held, share_of
 from ...ir.types import TensorType
+from ...kernels.parts.point import below, split
 from .columns import Columns
 from .epilogue import Staged, turned
 from .fresh import Fresh
-from .point import below, split
 
 SUMS, PARTS, JOINED = "sums", "parts", "joined"
 WIDTHS = (4, 2)  # neighbours that a thread may end together: four words of shared memory are one access

@@ -20,7 +20,7 @@ from ...ir.gpu.walk import statements
 from ...ir.kernels import SIBLING, Contraction
 from ...ir.region import Region
 from ...ir.siblings import Siblings
-from .point import split
+from ...kernels.parts.point import split
 
 
 def sibling_let(kernel: Contraction, batch: Expr, name: str) -> tuple[Statement, ...]:

@@ -29,8 +29,8 @@ from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.region import Region, Yield
 from ...ir.runs import Run, offset_of
-from .fold import type_of
-from .point import Fresh, Point, element_store, split
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, Point, element_store, split
 
 
 @dataclass

@@ -30,9 +30,9 @@ from ...ir.kernels import Contraction
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import WARPGROUP_ROWS
+from ...kernels.parts.point import Values, split
 from .epilogue import bounds_of, turned
 from .fresh import Fresh
-from .point import Values, split
 
 
 def splitter_steps(plan: Plan, fresh: Fresh) -> Statement:

@@ -28,8 +28,8 @@ from ...ir.region import Region
 from ...ir.resources import register_limit, streamed_tiles, width_each
 from ...ir.streaming import Streaming, masks_of, tile_is_touched
 from ...ir.types import DTYPES
-from .fold import type_of
-from .point import Fresh, Values, below, divides, element_store, guarded, named, names_in, needed, split
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, needed, split
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
 

@@ -27,10 +27,10 @@ from ...ir.neighbours import across_of, crossed_reads
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import pitch_of
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import Fresh, below, divides, names_in, split
+from ...kernels.parts.statements import Statements
 from ...kit.diag import refuse
-from .fold import type_of
-from .point import Fresh, below, divides, names_in, split
-from .statements import Statements
 
 LANES, WARPS = 32, 8
 

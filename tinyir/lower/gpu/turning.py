@@ -31,9 +31,9 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.resources import pitch_of
-from .fold import type_of
+from ...kernels.parts.fold import type_of
+from ...kernels.parts.point import below, divides, guarded, split
 from .fresh import Fresh
-from .point import below, divides, guarded, split
 from .tiles import countable
 
 SIDE, LANES, WARPS = 64, 32, 8

@@ -3,12 +3,12 @@ a role that splits every tile none for the tile's place."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, Iterable, Iterator
+from dataclasses import replace
+from typing import Iterable
 
-from ...ir.expr import Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
+from ...ir.gpu.walk import names_in
 
 
 def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
@@ -20,18 +20,6 @@ def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
             continue
         inner = {block: without_unused(found) for block in ("body", "otherwise") if isinstance(found := getattr(s, block, None), tuple)}
         s = replace(s, **inner) if inner else s
-        used.update(_names_in(s))
+        used.update(names_in(s))
         kept.append(s)
     return tuple(reversed(kept))
-
-
-def _names_in(node: Any) -> Iterator[str]:
-    if isinstance(node, nodes.Let):
-        yield from node.value.names()
-    elif isinstance(node, Expr):
-        yield from node.names()
-    elif isinstance(node, str):
-        yield node
-    elif isinstance(node, tuple) or is_dataclass(node):
-        for item in node if isinstance(node, tuple) else (getattr(node, f.name) for f in fields(node) if f.compare):
-            yield from _names_in(item)

@@ -23,9 +23,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import FRAGMENT_PAD, FRAGMENT_ROWS
 from ...ir.types import TensorType
+from ...kernels.parts.point import below, divides, split
 from .columns import Columns
 from .fresh import Fresh
-from .point import below, divides, split
 
 LANES = 32
 UNROLLED = 8  # turns of a lane's columns that are written out at most

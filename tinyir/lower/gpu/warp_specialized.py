@@ -31,12 +31,12 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.resources import HELD_COLUMNS, PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, across_of, ends_held, piece_of, threads_of
 from ...ir.types import TensorType
+from ...kernels.parts.point import split
 from ...kit.diag import Refused, refuse
 from . import shared_sum, split_words
 from .epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors, turned
 from .fresh import Fresh
 from .held_sum import held_end
-from .point import split
 from .siblings import sibling_let
 from .tiles import countable, counts, fewer, tile_at
 from .warpgroup_sum import Factors, sum_of

@@ -11,10 +11,11 @@ from ...analysis.device import Device, get_device
 from ...analysis.work import Work, work_of
 from ...ir import plan, region, resources
 from ...ir.arch import ARCHS
-from ...ir.kernels import Contraction, Kernel, Map, Prefix, Row, kernel_of, kernels_of, sizes_of, walks_apart, why_none
+from ...ir.kernels import Contraction, Kernel, Map, Plain, Prefix, Row, kernel_of, kernels_of, sizes_of, walks_apart
 from ...ir.rules import product
 from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
+from ...kernels.plain import propose_plain
 from ...kit.diag import Diag, Refused, refuse
 from .candidate import Candidate, Proposal, Regions
 from .contraction import propose_contraction
@@ -76,18 +77,18 @@ def of_launch(module: region.Module, group: Regions, sizes: dict[str, int], card
 
 
 def _of_one(module: region.Module, one: region.Region, sizes: dict[str, int], card: Device) -> list[Candidate]:
-    """The plans of one region. Raises Refused (E1520) when no family covers it."""
-    kernels = kernels_of(one, sizes)
-    if not kernels:
-        raise Refused([Diag("E1520", one.name, {"region": one.name, "what": why_none(one)}, one.span)])
-    work = work_of(one, sizes)
-    return [_judged(proposal, one, kernel, work, sizes, card) for kernel in _worth(kernels, one) for proposal in _propose(kernel, module, one, card)]
+    """The plans of one region: those of the families that hold it, or where none of them fits the card the plain one, which always does."""
+    kernels, work = kernels_of(one, sizes), work_of(one, sizes)
+    found = [_judged(proposal, one, kernel, work, sizes, card) for kernel in _worth(kernels, one) for proposal in _propose(kernel, module, one, card)]
+    if all(c.rejected for c in found):
+        found.append(_judged(Proposal(propose_plain(one, card.arch.name)), one, Plain(), work, sizes, card))
+    return found
 
 
 def _worth(kernels: tuple[Kernel, ...], one: region.Region) -> tuple[Kernel, ...]:
     """The kinds of kernel to propose plans of: the best, and beside a map that folds along what lies side by side the rows of that."""
-    row = kernel_of(one, "row") if isinstance(kernels[0], Map) and walks_apart(one) else None
-    return (kernels[0],) if row is None else (kernels[0], row)
+    row = kernel_of(one, "row") if kernels and isinstance(kernels[0], Map) and walks_apart(one) else None
+    return kernels[:1] if row is None else (kernels[0], row)
 
 
 def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], card: Device) -> list[Candidate]:

@@ -41,7 +41,7 @@ def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     names, sizes, time_of = around.names, around.sizes, around.time_of
     longest = max((_points(region, let.expr.axes).evaluate(sizes) for let in _folds(region)), default=0)
     rows = extent_of(tuple(a for a in region.iters if a.name not in _own(region))).evaluate(sizes)
-    if longest < 2 * CHUNKS[0] or rows * longest < LEAST or not isinstance(kernels_of(region, sizes)[0], (Row, Map)):
+    if longest < 2 * CHUNKS[0] or rows * longest < LEAST or not isinstance(next(iter(kernels_of(region, sizes)), None), (Row, Map)):
         return (region,)
     if time_of(region) <= around.least_of(region, 2):
         return (region,)

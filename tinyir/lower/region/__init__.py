@@ -10,30 +10,21 @@ from ...ir import poly, region
 from ...ir.streaming import streaming_of
 from ...kit.diag import Diag
 from . import graph as graphs
-from .apply_epilogue import apply_epilogue
 from .distribute import distribute
 from .fuse import Partition, partition
 from .fuse_prologues import fuse_prologues
-from .hoist_invariant import hoist_invariant
 from .join_siblings import join_siblings
-from .keep_barriers import keep_barriers
 from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
+from .normalise import PASSES
 from .program import assemble
-from .share_values import share_values
 from .stream import stream_rows
+from .untangle import untangle
 from .verdicts import remarks_on, rewrites_on
 
 GRAPH_PASSES = (  # rewrites of the whole program, before it is cut: one of two equal values may be all that a fold folds
     merge_equal,
     merge_reduces,
-)
-PASSES = (  # rewrites of one region, in this order
-    share_values,  # first: what is shared is seen before it is hoisted
-    hoist_invariant,
-    distribute,  # after hoisting: a common factor is a value by then
-    apply_epilogue,  # after it, which leaves folds inside of expressions
-    keep_barriers,  # last: every fold is a line by then
 )
 
 
@@ -94,6 +85,7 @@ def cut(module: poly.Module, apart: frozenset[str] = frozenset()) -> tuple[Parti
     joined = {*streams, *streams.values()}
     join_siblings(found, joined)
     fuse_prologues(found, joined)
+    untangle(found, streams)
     return found, streams, merged
 
 

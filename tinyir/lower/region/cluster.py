@@ -8,6 +8,7 @@ A join costs what the smaller of the two has: the larger one's numbers stay, and
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Iterator
 
@@ -45,6 +46,10 @@ class Cluster:
         """The axes of the shape of a member."""
         place = self.place.get(name, {})
         return frozenset(place[a.name] for a in self.members[name].own if a.name in place)
+
+    def lying(self, name: str) -> frozenset[int]:
+        """The axes that the elements of a result are written along, in whichever order."""
+        return self.own(self.stored[name][0] if name in self.stored else name)
 
     def folded(self, name: str) -> frozenset[int]:
         """The axes that a fold of the cluster folds along."""
@@ -243,17 +248,23 @@ def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
         found: dict[tuple[str, int, Expr, int], int] = {}
         for node in cluster.members.values():
             place = cluster.place.get(node.name, {})
-            for read in (t for access in node.reads for t in targets(access)):
-                if read.source not in left.members and read.source not in right.members:
-                    for dim, index in enumerate(read.index):
-                        axes = [m[0] for _, m in index.terms if len(m) == 1 and m[0] in place]
-                        form = index.substitute({axis: f"@{at}" for at, axis in enumerate(axes)})
-                        for at, axis in enumerate(axes):
-                            found.setdefault((read.source, dim, form, at), place[axis])
+            for source, dim, index, axes in node.linear_dims:
+                if source not in left.members and source not in right.members:
+                    if not place.keys() >= set(axes):
+                        axes = tuple(axis for axis in axes if axis in place)
+                    form = _form_of(index, axes)
+                    for at, axis in enumerate(axes):
+                        found.setdefault((source, dim, form, at), place[axis])
         return found
 
     here, there = dims(left), dims(right)
     return [(here[key], there[key]) for key in here if key in there and left.sizes[here[key]] == right.sizes[there[key]]]
+
+
+@functools.lru_cache(maxsize=65536)
+def _form_of(index: Expr, axes: tuple[str, ...]) -> Expr:
+    """The index with its axes counted, so that it is the same for readers that call them otherwise."""
+    return index.substitute({axis: f"@{at}" for at, axis in enumerate(axes)})
 
 
 def _same_stand(left: Cluster, right: Cluster, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:

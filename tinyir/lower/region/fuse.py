@@ -14,7 +14,7 @@ it reads may be computed at each of them (`compute_at_reads`), or written where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis.traffic import fills_card, points_of, recompute, round_trip, typical_sizes
 from ...ir.expr import Expr
@@ -23,6 +23,7 @@ from ...ir.scope import Scope
 from .cluster import Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, point_map, targets
+from .normalise import holding_fault
 from .store_in_order import store_in_order
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
@@ -37,9 +38,11 @@ class Verdict:
     Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what is not: other point (the
     reader wants other elements), operand (a contraction reads what it multiplies, and what is no elementwise work is not computed there), axes (two
     axes of one value would be one), again (a fold would be done again along an axis), other rows (folds that keep other axes), two folds (beside a
-    contraction), cycle (a path leads out and back in), no point (an output lacks an axis that may be of size 0), few rows (too few to fill a
+    contraction), cycle (a path leads out and back in), no point (an output lacks an axis that may be of size 0), points (no result lies along
+    all axes of both, so that one kernel would visit more points than it has results), few rows (too few to fill a
     card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it is there for
-    others, and the prologue of a contraction reads it there), size (the kernel would compute more than MOST_VALUES values)."""
+    others, and the prologue of a contraction reads it there), size (the kernel would compute more than MOST_VALUES values, or a thread fold too much at
+    once), family (no family of kernels holds both)."""
 
     source: str
     reader: str
@@ -142,12 +145,13 @@ class Partition:
         if rule in ("other point", "axes"):
             copied = compute_at_reads(producer, consumer, self.graph, self.points)
             stored = store_in_order(producer, consumer, self.graph)
-            if isinstance(copied, Cluster):
+            held = copied if isinstance(copied, str) else holding_fault(copied, self.graph, self.order)
+            if not held:
                 found, rule, kind = copied, "", "compute at"
-            elif stored is not None and not self.cycle(producer, consumer) and len(stored.members) <= MOST_VALUES:
+            elif stored is not None and not self.cycle(producer, consumer) and len(stored.members) <= MOST_VALUES and not holding_fault(stored, self.graph, self.order):
                 found, rule, kind = stored, "", "stored"
-            elif copied != "other point":
-                rule = copied
+            elif held != "other point":
+                rule = held
         readers = [r.name for r, s, _ in reads_between(producer, consumer, self.graph) if s.name == source] or [next(consumer.computed())]
         saved = self.bytes_of(source)
         for reader in readers:
@@ -204,6 +208,30 @@ class Partition:
             if member not in gone.copies and member not in found.copies:
                 self.home[member] = found.number
 
+    def dissolve(self, cluster: Cluster, rule: str) -> None:
+        """Each value of a cluster as a cluster of its own again, and each copy that no other cluster computes for others; `rule` is the verdict on the edges
+        between them."""
+        del self.clusters[cluster.number]
+        for holders in self.holders.values():
+            holders.discard(cluster.number)
+        names = [m for m in sorted(cluster.members, key=self.order.__getitem__) if m not in cluster.copies or self.cluster_of(m) is None]
+        for name in names:
+            number = self.home[name] = self.order[name]
+            self.clusters[number] = start_of(self.graph.nodes[name], number, self.graph, self.free)
+        for number in map(self.order.__getitem__, names):
+            for copy in self.clusters[number].copies:
+                self.holders.setdefault(copy, {self.home[copy]} & self.clusters.keys()).add(number)
+        for name in reversed(names):
+            if name in self.holders:
+                self.holders[name].add(self.order[name])
+            readers = [c for u in self.graph.users.get(name, ()) for c in self._computing(u) if c.number != self.order[name]]
+            if readers and not self.graph.results_of(name) and all(name in c.copies for c in readers):
+                del self.clusters[self.order[name]]
+                self.holders[name].discard(self.order[name])
+        for pair, verdict in self.verdicts.items():
+            if verdict.is_fused and set(pair) <= cluster.members.keys():
+                self.verdicts[pair] = replace(verdict, is_fused=False, rule=rule)
+
     @staticmethod
     def _kind(producer: Cluster, consumer: Cluster) -> str:
         if producer.folds:
@@ -216,18 +244,16 @@ class Partition:
             return "memory"
         if not producer.folds and self._is_operand(producer, consumer):
             return "operand"
-        return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found)
+        return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found) or holding_fault(found, self.graph, self.order)
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can write the results and do the folds of a cluster; empty when one can."""
-        may_be_empty = frozenset(i for i, size in found.sizes.items() if self._may_be_zero(size))
-        if not may_be_empty and not found.folds:
-            return ""
         iters, heavy = found.iters(self.graph), found.heavy()
-        if self._may_leave_unwritten(found, iters & may_be_empty):
+        may_be_empty = frozenset(i for i in iters if self._may_be_zero(found.sizes[i]))
+        if may_be_empty and self._may_leave_unwritten(found, may_be_empty):
             return "no point"
         if not found.folds:
-            return ""
+            return "" if any(iters <= found.lying(name) for name in found.escaping(self.graph)) else "points"
         if heavy:
             if len(found.folds) > 1 and not self._are_siblings(found, heavy):
                 return "two folds"
@@ -273,19 +299,21 @@ class Partition:
         return "cycle" if self._reaches(producer, consumer, starts, {c.number for c in parts}) else ""
 
     def _reaches(self, earlier: Cluster, later: Cluster, pending: list[str], parts: set[int]) -> bool:
-        """True when what is computed of the values `pending` leads to a cluster."""
+        """True when what is computed of the values `pending` leads to a cluster. A cluster is one kernel: what reads any of its values waits for all
+        that any of its members reads, wherever in the program these stand."""
         last = max(self.order[m] for m in later.members)
-        seen: set[str] = set()
+        seen, visited = set(pending), set(parts)
         while pending:
-            name = pending.pop()
-            if name in seen or self.order[name] > last:
-                continue
-            seen.add(name)
-            for cluster in self._computing(name):
+            for cluster in self._computing(pending.pop()):
                 if cluster.number == later.number:
                     return True
-                if cluster.number != earlier.number and cluster.number not in parts:
-                    pending += [u for m in cluster.open for u in self.graph.users[m]]
+                if cluster.number == earlier.number or cluster.number in visited:
+                    continue
+                visited.add(cluster.number)
+                if min(map(self.order.__getitem__, cluster.members)) <= last:
+                    users = {u for m in cluster.open for u in self.graph.users[m]} - seen
+                    seen |= users
+                    pending += users
         return False
 
     def _computing(self, name: str) -> list[Cluster]:

@@ -30,7 +30,7 @@ class Node:
     `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
     seen in another shape). `axes` are its own, then those it folds or chooses along; `own` and `extra` are the two parts. `sources` are the
     inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction with reuse on both sides: what tensor
-    cores are for."""
+    cores are for. `linear_dims` are the dims of its reads: of what, which, at which index, and the axes that the index counts linearly."""
 
     value: tiny.Value
     kind: str
@@ -41,12 +41,16 @@ class Node:
     own: tuple[Axis, ...] = field(init=False, compare=False)
     extra: tuple[Axis, ...] = field(init=False, compare=False)
     sources: tuple[str, ...] = field(init=False, compare=False)
+    linear_dims: tuple[tuple[str, int, Expr, tuple[str, ...]], ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         read = dict.fromkeys(t.source for a in self.reads for t in targets(a) if t.source not in self.leaves)
         object.__setattr__(self, "own", tuple(a for a in self.axes if a.kind not in ("reduce", "indirect")))
         object.__setattr__(self, "extra", tuple(a for a in self.axes if a.kind in ("reduce", "indirect")))
         object.__setattr__(self, "sources", tuple(read))
+        names = {a.name for a in self.axes}
+        dims = ((t.source, dim, e) for a in self.reads for t in targets(a) for dim, e in enumerate(t.index))
+        object.__setattr__(self, "linear_dims", tuple((source, dim, e, tuple(m[0] for _, m in e.terms if len(m) == 1 and m[0] in names)) for source, dim, e in dims))
 
     @property
     def name(self) -> str:

@@ -59,14 +59,17 @@ def _reader_of(rows: Cluster, found: Partition) -> Cluster | None:
     (reader,) = readers
     (fold,) = reader.heavy()
     folded = rows.folded(rows.folds[0])
-    place = rows.place[value]
+    place = rows.place.get(value)
+    if place is None:  # it is written in the order of a movement: its rows are no rows of memory
+        return None
     for user in (u for u in graph.users[value] if u in reader.members):
         reads = [t for a in graph.nodes[user].reads for t in targets(a) if t.source == value]
         for read in reads:
             point = point_map(graph.nodes[user], graph.nodes[value], read)
-            if point is None or user not in reader.copies:
+            there = reader.place.get(user)
+            if point is None or user not in reader.copies or there is None or not place.keys() >= point.keys() or not there.keys() >= set(point.values()):
                 return None
-            met = {place[own]: reader.place[user][there] for own, there in point.items()}
+            met = {place[own]: there[axis] for own, axis in point.items()}
             if {met[i] for i in folded if i in met} != set(reader.folded(fold)):
                 return None
             wide = [reader.sizes[i] for i in reader.own(fold) - set(met.values())]

@@ -1,0 +1,1 @@
+"""What several families write alike: the values of a region at a point, folds, scatters."""

@@ -1,0 +1,58 @@
+"""The normal form of a region, and the region that a cluster would become: what a family of kernels is asked about before clusters are joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Callable, Mapping
+
+from ...ir.body import Gather, Reduce, Scan, Scatter, walk
+from ...ir.kernels import bodies_of, kernels_of
+from ...ir.region import Region, Tensor
+from .apply_epilogue import apply_epilogue
+from .cluster import Cluster
+from .distribute import distribute
+from .graph import Graph
+from .hoist_invariant import hoist_invariant
+from .keep_barriers import keep_barriers
+from .share_values import share_values
+from .write import Writer
+
+PASSES: tuple[Callable[[Region], Region], ...] = (  # rewrites of one region, in this order
+    share_values,  # first: what is shared is seen before it is hoisted
+    hoist_invariant,
+    distribute,  # after hoisting: a common factor is a value by then
+    apply_epilogue,  # after it, which leaves folds inside of expressions
+    keep_barriers,  # last: every fold is a line by then
+)
+MOST_FOLDED = 64  # folds and places that data choose, in one thread: each keeps registers of its own
+
+
+def drafted(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> Region:
+    """The region of a cluster in normal form, all that it reads and writes under its values' own names."""
+    outputs = {name: (name,) for name in cluster.escaping(graph)}
+    tensors = {name: Tensor(name, kind) for name, kind in graph.types.items()}
+    region = Writer(graph, replace(cluster).in_order(order), outputs, tensors.__getitem__, tensors).region("draft")
+    for rewrite in PASSES:
+        region = rewrite(region)
+    return region
+
+
+def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> str:
+    """`family` when no family of kernels holds the region of a cluster, `size` when a thread would fold too much at once; else empty. One fold or
+    none, with elementwise work, is always held, and so are places that data choose beside elementwise work."""
+    kinds = Counter(node.kind for node in cluster.members.values())
+    chosen = kinds["gather"]
+    folded = kinds.total() - kinds["elementwise"] - kinds["movement"] - chosen
+    if folded + chosen < 2:
+        return ""
+    if not folded and all(name in cluster.place for name, node in cluster.members.items() if node.kind == "gather"):
+        return "size" if chosen > MOST_FOLDED else ""
+    region = drafted(cluster, graph, order)
+    if not kernels_of(region):
+        return "family"
+    held = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, (Reduce, Gather, Scan, Scatter))]
+    return "size" if len(held) > MOST_FOLDED else ""
+
+
+__all__ = ["PASSES", "drafted", "holding_fault"]
