@@ -54,13 +54,13 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
     else:
         given = stage
         module = session.timed("parse", lambda: language_of(given).parse(text))
-    session.must_hold(language_of(stage).check(module))
+    session.must_hold(session.timed(f"check {stage}", lambda: language_of(stage).check(module)))
     if STAGES.index(stage) > STAGES.index(last):
         raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
     yield stage, _printer(stage, module)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
         module = session.timed(following, lambda: lower_to(following, module, arch))
-        must_be_faultless(language_of(following).check(module))
+        must_be_faultless(session.timed(f"check {following}", lambda: language_of(following).check(module)))
         yield following, _printer(following, module)
 
 

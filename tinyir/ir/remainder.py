@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Iterator
 
@@ -18,6 +19,7 @@ class Remainder:
     rest: Expr
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def remainders(expr: Expr) -> tuple[Remainder, ...]:
     """Every remainder in an expression, those first whose floor stands first. The dividend may itself be a quotient, whose floor in a
     floor is one floor: `floor(n/c) - d*floor(n/(c*d))` is `floor(n/c) mod d`."""
@@ -59,6 +61,7 @@ def _quotients(expr: Expr, floor: Floor) -> Iterator[tuple[Expr, Expr]]:
                 yield Expr(((1, (other,)),)), part
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def exact_quotient(product: Expr, den: Expr) -> Expr | None:
     """product / den when there is no rest; None otherwise. Long division of polynomials, the terms in the order of their exponents."""
     atoms = list(dict.fromkeys(a for e in (den, product) for _, m in e.terms for a in m))

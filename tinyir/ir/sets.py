@@ -6,9 +6,10 @@ here (`M_N = M*N`): what isl proves for every value of it holds for the one that
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from typing import Any, Collection, Iterable, Mapping
+from typing import Any, Collection, Iterable, Iterator, Mapping
 
 from .expr import Atom, Bound, Expr, Floor, Monomial
 
@@ -139,6 +140,23 @@ def _read(kind: str, text: str, params: tuple[str, ...]) -> Any:
         return getattr(islpy, kind)(f"[{', '.join(params)}] -> {text}")
     except islpy.Error as fault:
         raise ValueError(str(fault).split(" in ")[0]) from None
+
+
+@contextlib.contextmanager
+def within_steps(most: int) -> Iterator[None]:
+    """Questions to isl that may take so many steps together; what it has not answered then stays open, and what follows inside is left out."""
+    import islpy
+
+    context = islpy.DEFAULT_CONTEXT
+    context.reset_operations()
+    context.set_max_operations(most)
+    try:
+        yield
+    except islpy.Error:
+        pass
+    finally:
+        context.set_max_operations(0)
+        context.reset_operations()
 
 
 def with_names(text: str, *names: str) -> str:

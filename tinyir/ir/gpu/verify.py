@@ -271,7 +271,7 @@ def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
 def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dict) -> Iterator[Diag]:
     if isinstance(body, Select):
         yield from _reads_outside(kernel, v, body.then, facts.with_guard(body.guard), tensors)
-        yield from _reads_outside(kernel, v, body.other, facts, tensors)
+        yield from _reads_outside(kernel, v, body.other, facts.with_broken(body.guard), tensors)
         return
     if isinstance(body, Read):
         array = v.arrays.get(body.tensor)

@@ -65,7 +65,7 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, end_of(s)))
         elif isinstance(s, nodes.If):
             yield from _block(s.body, (*path, s), names, arrays, values, facts.with_guard(s.guard))
-            yield from _block(s.otherwise, (*path, s), names, arrays, values, facts)
+            yield from _block(s.otherwise, (*path, s), names, arrays, values, facts.with_broken(s.guard))
         elif isinstance(s, nodes.Role):
             count = s.threads // 128
             yield from _block(s.body, (*path, s), names, arrays, values, facts.with_range("warpgroup.index", ZERO, Expr.of(max(1, count))))

@@ -10,7 +10,6 @@ which thread holds an element of a matrix. An atomic is no store: it folds into 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
@@ -20,7 +19,7 @@ from typing import Any, Iterable, Iterator, Mapping
 from ...kit.diag import Diag, Label
 from ..expr import ONE, ZERO, Bound, Expr
 from ..scope import has_floor
-from ..sets import read_set
+from ..sets import read_set, within_steps
 from . import nodes
 from .nodes import Kernel, Statement
 from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads, without, without_threads
@@ -86,25 +85,8 @@ def _check_launch(kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str,
     for name, found in writes.items():
         if name not in lost:
             asked = _in_numbers(found, tensors[name], sizes, yielded.get(name, [])) or ([write.map for write in found], None)
-            with _bounded():
+            with within_steps(MOST_STEPS):
                 yield from _faults_of(kernels[0], name, found, *asked, tensors[name], sizes, yielded.get(name, []))
-
-
-@contextlib.contextmanager
-def _bounded() -> Iterator[None]:
-    """Questions to isl that may take so many steps together; what it has not answered then stays open."""
-    import islpy
-
-    context = islpy.DEFAULT_CONTEXT
-    context.reset_operations()
-    context.set_max_operations(MOST_STEPS)
-    try:
-        yield
-    except islpy.Error:
-        pass
-    finally:
-        context.set_max_operations(0)
-        context.reset_operations()
 
 
 def _faults_of(kernel: Kernel, name: str, writes: list[_Write], maps: list[Any], wanted: Any, tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Iterator[Diag]:

@@ -1,0 +1,171 @@
+"""What follows from facts that are linear in their monomials: `floor(n/d)` and `a*b` are unknowns there, each with the bounds that its own
+making gives it. The facts that have to do with the question become one set, which isl finds empty, within a number of steps, or not.
+
+Sound, not complete: of a product isl knows no more than its range and what it is multiplied out of here.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Iterable, Iterator, Mapping
+
+from ..expr import Atom, Expr, Floor, Monomial
+from ..intervals import Interval, interval_of
+from ..remainder import exact_quotient
+from ..sets import within_steps
+
+MOST_STEPS = 40_000  # of isl for one set, some ten milliseconds
+MOST_UNKNOWNS = 64  # beyond them no more facts are taken
+FAR = 1 << 40  # ends of ranges beyond it are of no use
+MOST_CASES = 32  # in which a set is looked at, for guards that do not hold
+MOST_PRODUCTS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Expressions that are >= 0; tuples of which one at least is < 0, the nearest last; what names stand for; ranges of names."""
+
+    naturals: tuple[Expr, ...]
+    broken: tuple[tuple[Expr, ...], ...]
+    lets: Mapping[str, tuple[Expr, ...]]
+    ranges: Mapping[str, Interval]
+    signs: dict[Floor, bool] = field(default_factory=dict)  # floors that are >= 0, or not known to be, once asked
+
+
+def is_shown(goal: Expr, known: Known, depth: int = 2) -> bool:
+    """Whether goal >= 0 follows for integers: from few facts, else from those too that have to do with them, and so on. `depth`: of floors
+    in floors whose signs are asked for."""
+    system = _System(known, depth)
+    system.add(-goal - 1)
+    return any(_is_empty(system.text) for _ in system.rounds())
+
+
+@dataclass(slots=True)
+class _System:
+    """Facts gathered around a question, and the unknowns in them."""
+
+    known: Known
+    depth: int
+    facts: dict[Expr, None] = field(default_factory=dict)
+    numbers: dict[Monomial, int] = field(default_factory=dict)
+    cases: list[tuple[Expr, ...]] = field(default_factory=list)
+
+    def add(self, fact: Expr) -> None:
+        """fact >= 0, and what its unknowns bring."""
+        if fact not in self.facts:
+            self.facts[fact] = None
+            self._meet((fact,))
+
+    def _meet(self, facts: Iterable[Expr]) -> None:
+        for monomial in _monomials(facts):
+            if monomial not in self.numbers:
+                self.numbers[monomial] = len(self.numbers)
+                self._describe(monomial)
+
+    def _describe(self, monomial: Monomial) -> None:
+        """Adds the range of an unknown, what it stands for, and what makes a floor one."""
+        value = Expr(((1, monomial),))
+        found = interval_of(value, self.known.ranges)
+        if found.low is not None and found.low > -FAR:
+            self.add(value - found.low)
+        elif all(map(self._is_natural, monomial)):
+            self.add(value)
+        if found.high is not None and found.high < FAR:
+            self.add(found.high - value)
+        for same in self.known.lets.get(monomial[0], ()) if value.name else ():
+            self.add(same - value)
+            self.add(value - same)
+        for atom in dict.fromkeys(a for a in monomial if isinstance(a, Floor)):
+            rest = atom.num - atom.den * Expr(((1, (atom,)),))
+            self.add(rest)
+            self.add(atom.den - 1 - rest)
+            if atom.den.constant is None:
+                self.add(atom.den - 1)
+                self._compare(atom)
+
+    def _compare(self, floor: Floor) -> None:
+        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n."""
+        value = Expr(((1, (floor,)),))
+        for fact in self.known.naturals:
+            for bound, is_above in ((fact + floor.num + 1, True), (floor.num - fact, False)):
+                if len(bound.terms) <= len(fact.terms):
+                    quotient = exact_quotient(bound, floor.den)
+                    if quotient is not None:
+                        self.add(quotient - value - 1 if is_above else value - quotient)
+
+    def _is_natural(self, atom: Atom) -> bool:
+        """Whether a name or a floor is >= 0: a floor is where its number is."""
+        low = interval_of(Expr(((1, (atom,)),)), self.known.ranges).low
+        if low is not None and low >= 0:
+            return True
+        if isinstance(atom, str) or not self.depth:
+            return False
+        signs = self.known.signs
+        if atom not in signs:
+            signs[atom] = False
+            signs[atom] = is_shown(atom.num, self.known, self.depth - 1)
+        return signs[atom]
+
+    def rounds(self) -> Iterator[None]:
+        """Adds the facts that share an unknown with what is there, and products of facts, as long as there is room; each round is a question more."""
+        (goal,) = list(self.facts)[:1]
+        for den in dict.fromkeys(a.den for m in list(self.numbers) for a in m if isinstance(a, Floor) and a.den.constant is None):
+            self.add(goal * den)
+        factors = self._factors()
+        yield
+        waiting = dict.fromkeys(self.known.naturals)
+        count = 1
+        before, made = 0, 0
+        while len(self.facts) + len(self.cases) > before and len(self.numbers) < MOST_UNKNOWNS:
+            before = len(self.facts) + len(self.cases)
+            for fact in [f for f in waiting if any(m in self.numbers for m in _monomials((f,)))]:
+                del waiting[fact]
+                self.add(fact)
+                for factor, partners in factors.items():
+                    if made < MOST_PRODUCTS and any(m in partners for _, m in fact.terms):
+                        product = fact * Expr(((1, factor),))
+                        if sum(m not in self.numbers for m in _monomials((product,))) <= 1:
+                            made += 1
+                            self.add(product)
+            for case in reversed(self.known.broken):
+                if case not in self.cases and count * len(case) <= MOST_CASES and any(m in self.numbers for m in _monomials(case)):
+                    count *= len(case)
+                    self._meet(case)
+                    self.cases.append(case)
+            if len(self.facts) + len(self.cases) > before:
+                yield
+
+    def _factors(self) -> dict[Monomial, set[Monomial]]:
+        """What facts are multiplied by, each with the unknowns of which one makes the product speak of what is there: i < m gives i*n <= m*n - n."""
+        found: dict[Monomial, set[Monomial]] = {}
+        for monomial in [m for m in self.numbers if len(m) > 1]:
+            for at, atom in enumerate(monomial):
+                if self._is_natural(atom):
+                    found.setdefault((atom,), set()).add((*monomial[:at], *monomial[at + 1 :]))
+        return found
+
+    @property
+    def text(self) -> str:
+        """The set of points at which all holds, in isl's notation; unknowns are numbered in the order in which they came."""
+        held = [f"{self._side(fact)} >= 0" for fact in self.facts]
+        for case in self.cases:
+            held.append(f"({' or '.join(f'{self._side(e)} < 0' for e in case)})")
+        return f"{{ [{', '.join(f'v{n}' for n in range(len(self.numbers)))}] : {' and '.join(held)} }}"
+
+    def _side(self, fact: Expr) -> str:
+        return " + ".join(f"{c}v{self.numbers[m]}" if m else str(c) for c, m in fact.terms) or "0"
+
+
+def _monomials(facts: Iterable[Expr]) -> Iterator[Monomial]:
+    return (m for fact in facts for _, m in fact.terms if m)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _is_empty(text: str) -> bool:
+    import islpy
+
+    found = False
+    with within_steps(MOST_STEPS):
+        found = islpy.Set(text).is_empty()
+    return found
