@@ -8,12 +8,11 @@ NAME.out, NAME.err and NAME.code: what it printed and how it ended. An empty str
 from __future__ import annotations
 
 import difflib
-import os
 import shlex
-import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..commands import ROOT, run_line
+
 GOLDEN = ROOT / "tests" / "golden"
 SAMPLES = ROOT / "samples"
 STREAMS = (".out", ".err", ".code")
@@ -27,10 +26,9 @@ def cases() -> list[Path]:
 def run_case(case: Path) -> dict[str, str]:
     """What the case's command prints: `{".out": ..., ".err": ..., ".code": ...}`, empty streams and code 0 left out."""
     command, body = split_case(case)
-    environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}", "LC_ALL": "C.UTF-8", "COLUMNS": "120"}
-    done = subprocess.run(["bash", "-c", command], input=body.encode(), capture_output=True, cwd=ROOT, env=environment, timeout=120)
-    code = f"{done.returncode}\n" if done.returncode else ""
-    streams = {".out": done.stdout.decode(), ".err": done.stderr.decode().replace(str(ROOT), "."), ".code": code}
+    done = run_line(command, body.encode())
+    code = f"{done.code}\n" if done.code else ""
+    streams = {".out": done.out.decode(), ".err": done.err.decode().replace(str(ROOT), "."), ".code": code}
     return {suffix: text for suffix, text in streams.items() if text}
 
 

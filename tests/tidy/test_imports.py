@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
+import functools
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from .sources import ROOT, source_of
+
 PACKAGE = ROOT / "tinyir"
 ROOMS = {
     "kit": {"kit"},
@@ -47,18 +48,7 @@ def modules() -> list[Path]:
 
 def imports_of(file: Path) -> list[tuple[str, bool]]:
     """(dotted name, is it at module level) of every import, relative ones made absolute."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    package = ["tinyir", *file.relative_to(PACKAGE).parent.parts]
-    found = []
-    for node in ast.walk(tree):
-        top = node in tree.body
-        if isinstance(node, ast.Import):
-            found += [(alias.name, top) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            prefix = ".".join([*base, *([node.module] if node.module else [])])
-            found += [(f"{prefix}.{alias.name}", top) for alias in node.names]
-    return found
+    return [(i.dotted, i.is_at_top) for i in source_of(file).imports]
 
 
 @pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
@@ -96,21 +86,14 @@ def test_a_lowering_knows_no_other_lowering(lowering: str) -> None:
         assert [n for n, _ in imports_of(file) if ".".join(n.split(".")[:3]) in others] == []
 
 
-def names_of(module: str) -> set[str] | None:
-    """What can be imported from a module of this repository: its submodules and the names that it binds at top level; None when it is none."""
+@functools.cache
+def names_of(module: str) -> set[str] | frozenset[str] | None:
+    """What can be imported from a module of this repository: its submodules and the names that it binds; None when it is none."""
     place = ROOT.joinpath(*module.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     if not file.is_file():
         return {f.stem for f in place.glob("*")} if place.is_dir() else None
-    bound = {f.stem for f in place.glob("*")} if place.is_dir() else set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.add(node.id)
-    return bound
+    return source_of(file).bound | ({f.stem for f in place.glob("*")} if place.is_dir() else set())
 
 
 SCRIPTS = sorted(f for f in (ROOT / "tests").rglob("*.py"))
@@ -120,14 +103,10 @@ SCRIPTS = sorted(f for f in (ROOT / "tests").rglob("*.py"))
 def test_what_is_imported_of_the_repository_is_there(file: Path) -> None:
     """Also inside functions, and in the scripts that only a machine with a GPU runs."""
     faults = []
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.ImportFrom):
-            continue
-        folder = file.relative_to(ROOT).parent.parts
-        words = [*(folder[: len(folder) - node.level + 1] if node.level else ()), *(node.module.split(".") if node.module else ())]
-        if words and words[0] in ("tinyir", "tests"):
-            known = names_of(".".join(words))
-            faults += [f"{node.lineno}: {'.'.join(words)}.{alias.name}" for alias in node.names if known is None or alias.name not in known | {"*"}]
+    for found in source_of(file).imports:
+        if found.name and found.module.split(".")[0] in ("tinyir", "tests"):
+            known = names_of(found.module)
+            faults += [f"{found.line}: {found.dotted}"] if known is None or found.name not in known | {"*"} else []
     assert faults == []
 
 

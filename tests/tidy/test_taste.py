@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 from pathlib import Path
@@ -11,32 +10,23 @@ import pytest
 
 from tinyir.ir.pipeline import FILTERS, STAGES, language_of
 
-ROOT = Path(__file__).resolve().parents[2]
+from .sources import ROOT, source_of
+
 PACKAGE = ROOT / "tinyir"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 400
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "data", "info", "handle", "process"}
 
 
-def _public(tree: ast.Module) -> list[ast.AST]:
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    top = [n for n in tree.body if isinstance(n, kinds)]
-    methods = [m for c in top if isinstance(c, ast.ClassDef) and not c.name.startswith("_") for m in c.body if isinstance(m, ast.FunctionDef)]
-    return [n for n in top + methods if not n.name.startswith("_")]
-
-
 @pytest.mark.parametrize("file", MODULES, ids=lambda f: str(f.relative_to(ROOT)))
 def test_public_names_have_docstrings(file: Path) -> None:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    missing = [n.name for n in _public(tree) if not ast.get_docstring(n)]
-    assert missing == []
-    assert ast.get_docstring(tree) or not tree.body, "a module begins by saying what it is"
+    assert source_of(file).undocumented == ()
+    assert not source_of(file).is_undocumented, "a module begins by saying what it is"
 
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda f: str(f.relative_to(ROOT)))
 def test_names_say_something(file: Path) -> None:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    names = [file.stem, *(n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef)))]
+    names = [file.stem, *source_of(file).defined]
     assert [n for n in names if EMPTY_WORDS & set(re.sub(r"([a-z])([A-Z])", r"\1_\2", n).lower().split("_"))] == []
 
 
@@ -49,9 +39,7 @@ def test_files_stay_readable(file: Path) -> None:
 
 @pytest.mark.parametrize("file", MODULES, ids=lambda f: str(f.relative_to(ROOT)))
 def test_no_input_is_ever_executed(file: Path) -> None:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    called, imported = source_of(file).called, {i.module for i in source_of(file).imports if not i.name}
     assert called & {"eval", "exec", "__import__"} == set()
     assert imported & {"pickle", "marshal", "shelve"} == set()
     assert "shell=True" not in file.read_text(encoding="utf-8")

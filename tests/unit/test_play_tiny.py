@@ -106,9 +106,10 @@ def test_a_product_that_is_only_summed_is_never_formed() -> None:
 def test_a_product_that_is_rounded_first_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contraction, "BLOCK", 100)
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((7, 30)).astype(np.float16), rng.standard_normal((30, 5)).astype(np.float16)
+    a, b = (((rng.integers(-64, 64, shape) * 2 + 1) / 64).astype(np.float16) for shape in ((7, 30), (30, 5)))  # 14 bits a product, of which fp16 keeps 11
     wanted = (a[:, None, :] * b.T[None]).astype(np.float32).sum(-1)
-    np.testing.assert_allclose(contract(a, b, "fp16", "fp16", "fp32"), wanted, rtol=1e-6, atol=1e-6)
+    assert (wanted != a.astype(np.float32) @ b.astype(np.float32)).any()
+    np.testing.assert_array_equal(contract(a, b, "fp16", "fp16", "fp32"), wanted)  # of numbers so short, every sum is exact
 
 
 def test_a_product_with_other_users_too() -> None:

@@ -42,7 +42,7 @@ LAUNCHER_SOURCES = (
     "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "global.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
     "trace.hpp", "launcher.cpp",
 )  # fmt: skip
-KERNEL_SOURCES = ("abi.h", "device.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")
+KERNEL_SOURCES = ("abi.h", "device.hpp", "mathematics.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")
 
 
 @functools.cache

@@ -1,0 +1,74 @@
+"""What the tests of taste ask of a module's source, found in one walk and kept as names, since a tree takes far more room than its text."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name that is imported: `module.name` for `from module import name` (relative ones made absolute), `module` and no name for `import module`."""
+
+    line: int
+    module: str
+    name: str
+    is_at_top: bool
+
+    @property
+    def dotted(self) -> str:
+        """Module and name in one."""
+        return f"{self.module}.{self.name}" if self.name and self.module else self.module or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A module: its imports; the functions and classes that it defines; every name that it binds by an import, a definition or a store; the functions that
+    it calls by a bare name; the public definitions without a docstring; and whether it has none itself."""
+
+    imports: tuple[Import, ...]
+    defined: tuple[str, ...]
+    bound: frozenset[str]
+    called: frozenset[str]
+    undocumented: tuple[str, ...]
+    is_undocumented: bool
+
+
+@functools.cache
+def source_of(file: Path) -> Source:
+    """The source of one file of the repository. A file is parsed once in a process."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    at_top = {id(node) for node in tree.body}
+    package = file.relative_to(ROOT).parent.parts
+    imports: list[Import] = []
+    defined: list[str] = []
+    bound: set[str] = set()
+    called: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [Import(node.lineno, alias.name, "", id(node) in at_top) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            words = [*(package[: len(package) - node.level + 1] if node.level else ()), *([node.module] if node.module else ())]
+            imports += [Import(node.lineno, ".".join(words), alias.name, id(node) in at_top) for alias in node.names]
+        elif isinstance(node, DEFINITIONS):
+            defined.append(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called.add(node.func.id)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    missing = tuple(node.name for node in _public(tree) if not ast.get_docstring(node))
+    is_undocumented = bool(tree.body) and not ast.get_docstring(tree)
+    return Source(tuple(imports), tuple(defined), frozenset(bound | set(defined)), frozenset(called), missing, is_undocumented)
+
+
+def _public(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
+    top = [node for node in tree.body if isinstance(node, DEFINITIONS)]
+    methods = [m for c in top if isinstance(c, ast.ClassDef) and not c.name.startswith("_") for m in c.body if isinstance(m, ast.FunctionDef)]
+    return [node for node in top + methods if not node.name.startswith("_")]
