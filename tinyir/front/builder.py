@@ -92,6 +92,7 @@ class Builder:
         self._origin: Origin | None = None
         self._base = ""
         self._returned: list[tuple[Ref, ...]] = []  # what each closed step gave
+        self.notes: list[Diag] = []  # warnings and remarks on what was built
 
     # --- steps
 

@@ -6,7 +6,7 @@ import re
 from typing import Any, Iterable
 
 from ..ir.expr import Expr
-from ..ir.model import CHOICES, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
+from ..ir.model import CHOICES, RESERVED_SYMBOLS, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
 from ..ir.rules import literal_shape
 from ..ir.types import DTYPES, TensorType
 from ..ir.verify import nearest
@@ -197,7 +197,7 @@ class SignatureReader:
     def check_names(self, symbols: tuple[str, ...]) -> None:
         """E1311 for a symbol that the later texts cannot spell: one with a prime, an axis name such as i0, a word of isl."""
         for symbol in symbols:
-            if not re.fullmatch(r"(?!(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$)[A-Za-z_]\w*", symbol):
+            if RESERVED_SYMBOLS.match(symbol) or not re.fullmatch(r"[A-Za-z_]\w*", symbol):
                 places = [p.dim(i) for t, p in self.places_of.items() if t in self.declared
                           for i, d in enumerate(self.declared[t].shape) if symbol in d.names()]
                 self.fault("E1311", places[0] if places else None, symbol, symbol=symbol)

@@ -47,6 +47,9 @@ CHOICES = {
     "layout": ("row_major", "col_major"),
 }
 
+# Words that no symbol can be: axes of maps, and what the expressions of these texts and of isl say.
+RESERVED_SYMBOLS = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|floordiv|exists|min|max|true|false|inf|nan|infty)$")
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -231,4 +234,4 @@ def check_model(model: Model) -> list[Diag]:
     return diags
 
 
-__all__ = ["Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "is_exchanged", "model_of", "origin_of", "read_schema", "show_model", "show_name"]
+__all__ = ["RESERVED_SYMBOLS", "Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "is_exchanged", "model_of", "origin_of", "read_schema", "show_model", "show_name"]
