@@ -7,7 +7,7 @@ from typing import Any, Iterable
 
 from ..ir.expr import Expr
 from ..ir.model import CHOICES, RESERVED_SYMBOLS, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
-from ..ir.rules import literal_shape
+from ..ir.rules import fills, literal_shape
 from ..ir.types import DTYPES, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
@@ -155,7 +155,7 @@ class SignatureReader:
         return filed
 
     def constant(self, name: str, member: Member, node: Node) -> Ref | None:
-        """The CONST of one tensor that holds its value, which may be a size, such as "2*N" (E0111, E1009, E1002)."""
+        """The CONST of one tensor that holds its value, which may be a size, such as "2*N" (E0111, E1009, E1026)."""
         wanted = self.declared[name]
         literal = _literal(node.plain)
         if literal is None and isinstance(node.value, str) and wanted.dtype.is_integer:
@@ -163,8 +163,7 @@ class SignatureReader:
             if literal is None:
                 return None
         shape = literal_shape(literal) if literal is not None else ()
-        sizes = tuple(d.constant for d in wanted.shape)
-        if literal is None or isinstance(literal, tuple) and shape != sizes:
+        if literal is None or isinstance(literal, tuple) and not fills(literal, wanted.shape):
             self.fault("E1009", node, name, (Label(self.places_of[name].span, f"declared {wanted}"),), given=list(shape), result=wanted)
             return None
         place = self.places.of(member)

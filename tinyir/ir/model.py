@@ -145,7 +145,8 @@ def show_name(name: str) -> str:
 
 
 def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:
-    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind, E0104 missing)."""
+    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind, E0104 missing, E1026
+    a number that is no value of `dtype`)."""
     given = dict(items)
     faults = [Diag("E0102", at, {"key": k, "known": ", ".join(schema) or "none"}, span) for k in given if k not in schema]
     read = []
@@ -155,6 +156,8 @@ def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, b
                 read.append((key, read_attr(kind, given[key], dtype)))
             except AttrFault as fault:
                 faults.append(Diag("E0103", at, {"key": key, "expected": fault.args[0]}, span))
+            except Refused as fault:
+                faults += [Diag(d.code, at, d.facts, span) for d in fault.diags]
         elif is_required:
             code = "E1005" if key == "dtype" else "E0104"
             faults.append(Diag(code, at, {"key": key, "kind": kind}, span))
