@@ -170,7 +170,7 @@ X = '%0 = Input() {name="x"} : f32[2, 3]\n'
     ("E1304", '%0 = Input() {name="x"} : f32[1, 5, 5, 3]\n%1 = Input() {name="w"} : f32[3, 3, 2, 4]\n%2 = Conv2d(%0, %1) {strides=[1, 1], padding=Valid} : f32[1, 3, 3, 4]\noutputs: %2\n'),
     ("E1002", '%0 = Input() {name="x"} : i32[2]\n%1 = Exp(%0) : i32[2]\noutputs: %1\n'),
     ("E1009", "%0 = ConstTensor() {data=[1, 2], dtype=i32, shape=[3]} : i32[3]\noutputs: %0\n"),
-    ("E1002", "%0 = ConstTensor() {data=[1, 300], dtype=i8, shape=[2]} : i8[2]\noutputs: %0\n"),
+    ("E1026", "%0 = ConstTensor() {data=[1, 300], dtype=i8, shape=[2]} : i8[2]\noutputs: %0\n"),
     ("E0107", "%0 = ConstI64() {value=9223372036854775808} : i64[]\noutputs: %0\n"),
     ("E1010", "%0 = ConstI64() {value=1} : i32[]\noutputs: %0\n"),
     ("E0111", '%0 = Input() {name="x"} : f32[0]\noutputs: %0\n'),

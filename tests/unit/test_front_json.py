@@ -174,7 +174,7 @@ def test_ops_may_stand_in_any_order_but_not_in_a_circle() -> None:
         (lambda m: m["tensors"]["X"].update(shape=["M+"]), "E0111"),
         (lambda m: m["tensors"]["X"].update(shape=["k0"]) or m["tensors"]["Y"].update(shape=["k0"]), "E1311"),
         (lambda m: m["tensors"].update(W={"dtype": "fp32", "shape": [2], "value": [1, 2, 3]}), "E1009"),
-        (lambda m: m["tensors"].update(W={"dtype": "i32", "shape": [], "value": 0.5}), "E1002"),
+        (lambda m: m["tensors"].update(W={"dtype": "i32", "shape": [], "value": 0.5}), "E1026"),
         (lambda m: m["graph"].append(3), "E0110"),
         (lambda m: m["graph"].append({"op": "Elementwise", "fn": "neg", "inputs": ["X"], "outputs": ["Y"]}), "E1309"),
         (lambda m: m["graph"].append({"op": "Elementwise", "fn": "neg", "inputs": ["X"], "outputs": ["X"]}), "E1309"),

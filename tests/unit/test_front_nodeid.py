@@ -15,7 +15,7 @@ from tinyir import front
 from tinyir.front.jsontext import without_comments
 from tinyir.front.mend import mended
 from tinyir.ir import tiny
-from tinyir.kit.diag import Refused
+from tinyir.kit.diag import Diag, Refused
 from tinyir.play.tiny import play
 
 from ..golden.cases import GOLDEN, split_case
@@ -47,6 +47,7 @@ def codes(*nodes: dict[str, Any], **top: Any) -> list[str]:
     return [d.code for d in caught.value.diags]
 
 
+SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "attention_scores"
 RNG = np.random.default_rng(4)
 
 
@@ -78,20 +79,122 @@ def test_conv_of_seed_000(name: str) -> None:
     np.testing.assert_allclose(given, wanted, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", ["attention", "dump_attention"])
-def test_attention_is_refused_mended_and_right(name: str) -> None:
-    with pytest.raises(Refused) as caught:
-        front.read(seed(name))
-    assert [d.code for d in caught.value.diags] == ["E1001", "E1001"]
-    text, done = mended(seed(name))
-    assert [d.code for d in done] == ["E1001", "E1001"] and mended(text) == (text, [])
-    q, k = half(1, 2, 4, 8), half(1, 2, 5, 8)
-    (given,) = play(front.read(text), {"Q": q, "K": k}).values()
-    if name == "attention":  # the seed's n4 reshapes the transposed K, which lays its elements out anew
-        k = k.swapaxes(-1, -2).reshape(k.shape)
+def row_softmax(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2)
     raised = np.exp(scores - scores.max(-1, keepdims=True))
-    np.testing.assert_allclose(given, raised / raised.sum(-1, keepdims=True), rtol=2e-3, atol=2e-3)
+    return raised / raised.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize(("name", "faults"), [("attention", ["E1001", "E1001", "W2102"]), ("dump_attention", ["E1001", "E1001"])])
+def test_attention_is_refused_mended_and_right(name: str, faults: list[str]) -> None:
+    notes: list[Diag] = []
+    with pytest.raises(Refused) as caught:
+        front.read(seed(name), notes=notes)
+    assert [d.code for d in (*caught.value.diags, *notes)] == faults
+    text, done = mended(seed(name))
+    assert [d.code for d in done] == faults and mended(text) == (text, [])
+    q, k = half(1, 2, 4, 8), half(1, 2, 5, 8)
+    (given,) = play(front.read(text), {"Q": q, "K": k}).values()
+    np.testing.assert_allclose(given, row_softmax(q, k), rtol=2e-3, atol=2e-3)
+
+
+def test_the_mended_attention_is_a_sample() -> None:
+    text = SAMPLE.joinpath("attention_scores.json").read_text(encoding="utf-8")
+    assert json.loads(without_comments(text))["uops"] == json.loads(without_comments(mended(seed("attention"))[0]))["uops"]
+    q, k = half(2, 3, 4, 8), half(2, 3, 5, 8)
+    for module in (front.read(text), tiny.parse(SAMPLE.joinpath("attention_scores.tiny").read_text(encoding="utf-8"))):
+        np.testing.assert_allclose(play(module, {"Q": q, "K": k})["n15"], row_softmax(q, k), rtol=2e-3, atol=2e-3)
+
+
+ORDERED = [arg("INPUT", "k", tensor_id="K", dtype="fp16", shape=["N", "D"]), arg("PERMUTE", "t", "k", perm=[1, 0]), arg("RESHAPE", "y", "t", result_shape=[1, "N", "D"])]
+
+
+@pytest.mark.parametrize(("more", "top", "left"), [
+    ([], {}, ["k", "y"]),  # nobody else reads the PERMUTE: it goes
+    ([arg("NEG", "z", "t")], {}, ["k", "t", "y", "z"]),
+    ([], {"outputs": ["y", "t"]}, ["k", "t", "y"]),
+])  # fmt: skip
+def test_a_reshape_that_transposes_nothing_is_warned_of_and_mended(more: list[Any], top: dict[str, Any], left: list[str]) -> None:
+    k = np.arange(6, dtype=np.float16).reshape(2, 3)
+    for nodes in ([*ORDERED, *more], [*more, *ORDERED[::-1]], [*more, ORDERED[2], ORDERED[0], ORDERED[1]]):
+        for indent in (None, 1):
+            notes: list[Diag] = []
+            text = json.dumps({"uops": nodes, **top}, indent=indent)
+            front.read(text, notes=notes)
+            assert [(d.code, d.at) for d in notes] == [("W2102", "y")] and notes[0].span is not None
+            found, done = mended(text)
+            assert [d.code for d in done] == ["W2102"] and sorted(n["id"] for n in json.loads(found)["uops"]) == left
+            np.testing.assert_array_equal(play(front.read(found), {"K": k})["y"], k[None])
+
+
+@pytest.mark.parametrize(("shape", "result", "is_warned"), [
+    (["N", "D"], ["D", "N"], True),
+    (["N", "D"], [1, "D", 1, "N"], True),
+    (["B", "N", "D", 4], ["B", "D", "N", 4], True),
+    (["N", "D"], ["N", 1, "D"], False),
+    (["N", "N"], ["N", 1, "N"], False),
+    (["N", 4], [4, "N"], False),  # 4 lines of N, as a split would have it
+    (["N", "D"], ["N*D"], False),
+])  # fmt: skip
+def test_only_a_change_of_the_order_of_symbols_is_warned_of(shape: list[Any], result: list[Any], is_warned: bool) -> None:
+    module = read(tensor("x", "fp32", *shape), arg("RESHAPE", "y", "x", result_shape=result))
+    assert [d.code for d in tiny.check(module)] == ["W2102"] * is_warned
+    assert [d.code for d in tiny.check(tiny.parse(tiny.show(module)))] == ["W2102"] * is_warned
+
+
+MAPPED = np.arange(24, dtype=np.float32).reshape(4, 6)
+
+
+@pytest.mark.parametrize(("index_map", "wanted"), [
+    ({"i1": "i0", "i0": "i1"}, MAPPED[:, :3].T),
+    ({"i0": "i1", "i1": "i0"}, MAPPED[:, :3].T),
+    (["i1", "i0"], MAPPED[:, :3].T),
+    ({"i1": "2*i0 + 1", "i0": "i1"}, MAPPED[:, 1::2].T),
+    ({"i0": "floordiv(i0, 2)", "i1": "i1"}, MAPPED[[0, 0, 1]][:, :4]),
+    ({"i0": "i0 // 2", "i1": "i1"}, MAPPED[[0, 0, 1]][:, :4]),
+    ({"i0": "floor(i0/2)", "i1": "i1"}, MAPPED[[0, 0, 1]][:, :4]),
+    ({"i0": "floordiv(i0 - 3, 2) + 2", "i1": "(i1 + 2) // 2 // 1"}, MAPPED[[0, 1, 1]][:, [1, 1, 2, 2]]),
+    ({"i1": 2, "i0": "i1"}, MAPPED[:, [2, 2, 2]].T),
+])  # fmt: skip
+@pytest.mark.parametrize("uop", ["VIEW", "LOAD"])
+def test_a_map_is_read_by_the_names_of_the_axes(uop: str, index_map: Any, wanted: np.ndarray) -> None:
+    module = read(tensor("x", "fp32", 4, 6), arg(uop, "y", "x", **{"index_map" if uop == "VIEW" else "map": index_map}, result_shape=[3, 4]))
+    np.testing.assert_array_equal(play(module, {"X": MAPPED})["y"], wanted)
+
+
+@pytest.mark.parametrize(("index_map", "expected"), [
+    ({"i0": "i1"}, ["E0104"]),
+    ({"i0": "i1", "i1": "i0", "i2": "i0"}, ["E0102"]),
+    ({"i0": "i1", "o1": "i0"}, ["E0102", "E0104"]),
+    (["i0"], ["E1101"]),
+    (["i0", "i1", "i0"], ["E1101"]),
+    ({"i0": "i1", "i1": "i2"}, ["E1205"]),
+    ({"i0": "i1", "i1": "i0 + Q"}, ["E1205"]),
+    ({"i0": "i1", "i1": "floordiv(i0, 0)"}, ["E1105"]),
+    ({"i0": "i1", "i1": "i0 // -2"}, ["E1105"]),
+    ({"i0": "i1", "i1": "i0 +"}, ["E0103"]),
+    ({"i0": "i1", "i1": None}, ["E0103"]),
+    ("i0", ["E0103"]),
+])  # fmt: skip
+def test_a_map_with_a_fault_is_refused(index_map: Any, expected: list[str]) -> None:
+    assert codes(tensor("x", "fp32", 4, 6), arg("VIEW", "y", "x", index_map=index_map, result_shape=[3, 4])) == expected
+
+
+@pytest.mark.parametrize("line", ["VIEW(x) {index_map=[i1]}", "VALID(x) {guard=\"0 <= i1 < 2\"}"])
+def test_tiny_text_names_no_axis_that_a_value_has_not(line: str) -> None:
+    text = f"tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[4]\n  out y : fp32[4]\n\n  %y = {line} : fp32[4]\n\noutputs: %y\n"
+    assert [d.code for d in tiny.check(tiny.parse(text))] == ["E1205"]
+
+
+def test_a_cast_that_is_put_in_is_remarked_on() -> None:
+    notes: list[Diag] = []
+    nodes = [tensor("x", "fp32", "N"), tensor("h", "fp16", "N"), arg("ADD", "y", "x", "h")]
+    front.read(json.dumps({"uops": nodes}), notes=notes)
+    (note,) = notes
+    assert (note.code, note.at) == ("R3005", "y") and "from fp16 to fp32" in note.why() and "H is CAST" in note.why()
+    assert note.span is not None
+    front.read(json.dumps({"uops": [*nodes[:2], arg("CAST", "w", "h", to="fp32"), arg("ADD", "y", "x", "w")]}), notes=(written := []))
+    assert written == []
 
 
 def test_dump_of_seed_001_is_the_front_end_json_beside_it() -> None:
@@ -170,6 +273,8 @@ X, H, I = tensor("x", "fp32", "M", "N"), tensor("h", "fp16", "M", "N"), tensor("
 @pytest.mark.parametrize(("expected", "nodes"), [
     (["E1002"], [H, tensor("y", "bf16", "M", "N"), arg("ADD", "z", "h", "y")]),
     (["E1002"], [X, I, arg("ADD", "z", "x", "i")]),
+    (["E1002"], [X, tensor("b", "i8", "M", "N"), arg("ADD", "z", "x", "b")]),
+    (["E1002"], [X, tensor("b", "bool", "M", "N"), arg("MUL", "z", "x", "b")]),
     (["E1001"], [X, tensor("y", "fp32", "N", "M"), arg("ADD", "z", "x", "y")]),
     (["E1001"], [X, tensor("y", "fp32", "K"), arg("ADD", "z", "x", "y")]),
     (["E1003"], [X, arg("RESHAPE", "z", "x", result_shape=["M", "M"])]),
@@ -193,6 +298,10 @@ X, H, I = tensor("x", "fp32", "M", "N"), tensor("h", "fp16", "M", "N"), tensor("
     (["E0110"], [X, {"id": "z", "uop": "NEG", "src": [None]}]),
     (["E0110"], [X, {"id": 3, "uop": "NEG", "src": ["x"]}]),
     (["E0104"], [X, {"id": "z", "src": ["x"]}]),
+    (["E0104"], [X, {"uop": "NEG", "src": ["x"]}]),
+    (["E0104"], [X, {"uop": "VIEW", "src": ["x"], "arg": {"result_shape": ["N", "M"], "index_map": ["i1", "i0"]}}]),
+    (["E0104"], [{"id": "x", "uop": "INPUT", "arg": {"dtype": "fp32", "shape": ["M"]}}, arg("NEG", "z", "x")]),
+    (["E0110"], []),
     (["E1301"], [X, tensor("x2", "fp32", "N") | {"arg": {"tensor_id": "X", "dtype": "fp32", "shape": ["N"]}}, arg("NEG", "z", "x")]),
     (["E1002"], [X, arg("NEG", "z", "x") | {"dtype": "fp16"}]),
     (["E1101"], [X, arg("POOL", "z", "x", kernel=[2, 2], stride=[1, 1, 1])]),

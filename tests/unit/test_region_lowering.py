@@ -283,3 +283,30 @@ outputs: s=%new, y=%y"""
     x, s = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
     given_ = play_region(found, {"x": x, "s": s})
     assert given_["s"].tolist() == [4, 6] and given_["y"].tolist() == [12, 24] and s.tolist() == [3, 4]
+
+
+PASSED_ON = [
+    ("outputs: x", "  in  x : fp32[M]\n  out x : fp32[M]", {"x": "x"}),
+    ("outputs: a=x, b=x", "  in  x : fp32[M]\n  out a : fp32[M]\n  out b : fp32[M]", {"a": "x", "b": "x"}),
+    ("outputs: x, y=x", "  in  x : fp32[M]\n  out x : fp32[M]\n  out y : fp32[M]", {"x": "x", "y": "x"}),
+    ("%new = ADD(s, x) : fp32[M]\noutputs: s=%new, old=s", "  in  x : fp32[M]\n  in  s : fp32[M]\n  out s : fp32[M]\n  out old : fp32[M]", {"s": "s + x", "old": "s"}),
+    ("%new = ADD(s, x) : fp32[M]\noutputs: s=%new, x=s", "  in  x : fp32[M]\n  in  s : fp32[M]\n  out s : fp32[M]\n  out x : fp32[M]", {"s": "s + x", "x": "s"}),
+    ("outputs: s=x, x=s", "  in  x : fp32[M]\n  in  s : fp32[M]\n  out s : fp32[M]\n  out x : fp32[M]", {"s": "x", "x": "s"}),
+    ("%r = RESHAPE(x) : fp32[M]\noutputs: s=%r, x=s", "  in  x : fp32[M]\n  in  s : fp32[M]\n  out s : fp32[M]\n  out x : fp32[M]", {"s": "x", "x": "s"}),
+    ("%y = RELU(x) : fp32[M]\noutputs: x, y=%y", "  in  x : fp32[M]\n  out x : fp32[M]\n  out y : fp32[M]", {"x": "x", "y": "relu"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "signature", "wanted"), PASSED_ON)
+def test_an_input_that_is_an_output_is_copied(body: str, signature: str, wanted: dict[str, str]) -> None:
+    """Whatever else is written: states may even change places."""
+    module = tiny_of(f"\n{body}", signature)
+    assert not any(d.is_error for d in tiny.check(module))
+    found = regions_of(module)
+    assert region.check(found) == [] and region.parse(region.show(found)) == found
+    x, s = np.array([-1, 2, 5], np.float32), np.array([3, 4, -7], np.float32)
+    arrays = {t.name: {"x": x, "s": s}[t.name] for t in module.model.inputs}
+    numbers = {"x": x, "s": s, "s + x": s + x, "relu": np.maximum(x, 0)}
+    for given in (play_tiny(module, arrays), play_region(found, arrays)):
+        assert {name: array.tolist() for name, array in given.items()} == {name: numbers[word].tolist() for name, word in wanted.items()}
+    assert x.tolist() == [-1, 2, 5] and s.tolist() == [3, 4, -7]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Sequence
 
 from ..kit.cli import Session
+from ..kit.diag import Diag
 
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +33,12 @@ def read_source(session: Session, wants: str) -> str:
         return session.decode(raw, wants)
     session.text = session.timed("import", lambda: front.onnx_to_json(raw, _spelled(session), *(dict(getattr(session.args, key, [])) for key in ("shape", "value"))))
     return session.text
+
+
+def must_hold(session: Session, diags: Sequence[Diag]) -> None:
+    """Refuse on errors; keep the warnings that the front end has not given yet, with the places that it knows."""
+    said = {(d.code, d.at) for d in session.notes}
+    session.must_hold([d for d in diags if (d.code, d.at) not in said])
 
 
 def _spelled(session: Session) -> str:

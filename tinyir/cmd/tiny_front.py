@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import Diag, Refused
-from .source import read_source, shape_option
+from .source import must_hold, read_source, shape_option
 from .stage import language_of
 
 SUMMARY = "A model in: JSON, ONNX, Core IR, the graph DSL, or tiny text. What it computes, as tiny text, out."
@@ -40,11 +40,12 @@ def _convert(session: Session) -> None:
         return
     tiny = language_of("tiny")
     try:
-        module = session.timed("parse", lambda: front.read(text, session.file))
-        session.must_hold(session.timed("check", lambda: tiny.check(module)))
+        module = session.timed("parse", lambda: front.read(text, session.file, session.notes))
+        must_hold(session, session.timed("check", lambda: tiny.check(module)))
     except Refused as fault:
         if fault.diags and all(d.edit is not None for d in fault.diags):
-            session.notes.append(Diag("R3003", facts={"count": len(fault.diags)}))
+            count = len(fault.diags) + sum(d.edit is not None for d in session.notes)
+            session.notes.append(Diag("R3003", facts={"count": count}))
         raise
     session.write(session.timed("show", lambda: _printed(session.args, tiny, module)))
 
@@ -66,5 +67,6 @@ def _fix(session: Session) -> None:
 
     text = read_source(session, "a model, such as NodeId JSON")
     found, done = session.timed("fix", lambda: mended(text, session.file))
+    session.args.remarks = session.args.remarks or "text"  # what is changed is always said
     session.notes += [Diag("R3002", d.at, {"code": d.code}, d.span) for d in done]
     session.write(found)

@@ -9,7 +9,7 @@ from ..ir.pipeline import STAGES
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import refuse
 from ..lower import lower_to
-from .source import read_source, shape_option
+from .source import must_hold, read_source, shape_option
 from .stage import language_of, stage_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
@@ -48,13 +48,13 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
         from .. import front
 
         yield "json", lambda: text
-        stage, module = "tiny", session.timed("front", lambda: front.read(text, session.file))
+        stage, module = "tiny", session.timed("front", lambda: front.read(text, session.file, session.notes))
     elif stage not in STAGES:
         raise refuse("E0004", given=stage, stage="tiny", hint="feed a model or text of a stage: " + ", ".join(STAGES))
     else:
         given = stage
         module = session.timed("parse", lambda: language_of(given).parse(text))
-    session.must_hold(session.timed(f"check {stage}", lambda: language_of(stage).check(module)))
+    must_hold(session, session.timed(f"check {stage}", lambda: language_of(stage).check(module)))
     if STAGES.index(stage) > STAGES.index(last):
         raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
     yield stage, _printer(stage, module)

@@ -6,7 +6,7 @@ import re
 from typing import Mapping, Sequence
 
 from ..ir import tiny
-from ..kit.diag import Refused, refuse
+from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import span_of
 
 
@@ -56,9 +56,9 @@ def _skipped(text: str) -> int:
     return _COMMENT.match(text).end()
 
 
-def read(text: str, file: str = "") -> tiny.Module:
-    """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the model. Raises Refused (E0014
-    when the language is not known, else what its front end says)."""
+def read(text: str, file: str = "", notes: list[Diag] | None = None) -> tiny.Module:
+    """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the model. `notes` gets the warnings
+    and remarks that the front end has on it. Raises Refused (E0014 when the language is not known, else what its front end says)."""
     text = " " + text[1:] if text.startswith("\ufeff") else text  # a byte order mark: not JSON, and common
     language = language_of(text)
     if language == "tiny":
@@ -66,7 +66,9 @@ def read(text: str, file: str = "") -> tiny.Module:
     if language == "json":
         from . import json as reader
     elif language == "nodeid":
-        from . import nodeid as reader
+        from . import nodeid
+
+        return nodeid.read(text, notes=notes)
     elif language == "coreir":
         from . import coreir as reader
     elif language == "dsl":

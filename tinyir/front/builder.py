@@ -18,8 +18,8 @@ from ..ir import tiny
 from ..ir.expr import ONE, Bound, Expr
 from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS, REDUCERS
-from ..ir.rules import broadcast_mismatch, holds_product, infer
-from ..ir.types import DTYPES, DType, TensorType, is_exact, promote, round_to, show_number
+from ..ir.rules import broadcast_mismatch, fills, holds_product, infer
+from ..ir.types import DTYPES, DType, TensorType, is_exact, number_of, promote, round_to
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.span import Span
 
@@ -92,6 +92,7 @@ class Builder:
         self._origin: Origin | None = None
         self._base = ""
         self._returned: list[tuple[Ref, ...]] = []  # what each closed step gave
+        self.notes: list[Diag] = []  # warnings and remarks on what was built
 
     # --- steps
 
@@ -193,6 +194,8 @@ class Builder:
         """A splat of one number or size, or the nested tuples of a whole literal."""
         if isinstance(value, Expr):
             value = value if value.constant is None else value.constant
+        if isinstance(value, tuple) and any(d.constant == 0 for d in shape) and fills(value, shape):
+            value = ()
         return self.emit("CONST", part=part, type=TensorType(dtype, tuple(shape)), value=rounded(dtype, value))
 
     def cast(self, x: Ref, dtype: DType, part: str = "") -> Ref:
@@ -360,14 +363,12 @@ def accumulator(*dtypes: DType) -> DType:
 
 
 def rounded(dtype: DType, value: Any) -> Any:
-    """A number, or nested lists of numbers, as values of `dtype`; a size stays one. Raises Refused (E1002 a fraction as an integer)."""
+    """A number, or nested lists of numbers, as values of `dtype`; a size stays one. Raises Refused (E1026 a number that is no value of `dtype`)."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, (tuple, list)):
         return tuple(rounded(dtype, v) for v in value)
-    if dtype.is_integer and isinstance(value, float) and not value.is_integer():
-        raise refuse("E1002", fault=f"{show_number(value)} is no value of {dtype}")
-    return round_to(dtype, value)
+    return number_of(dtype, value)
 
 
 def _word(ref: Ref) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from ..ir.expr import ONE, Expr
-from ..ir.rules import literal_shape, product
+from ..ir.rules import fills, literal_shape, product
 from ..ir.types import DTYPES, TensorType
 from ..kit.diag import Diag, refuse
 from .builder import Builder, Ref, rounded
@@ -96,12 +96,10 @@ _core("ConstF64", 0, Attr("value", "float"))(_constant("fp64"))
 @_core("ConstTensor", 0, Attr("data", "literal"), Attr("dtype", "dtype"), Attr("shape", "dims"))
 def _const_tensor(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
     wanted = TensorType(attrs.dtype, attrs.shape)
-    given = tuple(Expr.of(n) for n in literal_shape(attrs.data))
-    if given != wanted.shape:
-        raise refuse("E1009", given=list(given), result=wanted)
-    for number in _flat(attrs.data):
-        if not isinstance(number, (bool, int, float)) or wanted.dtype.is_integer and rounded(wanted.dtype, number) != number:
-            raise refuse("E1002", fault=f"{number} is no value of {wanted.dtype}")
+    if not fills(attrs.data, wanted.shape):
+        raise refuse("E1009", given=list(literal_shape(attrs.data)), result=wanted)
+    for size in (n for n in _flat(attrs.data) if isinstance(n, Expr)):
+        raise refuse("E0103", key="data", expected=f"a number or nested lists of numbers, and {size} is a size")
     return b.const(attrs.data, attrs.dtype, attrs.shape)
 
 

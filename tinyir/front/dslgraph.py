@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Sequence
 
 from ..ir.attrs import Attrs
 from ..ir.expr import Expr
-from ..ir.model import TENSOR_ATTRS, read_schema
+from ..ir.model import RESERVED_SYMBOLS, TENSOR_ATTRS, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Label, Refused
@@ -77,7 +76,7 @@ class GraphReader:
         self.not_reserved(name, str(name))
         known = {s: Expr.of(s) for s, _ in symbols}
         for symbol in known:
-            if re.fullmatch(r"[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty", symbol):
+            if RESERVED_SYMBOLS.match(symbol):
                 self.fault("E1311", token_span(name), symbol, symbol=symbol)
         taken, given = self.params(params, known), self.params(results, known)
         broken = {name_of(i.children[0]) for i, _, _ in params} - {p.name for p in taken}

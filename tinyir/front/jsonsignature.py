@@ -6,8 +6,8 @@ import re
 from typing import Any, Iterable
 
 from ..ir.expr import Expr
-from ..ir.model import CHOICES, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
-from ..ir.rules import literal_shape
+from ..ir.model import CHOICES, RESERVED_SYMBOLS, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
+from ..ir.rules import fills, literal_shape
 from ..ir.types import DTYPES, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
@@ -155,7 +155,7 @@ class SignatureReader:
         return filed
 
     def constant(self, name: str, member: Member, node: Node) -> Ref | None:
-        """The CONST of one tensor that holds its value, which may be a size, such as "2*N" (E0111, E1009, E1002)."""
+        """The CONST of one tensor that holds its value, which may be a size, such as "2*N" (E0111, E1009, E1026)."""
         wanted = self.declared[name]
         literal = _literal(node.plain)
         if literal is None and isinstance(node.value, str) and wanted.dtype.is_integer:
@@ -163,8 +163,7 @@ class SignatureReader:
             if literal is None:
                 return None
         shape = literal_shape(literal) if literal is not None else ()
-        sizes = tuple(d.constant for d in wanted.shape)
-        if literal is None or isinstance(literal, tuple) and shape != sizes:
+        if literal is None or isinstance(literal, tuple) and not fills(literal, wanted.shape):
             self.fault("E1009", node, name, (Label(self.places_of[name].span, f"declared {wanted}"),), given=list(shape), result=wanted)
             return None
         place = self.places.of(member)
@@ -197,7 +196,7 @@ class SignatureReader:
     def check_names(self, symbols: tuple[str, ...]) -> None:
         """E1311 for a symbol that the later texts cannot spell: one with a prime, an axis name such as i0, a word of isl."""
         for symbol in symbols:
-            if not re.fullmatch(r"(?!(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$)[A-Za-z_]\w*", symbol):
+            if RESERVED_SYMBOLS.match(symbol) or not re.fullmatch(r"[A-Za-z_]\w*", symbol):
                 places = [p.dim(i) for t, p in self.places_of.items() if t in self.declared
                           for i, d in enumerate(self.declared[t].shape) if symbol in d.names()]
                 self.fault("E1311", places[0] if places else None, symbol, symbol=symbol)

@@ -10,24 +10,29 @@ MOST_ROUNDS = 100
 
 
 def mended(text: str, file: str = "") -> tuple[str, list[Diag]]:
-    """The source with every mend applied that a fault of it carries, until it holds; and the faults that were mended. Raises Refused
-    when a fault is left that carries none, with the faults of the text as it was given."""
+    """The source with every mend applied that a fault of it carries, until it holds, and then those of its warnings; and what was mended. Raises
+    Refused when a fault is left that carries none, with the faults of the text as it was given."""
     done: list[Diag] = []
     first: Refused | None = None
     found = text
     for _ in range(MOST_ROUNDS):
+        notes: list[Diag] = []
         try:
-            faults = [d for d in tiny.check(read(found, file)) if d.is_error]
-            if not faults:
+            faults = [d for d in tiny.check(read(found, file, notes)) if d.is_error]
+            if faults:
+                raise Refused(faults)
+            warned = [d for d in notes if d.edit is not None]
+            if not warned:
                 return found, done
-            raise Refused(faults)
+            fixed = warned
         except Refused as fault:
             first = first or fault
             if any(d.edit is None for d in fault.diags):
                 raise first from None
-            done += fault.diags
-            found = _applied(found, _apart([d.edit for d in fault.diags]))
-    raise first
+            fixed = [*fault.diags, *(d for d in notes if d.edit is not None)]
+        done += fixed
+        found = _applied(found, _apart([d.edit for d in fixed]))
+    raise first or Refused(done)
 
 
 def _apart(edits: list[Edit]) -> list[Edit]:

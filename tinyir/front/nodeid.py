@@ -25,13 +25,14 @@ from ..ir.expr import Expr
 from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS
 from ..ir.types import DTYPES, DType
-from ..ir.verify import nearest
+from ..ir.verify import nearest, reorders_symbols
 from ..kit.diag import Diag, Label, Refused
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import near
 from .jsontext import Node, parse_json, without_comments
-from .nodemend import missing_dtype, missing_reshape, solved_symbol
+from .nodemaps import read_map
+from .nodemend import missing_dtype, missing_reshape, solved_symbol, unpermuted
 from .nodesignature import NodeSignature, items_of, words_of
 from .ops import ELEMENTWISE, Attrs, check_attrs
 from .order import in_order
@@ -49,18 +50,23 @@ class Solved(Exception):
         self.symbol, self.expr = symbol, expr
 
 
-def read(text: str, name: str = "main") -> tiny.Module:
-    """The module of a NodeId JSON text. Raises Refused with every fault found: E0011 to E0013 JSON, E01xx words and attributes, E02xx
-    names, E10xx and E11xx types, E13xx signature."""
+def read(text: str, name: str = "main", notes: list[Diag] | None = None) -> tiny.Module:
+    """The module of a NodeId JSON text; `notes` gets the warnings (W2102) and remarks (R3005) on it. Raises Refused with every fault found: E0011 to
+    E0013 JSON, E01xx words and attributes, E02xx names, E10xx and E11xx types, E13xx signature."""
     root = parse_json(without_comments(text))
     solved: dict[str, Expr] = {}
     while True:
+        reader = _Reader(text, solved)
         try:
-            return _Reader(text, solved).module(root, name)
+            return reader.module(root, name)
         except Solved as found:
             solved = {k: e.substitute({found.symbol: found.expr}) for k, e in solved.items()} | {found.symbol: found.expr}
             if len(solved) > MOST_SOLVED:
                 raise Refused([Diag("E0006", facts={"what": f"the number of symbols to solve (at most {MOST_SOLVED})"})]) from None
+            reader.builder.notes.clear()  # the next reading has them again
+        finally:
+            if notes is not None:
+                notes += reader.builder.notes
 
 
 class _Reader(NodeSignature):
@@ -69,6 +75,7 @@ class _Reader(NodeSignature):
     def __init__(self, text: str, solved: dict[str, Expr]):
         super().__init__(text, solved)
         self.text = text
+        self.node_of: dict[str, Node] = {}
 
     def module(self, root: Node, name: str) -> tiny.Module:
         self.only(root, _TOP, "the model")
@@ -78,9 +85,14 @@ class _Reader(NodeSignature):
         tensors = self.expect(root.get("tensors"), dict, "tensors") if root.get("tensors") is not None else {}
         for tensor, member in tensors.items():
             self.declare(tensor, member)
-        nodes = [n for n in self.expect(root.get("uops"), list, "the model") if self.expect(n, dict, "a node of uops")]
+        uops = root.get("uops")
+        nodes = [n for n in self.expect(uops, list, "the model") if self.expect(n, dict, "a node of uops")]
+        if uops.value == []:
+            self.fault("E0110", uops, "the model", key="uops", expected="a list of nodes", given="an empty one")
         names = self.names(nodes)
+        self.node_of = {name: node for node, name in zip(nodes, names)}
         outputs = self.signature(root, tensors, nodes, names)
+        self.asked = {n.value for n in self.stated_outputs(root)} | {tensor.name for tensor, _ in outputs if tensor is not None}
         for node, id in zip(nodes, names):
             if self.word(node) == "INPUT":
                 self.input(node, id)
@@ -99,11 +111,14 @@ class _Reader(NodeSignature):
         return self.builder.finish(model, results)
 
     def names(self, nodes: list[Node]) -> list[str]:
-        """The id of each node; one that has none, such as the bare VIEWs of seed 001, gets its place."""
+        """The id of each node (E0104 without one). A VIEW with neither id nor attributes, such as seed 001's dumps have, gives nothing that a
+        node could read: it gets its place as a name."""
         names, first = [], {}
         for index, node in enumerate(nodes):
             self.only(node, _NODE, "a node of uops")
             place = node.get("id") or node.get("out")
+            if place is None and (self.word(node) != "VIEW" or node.get("arg") is not None):
+                self.fault("E0104", self.places.span(node.start, node.start + 1), self.word(node) or "a node of uops", key="id", kind="a string")
             name = self.expect(place, str, "id") if place is not None else ""
             if name and name in first:
                 self.fault("E0201", place, name, (Label(self.places.of(first[name]), "first here"),), name=name)
@@ -157,6 +172,7 @@ class _Reader(NodeSignature):
         if len(self.faults) > count:
             self.builder.drop()
             return
+        noted = len(self.builder.notes)
         try:
             given = self.give(node, id, uop, operands, attrs)
         except Refused as fault:
@@ -166,6 +182,9 @@ class _Reader(NodeSignature):
             self.faults += [Diag(d.code, id, d.facts, d.span or span, d.labels or named, d.edit) for d in fault.diags]
             return
         (self.refs[id],) = self.builder.close([given], [id], [None], [Place(place)])
+        self.builder.notes[noted:] = [Diag(d.code, id, d.facts, self.places.of(node.get("src"))) for d in self.builder.notes[noted:]]
+        if uop == "RESHAPE":
+            self.warn_of_order(node, id, operands[0], given)
         arg = node.get("arg")
         words = {k: words_of(m.node) for k, m in arg.value.items()} if arg is not None and isinstance(arg.value, dict) else {}
         self.labels[id] = nodeops.axis_labels(uop, operands, words, attrs, labels, given.rank)
@@ -194,6 +213,21 @@ class _Reader(NodeSignature):
         if stated is not None and stated.value != given.dtype.name:
             raise Refused([Diag("E1002", id, {"fault": f"{id} is stated to be {stated.plain}, but is {given.dtype}"}, self.places.of(stated))])
         return given
+
+    def warn_of_order(self, node: Node, id: str, x: Operand, given: Ref) -> None:
+        """W2102 for a RESHAPE that writes symbols in another order; where a PERMUTE before it is the cause, with the edit that reads the value
+        before the PERMUTE."""
+        if not isinstance(x, Ref) or not reorders_symbols(x.shape, given.shape):
+            return
+        name = node.get("src").value[0].value
+        producer = self.node_of.get(name) if isinstance(name, str) else None
+        edit = None
+        if producer is not None and self.word(producer) == "PERMUTE":
+            before = self.refs.get(producer.get("src").value[0].value)
+            if before is not None and not reorders_symbols(before.shape, given.shape):
+                is_kept = len(self.users[name]) > 1 or name in self.asked
+                edit = unpermuted(self.text, self.places, node, producer, is_kept)
+        self.builder.notes.append(Diag("W2102", id, {"source": x.type, "result": given.type}, self.places.of(node.get("src")), edit=edit))
 
     def wide(self, id: str) -> DType | None:
         """The dtype of the sum that alone reads a product."""
@@ -259,8 +293,12 @@ class _Reader(NodeSignature):
         x = operands[0] if operands and isinstance(operands[0], Ref) else None
         if "pad" in plain and x is not None:
             plain["pad"] = nodeops.pairs_of(plain["pad"], x.rank)
-        if isinstance(plain.get("index_map"), dict):
-            plain["index_map"] = list(plain["index_map"].values())
+        for key in ("index_map", "map"):
+            if plain.get(key) is not None and x is not None and any(a.name == key for a in row.attrs):
+                shape = plain.get("result_shape")
+                symbols = (*(n for t in self.inputs for d in t.type.shape for n in d.names()), *self.solved)
+                plain[key], faults = read_map(members[key].node, key, id, x.rank, len(shape) if isinstance(shape, list) else x.rank, dict.fromkeys(symbols), self.places)
+                self.faults += faults
         stated = node.get("dtype")
         if stated is not None and any(a.name in ("to", "dtype") for a in row.attrs):
             plain.setdefault("to" if uop == "CAST" else "dtype", stated.plain)

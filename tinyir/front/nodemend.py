@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Iterable, Sequence
 
@@ -11,7 +12,7 @@ from ..ir.rules import fitting, product
 from ..ir.types import TensorType
 from ..kit.diag import Edit, Refused
 from .builder import Operand, Ref, broadcast
-from .jsontext import Node, Places
+from .jsontext import Node, Places, without_comments
 from .nodeops import default_acc
 
 
@@ -62,6 +63,35 @@ def missing_dtype(places: Places, arg: Node | None, x: Ref | None, op: str) -> E
         return None
     last = max(m.node.end for m in arg.value.values())
     return Edit(places.span(last, last), f',"dtype":"{default_acc(x, op).name}"')
+
+
+def unpermuted(text: str, places: Places, node: Node, permute: Node, is_kept: bool) -> Edit | None:
+    """The edit that lets the RESHAPE `node` read what the PERMUTE before it reads (seed 000 section 5.3). The PERMUTE goes, with its line where it has one of its
+    own, unless another reads it too (`is_kept`). None where it cannot be taken out."""
+    source = node.get("src").value[0]
+    before = permute.get("src").value[0]
+    changes = [(source.start, source.end, text[before.start : before.end])]
+    if not is_kept:
+        rest = _LISTED.match(text, permute.end)
+        if rest is None:  # the last of the list: the comma before it goes
+            comma = re.search(r",\s*$", without_comments(text)[: permute.start])
+            if comma is None:
+                return None
+            changes.append((comma.start(), permute.end, ""))
+    if not is_kept and rest is not None:
+        line = text.rfind("\n", 0, permute.start) + 1
+        is_own_line = not text[line : permute.start].strip() and rest["line"] is not None
+        changes.append((line if is_own_line else permute.start, rest.end() if is_own_line else rest.end("comma"), ""))
+    changes.sort()
+    start, end = changes[0][0], changes[-1][1]
+    parts, at = [], start
+    for low, high, new in changes:
+        parts += [text[at:low], new]
+        at = high
+    return Edit(places.span(start, end), "".join(parts))
+
+
+_LISTED = re.compile(r"(?P<comma>[ \t\r\n]*,[ \t]*)(?P<line>(//[^\n]*)?\r?\n)?")
 
 
 def solved_symbol(source: Sequence[Expr], result: Sequence[Expr], known: set[str]) -> tuple[str, Expr] | None:

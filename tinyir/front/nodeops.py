@@ -1,7 +1,8 @@
 """What a node of NodeId JSON gives: tiny's own ops (front.uops) under the looser rules of seeds 000 and 001, and their shorthand.
 
-Operands of one op are broadcast, aligned at the right, and CAST where that is exact: seed 000 section 5.2 adds a bias of [1, C, 1, 1] in
-fp16 to a sum in fp32. Any other mixture of dtypes is refused (section 3). EXPAND may list only the axes that it does not repeat, an axis
+Operands of one op are broadcast, aligned at the right. Floats are CAST to the wider of their dtypes where that is exact, and integers
+likewise, with a remark (R3005): seed 000 section 5.2 adds a bias of [1, C, 1, 1] in fp16 to a sum in fp32. Any other mixture of dtypes is refused
+(section 3). EXPAND may list only the axes that it does not repeat, an axis
 of a REDUCE may be a word, PAD may be flat; POOL reads windows; CONTRACT is MUL and REDUCE SUM by index words.
 """
 
@@ -13,7 +14,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import holds_product
 from ..ir.types import DTYPES, DType, promote
-from ..kit.diag import refuse
+from ..kit.diag import Diag, refuse
 from .builder import Builder, Operand, Ref, accumulator
 from .ops import ELEMENTWISE
 from .ops.contraction import acc_dtype, tensor
@@ -58,12 +59,18 @@ def row_of(uop: str) -> FrontOp | None:
 def agreed(b: Builder, uop: str, operands: Sequence[Operand]) -> tuple[Ref, ...]:
     """The operands of an elementwise op with one shape and one dtype. Raises Refused (E1001, E1002)."""
     condition, branches = ((operands[0],), operands[1:]) if uop == "WHERE" else ((), operands)
-    dtypes = [o.dtype for o in branches if isinstance(o, Ref)]
+    dtypes = list(dict.fromkeys(o.dtype for o in branches if isinstance(o, Ref)))
     wanted = None
     for dtype in dtypes:
         wanted = dtype if wanted is None else promote(wanted, dtype)
+    listed = " and ".join(map(str, dtypes))
+    if len({(d.is_float, d.is_integer) for d in dtypes}) > 1:
+        raise refuse("E1002", fault=f"{uop} takes one dtype, not {listed}; a CAST between these is never put in")
     if wanted is not None and wanted not in dtypes:
-        raise refuse("E1002", fault=f"{uop} takes one dtype, not {' and '.join(map(str, dict.fromkeys(dtypes)))}, and a CAST would not be exact")
+        raise refuse("E1002", fault=f"{uop} takes one dtype, not {listed}, and a CAST would not be exact")
+    for o in branches:
+        if isinstance(o, Ref) and o.dtype != wanted:
+            b.notes.append(Diag("R3005", facts={"operand": o.tensor or o.name, "source": o.dtype, "target": wanted, "op": uop}))
     shape = b.broadcast_shape(*(o for o in operands if isinstance(o, Ref)))
     chosen = b.agree(*branches, dtype=wanted)
     refs = [o if isinstance(o, Ref) else b.const(o.value, DTYPES["bool"]) for o in condition]

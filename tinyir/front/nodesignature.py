@@ -79,6 +79,8 @@ class NodeSignature(SignatureReader):
         arg = node.get("arg") or Node({}, node.start, node.end)
         members = self.expect(arg, dict, id)
         named = members.get("tensor_id")
+        if named is None:
+            self.fault("E0104", self.places.span(node.start, node.start + 1), id, key="tensor_id", kind="a string")
         name = (self.expect(named.node, str, id) if named is not None else "") or id
         if any(t.name == name for t in self.inputs):
             self.fault("E1301", named.node if named is not None else node, name, name=name)
@@ -107,6 +109,13 @@ class NodeSignature(SignatureReader):
         return known.constant if known is not None and known.constant is not None else item
 
     # --- outputs
+
+    @staticmethod
+    def stated_outputs(root: Node) -> list[Node]:
+        """The words of `outputs`, in a list or by name."""
+        stated = root.get("outputs")
+        found = [m.node for m in stated.value.values()] if stated is not None and isinstance(stated.value, dict) else items_of(stated)
+        return [n for n in found if isinstance(n.value, str)]
 
     def results(self, root: Node, nodes: list[Node], names: list[str], listed: list[tuple[Tensor | None, Node]]) -> list[tuple[str, Ref]]:
         """The outputs by name: those that are asked for, else STOREs, else the signature's, else the nodes that none reads."""

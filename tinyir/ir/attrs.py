@@ -11,7 +11,7 @@ import math
 from typing import Any, Mapping
 
 from .expr import Expr, show_guard
-from .types import DTYPES, DType, round_to, show_number
+from .types import DTYPES, DType, number_of, show_number
 
 Attrs = tuple[tuple[str, Any], ...]
 
@@ -21,7 +21,8 @@ class AttrFault(ValueError):
 
 
 def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
-    """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was expected."""
+    """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was expected, and
+    Refused (E1026) for a number that is no value of `dtype`."""
     if kind in ("dims", "ints", "pairs"):
         if not isinstance(item, tuple):
             raise AttrFault("a list")
@@ -56,7 +57,7 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
     if kind in ("number", "literal"):
         number = _number(item)
         if number is not None:
-            return number if dtype is None else round_to(dtype, number)
+            return number if dtype is None else number_of(dtype, number)
         if kind == "literal" and isinstance(item, Expr):
             return item
     raise AttrFault({"int": "an integer", "dim": "a size", "string": "a string in quotes", "flag": "true or false", "name": "a name",

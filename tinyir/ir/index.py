@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Union
 
 from ..kit.diag import Diag, Refused
-from ..kit.text import Grammar, body_of, header
+from ..kit.text import Grammar, body_of, header, token_span
 from . import tiny
 from .book import check_book
 from .expr import Bound, Expr, show_guard
@@ -35,7 +35,7 @@ from .model import show_name
 from .read import GRAMMAR as EXPR_GRAMMAR
 from .read import expr_of, guard_of, name_of, read_at
 from .scope import Scope
-from .types import DType, round_to, show_number
+from .types import DType, number_of, show_number
 
 STAGE = "index"
 GRAMMAR = Grammar("index", ("index", "axes"))
@@ -212,14 +212,18 @@ def _target_of(tree: Any, whole: str, dtype: DType | None) -> Read | Fill:
     if tree.data == "read":
         source, bracket = tree.children
         return Read(name_of(source.children[0] if hasattr(source, "children") else source), read_at(read_index, bracket, whole))
-    return Fill(_number_of(str(tree.children[0]), -1 if tree.data == "negative" else 1, dtype))
+    token = tree.children[0]
+    try:
+        return Fill(_number_of(str(token), -1 if tree.data == "negative" else 1, dtype))
+    except Refused as fault:
+        raise Refused([Diag(d.code, d.at, d.facts, token_span(token)) for d in fault.diags]) from None
 
 
 def _number_of(word: str, sign: int, dtype: DType | None) -> float | int | bool:
     if word in ("true", "false"):
         return word == "true"
     value = int(word) if word.isdigit() else float(word)
-    return round_to(dtype, sign * value) if dtype is not None else sign * value
+    return number_of(dtype, sign * value) if dtype is not None else sign * value
 
 
 @functools.lru_cache(maxsize=65536)

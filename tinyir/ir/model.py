@@ -47,6 +47,9 @@ CHOICES = {
     "layout": ("row_major", "col_major"),
 }
 
+# Words that no symbol can be: axes of maps, and what the expressions of these texts and of isl say.
+RESERVED_SYMBOLS = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|floordiv|exists|min|max|true|false|inf|nan|infty)$")
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -142,7 +145,8 @@ def show_name(name: str) -> str:
 
 
 def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:
-    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind, E0104 missing)."""
+    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind, E0104 missing, E1026
+    a number that is no value of `dtype`)."""
     given = dict(items)
     faults = [Diag("E0102", at, {"key": k, "known": ", ".join(schema) or "none"}, span) for k in given if k not in schema]
     read = []
@@ -152,6 +156,8 @@ def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, b
                 read.append((key, read_attr(kind, given[key], dtype)))
             except AttrFault as fault:
                 faults.append(Diag("E0103", at, {"key": key, "expected": fault.args[0]}, span))
+            except Refused as fault:
+                faults += [Diag(d.code, at, d.facts, span) for d in fault.diags]
         elif is_required:
             code = "E1005" if key == "dtype" else "E0104"
             faults.append(Diag(code, at, {"key": key, "kind": kind}, span))
@@ -231,4 +237,4 @@ def check_model(model: Model) -> list[Diag]:
     return diags
 
 
-__all__ = ["Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "is_exchanged", "model_of", "origin_of", "read_schema", "show_model", "show_name"]
+__all__ = ["RESERVED_SYMBOLS", "Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "is_exchanged", "model_of", "origin_of", "read_schema", "show_model", "show_name"]

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from ..kit.diag import refuse
+from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import Span
 from ..kit.text import token_span
 from .body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
@@ -19,7 +19,7 @@ from .model import read_schema
 from .ops import REGION_OPS
 from .read import expr_of, guard_of, name_of, read_at, read_attrs
 from .rules import holds_product
-from .types import DTYPES, DType, round_to
+from .types import DTYPES, DType, number_of
 from .verify import nearest
 
 RANDOM_ATTRS = {"seed": ("int", True), "offset": ("int", True)}
@@ -57,7 +57,14 @@ def _states_dtype(tree: Any) -> bool:
 def _typed(literal: Literal, dtype: DType | None, names: Names) -> Literal:
     if dtype is None:
         raise refuse("E1411", names.at, value=literal.value, span=literal.span)
-    return Literal(round_to(dtype, literal.value), dtype, literal.span)
+    return Literal(_value_of(dtype, literal.value, names, literal.span), dtype, literal.span)
+
+
+def _value_of(dtype: DType, number: float | int | bool, names: Names, span: Span) -> float | int | bool:
+    try:
+        return number_of(dtype, number)
+    except Refused as fault:
+        raise Refused([Diag(d.code, names.at, d.facts, span) for d in fault.diags]) from None
 
 
 def _settle(trees: list[Any], names: Names) -> tuple[Body, ...]:
@@ -115,7 +122,7 @@ def _read_literal(parts: list[Any], names: Names) -> Body:
     if dtype is None:
         return Literal(value, _UNTYPED, span)
     found = dtype_named(dtype, names)
-    return Literal(round_to(found, value), found, span)
+    return Literal(_value_of(found, value, names, span), found, span)
 
 
 def _read_call(parts: list[Any], names: Names) -> Body:
@@ -160,7 +167,7 @@ def _axis_from(tree: Any) -> Axis:
 def _read_reduce(parts: list[Any], names: Names) -> Body:
     keyword, op, axes, init, dtype, inside = parts[0], parts[1], parts[2:-3], parts[-3], parts[-2], parts[-1]
     found = dtype_named(dtype, names)
-    start = None if init is None else round_to(found, _number(*init.children))
+    start = None if init is None else _value_of(found, _number(*init.children), names, token_span(keyword))
     return Reduce(str(op), tuple(map(_axis_from, axes)), body_from(inside, names), found, start, token_span(keyword))
 
 

@@ -166,7 +166,7 @@ def _reduce(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], state
 def _leaf(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
     if op.name == "IOTA":
         _axis(attrs["axis"], stated.rank, at)
-    if op.name == "CONST" and isinstance(attrs["value"], tuple) and tuple(Expr.of(n) for n in literal_shape(attrs["value"])) != stated.shape:
+    if op.name == "CONST" and isinstance(attrs["value"], tuple) and not fills(attrs["value"], stated.shape):
         raise refuse("E1009", at, given=list(literal_shape(attrs["value"])), result=stated)
     return stated
 
@@ -179,6 +179,15 @@ def literal_shape(literal: Any) -> tuple[int, ...]:
     if not inner:
         return (0,)
     return (len(literal), *inner[0]) if all(i == inner[0] for i in inner) else (len(literal), -1)
+
+
+def fills(literal: Any, shape: Sequence[Expr]) -> bool:
+    """Whether nested lists hold the elements of `shape`. Lists cannot say what follows an empty axis: of a shape without elements they may end there,
+    and `[]` says it whatever the shape."""
+    given, wanted = literal_shape(literal), tuple(d.constant for d in shape)
+    if 0 in wanted and None not in wanted:
+        return given in ((0,), wanted[: wanted.index(0) + 1])
+    return given == wanted
 
 
 def _indirect(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
@@ -200,4 +209,4 @@ _RULES = {
     "leaf": _leaf,
     "indirect": _indirect,
 }
-__all__ = ["OPS", "broadcast_dims", "broadcast_mismatch", "holds_product", "infer", "literal_shape", "product"]
+__all__ = ["OPS", "broadcast_dims", "broadcast_mismatch", "fills", "holds_product", "infer", "literal_shape", "product"]

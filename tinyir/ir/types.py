@@ -131,13 +131,55 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
             return struct.unpack(code, struct.pack(code, value))[0]
         except OverflowError:
             return math.copysign(math.inf, value)
-    lowest_exponent, top = {"bf16": (-126, 3.3895313892515355e38), "fp8e4m3": (-6, 448.0), "fp8e5m2": (-14, 57344.0)}[dtype.name]
+    lowest_exponent, top = {"bf16": -126, "fp8e4m3": -6, "fp8e5m2": -14}[dtype.name], _GREATEST[dtype.name]
     exponent = max(math.frexp(value)[1] - 1, lowest_exponent)
     quantum = math.ldexp(1.0, exponent - (dtype.digits - 1))
     rounded = round(value / quantum) * quantum
     if abs(rounded) > top:
         return math.nan if dtype.name == "fp8e4m3" else math.copysign(math.inf, value)
     return math.copysign(rounded, value)
+
+
+def number_of(dtype: DType, value: float | int | bool) -> float | int | bool:
+    """A number that a text states, as the nearest value of `dtype`: the one rule for constants of every language. Raises Refused (E1026) for a number
+    out of the dtype's range, and for one of another kind: true or a fraction as an integer, true as a float, anything but true, false, 0 and 1 as
+    a bool. A whole float is an integer, since JSON has one kind of number."""
+    if isinstance(value, bool) or dtype.kind == "b":
+        is_value = dtype.kind == "b" and (isinstance(value, bool) or isinstance(value, int) and value in (0, 1))
+    elif dtype.is_integer:
+        is_value = (isinstance(value, int) or value.is_integer()) and dtype.lowest <= value <= dtype.highest
+    else:
+        is_value = _is_float_of(dtype, value)
+    if not is_value:
+        from ..kit.diag import refuse
+
+        raise refuse("E1026", value=show_number(value), dtype=dtype, range=_range_of(dtype))
+    return round_to(dtype, value)
+
+
+def _is_float_of(dtype: DType, value: float | int) -> bool:
+    try:
+        wide = float(value)
+    except OverflowError:
+        return False
+    if not math.isfinite(wide):
+        return wide != wide or dtype.lowest == -math.inf
+    return math.isfinite(round_to(dtype, wide))
+
+
+def _range_of(dtype: DType) -> str:
+    if dtype.kind == "b":
+        return "true, false"
+    if dtype.is_integer:
+        return f"{dtype.lowest}..{dtype.highest}"
+    top = show_number(_GREATEST[dtype.name], dtype)
+    return f"-{top}..{top}, {'inf, ' if dtype.lowest == -math.inf else ''}nan"
+
+
+_GREATEST = {
+    "fp64": 1.7976931348623157e308, "fp32": 3.4028234663852886e38, "fp16": 65504.0,
+    "bf16": 3.3895313892515355e38, "fp8e4m3": 448.0, "fp8e5m2": 57344.0,
+}  # fmt: skip
 
 
 def show_number(value: float | int | bool, dtype: DType | None = None) -> str:

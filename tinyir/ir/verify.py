@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Iterable, Iterator
+import re
+from typing import Any, Iterable, Iterator, Sequence
 
 from ..kit.diag import Diag, Label, Refused
+from .expr import ONE, Expr
 from .ops import OPS
 from .rules import infer
 
@@ -18,9 +20,11 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
 
 
 def check_tiny(module: Any) -> list[Diag]:
-    """Invariants 2 to 8 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is one message."""
+    """Invariants 2 to 10 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is one message."""
     definitions = [*_check_definitions(module), *_check_uses(module)]
-    return [*definitions, *_check_types(module), *_check_results(module), *_check_inputs_used(module)]
+    return [
+        *definitions, *_check_types(module), *_check_names(module), *_check_results(module), *_check_inputs_used(module), *_check_order(module),
+    ]  # fmt: skip
 
 
 def _check_definitions(module: Any) -> Iterator[Diag]:
@@ -64,6 +68,18 @@ def _check_types(module: Any) -> Iterator[Diag]:
             yield Diag("E1010", value.name, {"stated": value.type, "wanted": wanted}, value.span)
 
 
+def _check_names(module: Any) -> Iterator[Diag]:
+    for value in module.values:
+        exprs = [*(value.attr("index_map") or ()), *(e for b in value.attr("guard") or () for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)]
+        axes = [f"i{axis}" for axis in range(value.type.rank)]
+        for name in dict.fromkeys(n for e in exprs for n in e.names()):
+            if _AXIS.fullmatch(name) and name not in axes:
+                yield Diag("E1205", value.name, {"name": name, "known": ", ".join(axes) or "no axis, since the value is a scalar"}, value.span)
+
+
+_AXIS = re.compile(r"[iko]\d+")
+
+
 def _check_results(module: Any) -> Iterator[Diag]:
     types = module.type_of()
     given: dict[str, str] = {}
@@ -88,3 +104,18 @@ def _check_inputs_used(module: Any) -> Iterator[Diag]:
     for tensor in module.model.inputs:
         if tensor.name not in used:
             yield Diag("W2001", tensor.name, {"name": tensor.name}, tensor.span)
+
+
+def _check_order(module: Any) -> Iterator[Diag]:
+    types = module.type_of()
+    for value in module.values:
+        source = types.get(value.operands[0]) if value.op == "RESHAPE" and value.operands else None
+        if source is not None and reorders_symbols(source.shape, value.type.shape):
+            yield Diag("W2102", value.name, {"source": source, "result": value.type}, value.span)
+
+
+def reorders_symbols(source: Sequence[Expr], result: Sequence[Expr]) -> bool:
+    """Whether a RESHAPE changes nothing but the order of symbols, beside axes of size 1: it looks like a transposition and is none."""
+    left, right = ([d for d in shape if d != ONE] for shape in (source, result))
+    moved = [a for a, b in zip(left, right) if a != b]
+    return bool(moved) and sorted(map(str, left)) == sorted(map(str, right)) and len(set(moved)) == len(moved) and all(d.name is not None for d in moved)

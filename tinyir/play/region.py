@@ -101,7 +101,8 @@ def constant_of(buffer: Tensor, symbols: Mapping[str, int]) -> np.ndarray:
         return [rounded(v) for v in value] if isinstance(value, tuple) else round_to(buffer.type.dtype, value)
 
     shape = sizes_of(buffer.type.shape, symbols)
-    return np.broadcast_to(np.array(rounded(buffer.attr("value"))).astype(numpy_dtype(buffer.type.dtype)), shape)
+    stated = np.array(rounded(buffer.attr("value"))).astype(numpy_dtype(buffer.type.dtype))
+    return np.broadcast_to(stated if stated.size else stated.reshape(shape), shape)  # lists do not say what follows an empty axis
 
 
 def _write(item: Yield, output: np.ndarray, frame: Frame) -> None:

@@ -9,6 +9,7 @@ import math
 from typing import Callable
 
 from ...ir.types import DTYPES
+from ...kit.diag import refuse
 from ..builder import Builder, Ref
 from .table import Attr
 
@@ -24,6 +25,8 @@ def in_wide(b: Builder, x: Ref, compute: Callable[[Ref], Ref]) -> Ref:
 
 
 def _k(b: Builder, x: Ref, value: float) -> Ref:
+    if x.dtype.is_integer and not float(value).is_integer():
+        raise refuse("E1002", fault=f"the function takes floats, not {x.dtype}")
     return b.const(value, x.dtype, x.shape)
 
 

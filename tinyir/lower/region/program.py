@@ -31,6 +31,7 @@ class Memory:
         self.buffers: dict[str, Tensor] = {}
         self.constants: dict[str, str] = {}
         self.copies: list[tuple[str, str]] = []
+        self.writes: list[tuple[str, str]] = []  # of states
         self.states = {t.name for t in self.model.inputs} & {t.name for t in self.model.outputs}
         self.known = {t.name: _tensor(t) for t in (*self.model.outputs, *self.model.inputs)}
         self.place: dict[str, str] = {t.name: t.name for t in self.model.inputs}
@@ -48,7 +49,7 @@ class Memory:
         if not outputs:
             outputs = (self.buffer(name, **({"materialize": "deferred"} if is_deferred else {})),)
         self.place[name] = outputs[0]
-        self.copies += [(outputs[0], state) for state in states]
+        self.writes += [(outputs[0], state) for state in states]
         return outputs
 
     def buffer(self, of: str, **attrs: object) -> str:
@@ -69,7 +70,25 @@ class Memory:
             fault = f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
             raise refuse("E1402", name, home.span, name=name, fault=fault)
         self.place[name] = self.buffer(name, alias=self.place[source])
-        self.copies += [(self.place[name], o) for o in self.graph.results_of(name)]
+        for output in self.graph.results_of(name):
+            self.copy(self.place[name], output)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy one memory to an output when all regions are done. States are written last, and what a state's new value takes from an input, itself
+        perhaps, is kept in a buffer until then: the input may be a state too."""
+        if target not in self.states:
+            self.copies.append((source, target))
+            return
+        if self._is_input(source):
+            kept = self.buffer(target)
+            self.copies.append((source, kept))
+            source = kept
+        self.writes.append((source, target))
+
+    def _is_input(self, name: str) -> bool:
+        while name in self.buffers and self.buffers[name].attr("alias") is not None:
+            name = self.buffers[name].attr("alias")
+        return self.model.input(name) is not None
 
     def tensor_of(self, name: str) -> Tensor:
         """The memory of a value, input, output or constant."""
@@ -99,9 +118,9 @@ def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Prog
         writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known)
         regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
     for result in graph.program.results:
-        if graph.program.model.input(result.value) is not None and result.value != result.output:
-            memory.copies.append((result.value, result.output))
-    regions += [_copy(memory, source, target, _fitting(target, taken)) for source, target in memory.copies]
+        if graph.program.model.input(result.value) is not None:
+            memory.copy(result.value, result.output)
+    regions += [_copy(memory, source, target, _fitting(target, taken)) for source, target in (*memory.copies, *memory.writes)]
     return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions))
 
 
