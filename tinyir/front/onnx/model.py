@@ -13,6 +13,7 @@ from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
 from .constants import Weights, term_of
 from .names import bare
+from .order import sort_nodes
 from .program import Program
 from .table import FOLDS, ONNX_OPS
 from .terms import Term, element_of, known
@@ -33,7 +34,9 @@ def load(raw: bytes) -> Any:
         version, newest = opsets_of(model).get("", OLDEST), onnx.defs.onnx_opset_version()
         if version > newest:
             raise refuse("E0122", given=version, oldest=OLDEST, newest=newest)
-        onnx.checker.check_model(_for_checker(model) or raw)
+        for graph in (model.graph, *model.functions):
+            sort_nodes(graph)
+        onnx.checker.check_model(_for_checker(model) or model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as fault:
         raise refuse("E0121", reason=" ".join(str(fault).split())[:200] or type(fault).__name__) from None
     if _is_garbled(model):

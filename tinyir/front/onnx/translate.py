@@ -216,9 +216,18 @@ def raise_unequal(node: Node) -> None:
             is_turned = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
             pairs = [(first[-2 if is_turned[0] else -1], shape[-1 if is_turned[1] or len(shape) == 1 else -2]), *pairs[2:]]
         for x, y in pairs:
-            for symbol, size in ((y.name, x), (x.name, y)):
-                if symbol and x != y and 1 not in (x.constant, y.constant) and symbol not in size.names():
-                    raise Unequal(symbol, size)
+            if 1 not in (x.constant, y.constant):
+                _raise_where_solved(x - y)
+
+
+def _raise_where_solved(difference: Expr) -> None:
+    """Raises Unequal with what makes the difference 0, where one symbol does: the later operand's, if both have one."""
+    for sign in (-1, 1):
+        for coefficient, monomial in difference.terms:
+            if coefficient == sign and len(monomial) == 1 and isinstance(monomial[0], str):
+                size = Expr.of(monomial[0]) - sign * difference
+                if monomial[0] not in size.names() and (size.constant is None or size.constant >= 0):
+                    raise Unequal(monomial[0], size)
 
 
 def word_of(node: Any) -> str:

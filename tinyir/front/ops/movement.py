@@ -69,11 +69,21 @@ def reshape(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             shape[i] = x.shape[i]
     free = [i for i, size in enumerate(shape) if size.constant is not None and size.constant < 0]
     if len(free) == 1 and shape[free[0]].constant == -1:
-        known = product([d for i, d in enumerate(shape) if i != free[0]])
-        shape[free[0]] = ZERO if known == ZERO else product(x.shape) // known
+        shape[free[0]] = _left(x.shape, [d for i, d in enumerate(shape) if i != free[0]])
     elif free:
         raise refuse("E1013", shape=attrs.shape)
     return b.reshape(x, shape)
+
+
+def _left(have: Sequence[Expr], known: Sequence[Expr]) -> Expr:
+    """The size that is left of `have` beside those that are known. A size of 0 on both sides cancels as a symbol does: [0, 3] as [0, -1] is [0, 3]."""
+    left = list(have)
+    for size in known:
+        if size == ZERO:
+            if ZERO not in left:
+                return ZERO
+            left.remove(ZERO)
+    return product(left) // product([d for d in known if d != ZERO])
 
 
 @front_op("Flatten", inputs=1, attrs=[Attr("axis", "int", 1)])

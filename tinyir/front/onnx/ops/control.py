@@ -55,7 +55,11 @@ def loop(node: Node) -> Any:
         for row, item in zip(rows, results[1 + len(carried) :]):
             row.append(item)
         turn += 1
-    return (*carried, *(_stacked(node, row, 0) for row in rows))
+    if turn or not rows:
+        return (*carried, *(_stacked(node, row, 0) for row in rows))
+    bound = dict(zip((i.name for i in body.input), (known(0, "i64"), goes_on, *carried)))
+    results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/0/")  # for the types alone: what nobody reads is left out
+    return (*carried, *(_nothing(node, item, 0) for item in results[1 + len(carried) :]))
 
 
 def _turns(node: Node, most: Any) -> int:
@@ -85,8 +89,13 @@ def scan(node: Node) -> Any:
     backward = node.attr("scan_input_directions", node.attr("directions", (0,) * count))
     if node.opset >= 9:
         axes = [a % x.rank for a, x in zip(node.attr("scan_input_axes", (0,) * count), fed)]
-        states, rows = _scanned(node, body, states, fed, axes, backward, "")
         directions, places = node.attr("scan_output_directions", (0,) * outputs), node.attr("scan_output_axes", (0,) * outputs)
+        if fed[0].shape[axes[0]] == Expr.of(0):
+            taken = [node.op("Expand", known(0, x.dtype), shape=[d for i, d in enumerate(x.shape) if i != a]) for x, a in zip(fed, axes)]
+            bound = dict(zip((i.name for i in body.input), (*states, *taken)))
+            results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/0/")  # for the types alone
+            return (*states, *(_nothing(node, item, axis) for item, axis in zip(results[len(states) :], places)))
+        states, rows = _scanned(node, body, states, fed, axes, backward, "")
         return (*states, *(_stacked(node, row[::-1] if back else row, axis) for row, back, axis in zip(rows, directions, places)))
     batch = fed[0].shape[0].constant
     if node.has(0) or not batch or batch > MAX_TURNS:
@@ -120,10 +129,19 @@ def _slice(node: Node, x: Term, axis: int, place: int) -> Term:
     return node.reshape(node.cut(x, axis, place, place + 1), [d for a, d in enumerate(x.shape) if a != axis])
 
 
+def _nothing(node: Node, item: Any, axis: int) -> Term:
+    """No rows at all, each of the item's type."""
+    if not isinstance(item, Term):
+        raise node.fault("it does not turn at all, and would gather sequences")
+    shape = list(item.shape)
+    shape.insert(axis % (len(shape) + 1), Expr.of(0))
+    found = node.op("Expand", known(0, item.dtype), shape=shape, part="rows")
+    found.form = item.form
+    return found
+
+
 def _stacked(node: Node, rows: Sequence[Any], axis: int) -> Term:
     """The rows one after the other along a new axis."""
-    if not rows:
-        raise node.fault("it does not turn at all, and what it would gather has no shape")
     if all(r.known is not None and r.known.dtype != object for r in rows) and rows[0].known.size * len(rows) <= MAX_KNOWN:
         return known(np.stack([r.known for r in rows], axis), rows[0].dtype)
     axis %= rows[0].rank + 1

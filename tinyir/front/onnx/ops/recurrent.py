@@ -126,8 +126,8 @@ def recurrent(node: Node) -> Any:
     if is_batch_first:
         x = node.transpose(x, [1, 0, 2])
     steps, batch, hidden = x.shape[0].constant, x.shape[1], node.input(2).shape[2].constant
-    if steps is None or not 0 < steps <= MAX_STEPS or hidden is None:
-        raise node.fault(f"it runs for {x.shape[0]} steps of {node.input(2).shape[2]} numbers; known sizes, and 1 to {MAX_STEPS} steps, are supported")
+    if steps is None or steps > MAX_STEPS or hidden is None:
+        raise node.fault(f"it runs for {x.shape[0]} steps of {node.input(2).shape[2]} numbers; known sizes, and at most {MAX_STEPS} steps, are supported")
     direction = node.attr("direction", "forward")
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if backward is None:
@@ -149,7 +149,8 @@ def recurrent(node: Node) -> Any:
                 new_h = node.fn("where", is_there, new_h, h)
                 new_c = node.fn("where", is_there, new_c, c) if new_c is not None else None
             h, c = new_h, new_c
-        every.append(_rows(node, rows[::-1] if is_backward else rows))
+        shown = rows[::-1] if is_backward else rows
+        every.append(_rows(node, shown) if shown else node.op("Expand", known(0.0, x.dtype), shape=[0, batch, hidden], part="rows"))
         last_h.append(h)
         last_c.append(c)
     whole = _joined(node, every, 1)
