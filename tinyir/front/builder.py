@@ -11,7 +11,7 @@ language leaves them out, names the values and keeps where they came from:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Sequence
 
 from ..ir import tiny
@@ -22,6 +22,7 @@ from ..ir.rules import broadcast_mismatch, fills, holds_product, infer
 from ..ir.types import DTYPES, DType, TensorType, is_exact, number_of, promote, round_to
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.span import Span
+from .limits import Limits
 
 MAX_NAME = 64  # characters; a longer one keeps its head and gets a digest
 MAX_VALUES = 1_000_000
@@ -86,6 +87,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.inputs: list[Ref] = []
+        self.limits = Limits()  # what is known of the symbols
         self._values: list[Ref] = []
         self._taken: set[str] = set()
         self._step: list[Ref] = []
@@ -157,7 +159,7 @@ class Builder:
         return free
 
     def finish(self, model: Model, results: Sequence[tuple[str, Ref]]) -> tiny.Module:
-        """The module. Of a step that gives several tensors, what nobody needs is left out."""
+        """The module, with the ranges that are known by now. Of a step that gives several tensors, what nobody needs is left out."""
         needed = {id(ref) for _, ref in results}
         for ref in reversed(self._values):
             self._need(ref, needed)
@@ -169,6 +171,9 @@ class Builder:
         values = tuple(
             tiny.Value(r.name, r.op, tuple(o.name for o in r.operands), r.attrs, r.type, r.origin) for r in self._values if id(r) in needed
         )
+        known = {r.symbol: r for r in (*model.ranges, *self.limits.ranges())}
+        symbols = model.symbols()
+        model = replace(model, ranges=tuple(r for s, r in known.items() if s in symbols or r in model.ranges))
         return tiny.Module(model, values, tuple(tiny.Result(name, ref.name) for name, ref in results))
 
     @staticmethod

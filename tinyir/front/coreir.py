@@ -212,7 +212,7 @@ class _Reader:
         results = [(o.called, self.refs[o.id]) for o in self.source.outputs]
         outputs = tuple(Tensor(output, ref.type) for output, ref in results)
         symbols = dict.fromkeys(n for t in (*outputs, *self.inputs) for d in t.type.shape for n in d.names())
-        return self.builder.finish(Model(name, tuple(self.inputs), outputs, (), default_shapes(symbols, ())), results)
+        return self.builder.finish(Model(name, tuple(self.inputs), outputs, (), default_shapes(symbols, self.builder.limits.ranges())), results)
 
 
 __all__ = ["CoreModule", "Instruction", "Output", "check", "parse", "read", "show"]

@@ -55,6 +55,7 @@ class _Reader(SignatureReader):
             self.declare(tensor, member)
         if isinstance(signature.value, dict):
             self.only(signature, ("inputs", "outputs"), "signature")
+        self.builder.limits.state(self.ranges(root.get("symbols")))
         listed = [self.listed(root, signature, side, sections["tensors"]) for side in ("inputs", "outputs")]
         tensors = [[t for t, _ in side if t is not None] for side in listed]
         for tensor, entry in listed[0]:
@@ -64,7 +65,7 @@ class _Reader(SignatureReader):
         self.graph(sections["graph"])
         results = self.results(listed[1])
         symbols = self.symbols(tuple(t for side in (tensors[1], [*tensors[0], *filed]) for t in side))
-        ranges = self.ranges(root.get("symbols"))
+        ranges = self.builder.limits.ranges()
         shape_sets = self.shape_sets(root.get("shape_sets"), symbols, ranges)
         if not self.faults:
             self.check_names(symbols)

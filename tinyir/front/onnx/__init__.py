@@ -45,7 +45,9 @@ def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) ->
     tensors = [f"    {compact(t)}: {compact(entry)}" for t, entry in program.tensors.items() if t in needed]
     ops = [f"    {compact(_ordered(entry))}" for entry in reversed(entries)]
     lists = [f"    {compact(side)}: [{', '.join(compact({'tensor': t}) for t in names)}]" for side, names in (("inputs", inputs), ("outputs", outputs))]
+    ranges = {r.symbol: [r.low, r.high] for r in program.builder.limits.ranges()}
     parts = [f'  "name": {compact(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
+    parts += [f'  "symbols": {compact(ranges)}'] if ranges else []
     parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 

@@ -1,4 +1,4 @@
-"""An ONNX file as it comes: read, checked, brought to an opset that the translations know, its inputs given types."""
+"""An ONNX file as it comes: read, checked, its inputs given types."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
 from .constants import Weights, term_of
 from .names import bare
+from .order import sort_nodes
 from .program import Program
 from .table import FOLDS, ONNX_OPS
 from .terms import Term, element_of, known
-from .translate import FAULTY, Scope, Translator, node_word, word_of
+from .translate import FAULTY, Scope, Translator, Unequal, node_word, word_of
 
-OLDEST = 11  # the opset that the translations begin with; older models are converted to it where onnx can
-MOST_READ = 4096  # bytes of a constant whose numbers a conversion may depend on
+OLDEST = 1  # opset; each translation reads the forms that its op has had
 Words = Mapping[str, Sequence[str]]
 
 
 def load(raw: bytes) -> Any:
-    """The ModelProto of a file's bytes, of opset OLDEST or later. Raises Refused (E0121, E0122)."""
+    """The ModelProto of a file's bytes. Raises Refused (E0121, E0122)."""
     import onnx
     from google.protobuf.message import DecodeError
 
@@ -34,12 +34,14 @@ def load(raw: bytes) -> Any:
         version, newest = opsets_of(model).get("", OLDEST), onnx.defs.onnx_opset_version()
         if version > newest:
             raise refuse("E0122", given=version, oldest=OLDEST, newest=newest)
-        onnx.checker.check_model(_for_checker(model) or raw)
+        for graph in (model.graph, *model.functions):
+            sort_nodes(graph)
+        onnx.checker.check_model(_for_checker(model) or model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as fault:
         raise refuse("E0121", reason=" ".join(str(fault).split())[:200] or type(fault).__name__) from None
     if _is_garbled(model):
         raise refuse("E0121", reason="a name in it is not UTF-8")
-    return model if version >= OLDEST else _converted(model)
+    return model
 
 
 def _is_garbled(message: Any) -> bool:
@@ -56,7 +58,8 @@ def _is_garbled(message: Any) -> bool:
 
 def _for_checker(model: Any) -> Any:
     """What onnx's checker shall see in place of a model that it would refuse although its runtimes do not: inputs and outputs without a shape get
-    one, and weights in other files are left out. None when there is nothing of the kind."""
+    one, weights in other files are left out, and so are the names of ops that a version has deprecated but defines, such as GroupNormalization of
+    opset 18. None when there is nothing of the kind."""
 
     def open_values(graph: Any) -> Iterator[Any]:
         for value in (*graph.input, *graph.output):
@@ -66,7 +69,8 @@ def _for_checker(model: Any) -> Any:
             for inner in graphs_of(node):
                 yield from open_values(inner)
 
-    if next(open_values(model.graph), None) is None and not any(t.data_location == t.EXTERNAL for t in model.graph.initializer):
+    opset = opsets_of(model).get("", OLDEST)
+    if next(open_values(model.graph), None) is None and not any(t.data_location == t.EXTERNAL for t in model.graph.initializer) and next(_deprecated(model.graph, opset), None) is None:
         return None
     copy = type(model)()
     copy.CopyFrom(model)
@@ -75,7 +79,25 @@ def _for_checker(model: Any) -> Any:
     for tensor in copy.graph.initializer:
         if tensor.data_location == tensor.EXTERNAL:
             tensor.CopyFrom(type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=[0]))
+    for node in _deprecated(copy.graph, opset):
+        node.op_type = "Sum"
+        del node.attribute[:]
     return copy
+
+
+def _deprecated(graph: Any, opset: int) -> Iterator[Any]:
+    """The nodes of deprecated ops that are translated all the same."""
+    from onnx import defs
+
+    for node in graph.node:
+        if node.domain in ("", "ai.onnx") and ("", node.op_type) in ONNX_OPS:
+            try:
+                if defs.get_schema(node.op_type, opset, "").deprecated:
+                    yield node
+            except defs.SchemaError:
+                pass
+        for inner in graphs_of(node):
+            yield from _deprecated(inner, opset)
 
 
 def graphs_of(node: Any) -> Iterator[Any]:
@@ -86,43 +108,23 @@ def graphs_of(node: Any) -> Iterator[Any]:
         yield from a.graphs
 
 
-def _converted(model: Any) -> Any:
-    """The model in opset OLDEST. Where onnx knows no way, or one that changes the model's inputs, the model stays: the translations read the
-    older forms of the ops they know."""
-    import onnx
-    from onnx import version_converter
-
-    light, heavy = _without_weights(model)
-    try:
-        found = version_converter.convert_version(light, OLDEST)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
-        return model
-    for tensor in found.graph.initializer:
-        if tensor.name in heavy:
-            tensor.CopyFrom(heavy[tensor.name])
-    own = {i.name: i.type for i in model.graph.input}
-    return found if all(own.get(i.name) == i.type for i in found.graph.input) else model
-
-
-def _without_weights(model: Any) -> tuple[Any, dict[str, Any]]:
-    """A copy of the model whose weights have no numbers, and the weights: the converter reads only shapes and other short constants, and would
-    copy all of a model several times."""
-    heavy = {t.name: t for t in model.graph.initializer if t.HasField("raw_data") and t.ByteSize() > MOST_READ}
-    light = type(model)()
-    light.CopyFrom(model)
-    for tensor in light.graph.initializer:
-        if tensor.name in heavy:
-            tensor.raw_data = b""
-    return light, heavy
-
-
 def opsets_of(model: Any) -> dict[str, int]:
     """The opset of each domain."""
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
 def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tuple[str, Program, list[str], list[str]]:
-    """The model's name, its program, and the names of its inputs and outputs. Raises Refused with every fault found."""
+    """The model's name, its program, and the names of its inputs and outputs. A symbol that an op needs to equal another size is that size.
+    Raises Refused with every fault found."""
+    equal: dict[str, Expr] = {}
+    while True:
+        try:
+            return _program_of(model, weights, shapes, values, equal)
+        except Unequal as found:
+            equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {found.symbol: found.size}
+
+
+def _program_of(model: Any, weights: Weights, shapes: Words, values: Words, equal: Mapping[str, Expr]) -> tuple[str, Program, list[str], list[str]]:
     graph = model.graph
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     initial = {t.name for t in graph.initializer}
@@ -137,10 +139,11 @@ def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tu
     for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
             faults.append(Diag("E0128", name, {"tensor": name, "fault": "it is not an input; inputs: " + ", ".join(i.name for i in inputs)}))
+    symbols: dict[str, str] = {}
     for value in inputs:
         try:
             dtype, form = _element(value)
-            shape = shape_of(value, shapes.get(value.name))
+            shape = tuple(d.substitute(equal) for d in shape_of(value, shapes.get(value.name), symbols))
             stated = values.get(value.name)
             scope.terms[value.name] = program.input(value.name, dtype, shape, form) if stated is None else _stated(value.name, dtype, shape, stated)
         except Refused as fault:
@@ -175,16 +178,16 @@ def _element(value: Any) -> tuple[DType, str]:
     return element_of(value.type.tensor_type.elem_type, value.name)
 
 
-def shape_of(value: Any, given: Sequence[str] | None) -> tuple[Expr, ...]:
+def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -> tuple[Expr, ...]:
     """The sizes of an input: numbers, symbols by their ONNX names, or `NAME_AXIS` for those without a name; `given` overrides what is open.
-    Raises Refused (E0128)."""
+    `symbols` keeps what stands for each ONNX name. Raises Refused (E0128)."""
     own: list[Expr] = []
     if value.type.tensor_type.HasField("shape"):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 own.append(Expr.of(dim.dim_value))
             else:
-                own.append(_symbol(dim.dim_param, f"{value.name}_{axis}"))
+                own.append(_symbol(dim.dim_param, f"{value.name}_{axis}", symbols))
     elif given is None:
         raise refuse("E0128", value.name, tensor=value.name, fault="the model does not say how many axes it has")
     if given is None:
@@ -227,17 +230,25 @@ def _given(name: str, word: str) -> Expr:
     return size
 
 
-def _symbol(word: str, otherwise: str) -> Expr:
-    """A size by its ONNX name: an expression where it reads as one, else the name made bare."""
+def _symbol(word: str, otherwise: str, symbols: dict[str, str]) -> Expr:
+    """A size by its ONNX name: an expression where it reads as one, else the name made bare, another one for each ONNX name."""
     if word and not word.isidentifier():
         try:
             size = read_dim(word)
-            if not any(RESERVED_SYMBOLS.match(n) for n in size.names()) and size.constant is None:
+            if size.constant is None and all(n.isidentifier() and not RESERVED_SYMBOLS.match(n) for n in size.names()):
                 return size
         except ValueError:
             pass
-    name = bare(word if re.search(r"[^\W_]", word) else otherwise).replace(".", "_")  # a `?` is no name: two of them may differ
-    return Expr.of(name + "_" if RESERVED_SYMBOLS.match(name) else name)
+    word = word if re.search(r"[^\W_]", word) else otherwise  # a `?` is no name: two of them may differ
+    if word not in symbols:
+        name = bare(word).replace(".", "_")
+        name = first = name + "_" if RESERVED_SYMBOLS.match(name) else name
+        count = 1
+        while name in symbols.values():
+            count += 1
+            name = f"{first}_{count}"
+        symbols[word] = name
+    return Expr.of(symbols[word])
 
 
 def _unsupported(model: Any, functions: Mapping[tuple[str, str], Any]) -> dict[str, list[str]]:

@@ -70,7 +70,8 @@ class Node:
             return list(found) if isinstance(found, tuple) else [found]
         if position is None or not self.has(position):
             return default
-        return [v if isinstance(v, Expr) else int(v) for v in self.value(position).reshape(-1)]
+        items = (v.constant if isinstance(v, Expr) and v.constant is not None else v for v in self.value(position).reshape(-1))
+        return [v if isinstance(v, Expr) else int(v) for v in items]
 
     def scalar(self, position: int, key: str = "", default: Any = None) -> Any:
         """A number: the attribute `key` of older opsets, or else the value of an input of one element."""

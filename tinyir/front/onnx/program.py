@@ -70,7 +70,7 @@ class Program:
         if term.ref is None:
             name = name or term.label or "constant"
             value = term.known
-            first = value.flat[0] if value.size else 0
+            first = value.flat[0] if value.size else value.dtype.type(0)
             if value.dtype == object and any(v != first for v in value.flat):
                 parts = [self.put(known([v], term.dtype), f"{name}.{i}") for i, v in enumerate(value.reshape(-1).tolist())]
                 (joined,) = self.op("Concat", parts, f"{name}.sizes", axis=0)
@@ -175,10 +175,10 @@ def _number(value: float, dtype: DType | None = None) -> float | str:
 
 
 def _literal(value: np.ndarray, first: Any, dtype: DType) -> tuple[Any, Any]:
-    """A known value for the builder and for JSON: one number where all elements are the same."""
+    """A known value for the builder and for JSON: one number where all elements are the same, or there is none."""
     if value.dtype == object:
         return first, _size(first)
-    if value.size and value.tobytes() == value.dtype.type(first).tobytes() * value.size:
+    if value.tobytes() == value.dtype.type(first).tobytes() * value.size:
         return first.item() if dtype.kind != "f" else float(first), _scalar(first, dtype)
 
     def nested(array: np.ndarray, read: Any, many: type) -> Any:

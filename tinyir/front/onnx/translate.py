@@ -20,7 +20,15 @@ from .table import FOLDS, ONNX_OPS
 from .terms import MAX_KNOWN, Term, known
 
 FAULTY = object()
+_SIZES_DIFFER = {"E1001", "E1016", "E1304"}
 MAX_DEPTH = 32  # of functions within functions
+
+
+class Unequal(Exception):
+    """An op needs a symbol to equal another size: the model is translated again with that size in its place."""
+
+    def __init__(self, symbol: str, size: Expr):
+        self.symbol, self.size = symbol, size
 
 
 class Scope:
@@ -74,7 +82,12 @@ class Translator:
         name = bare(scope.prefix + (proto.name or first))
         node = Node(proto, inputs, name, scope.opsets.get(domain, 1), constants.attributes(proto, scope.attrs, first), self.program, self, scope)
         start = len(self.program.ops)
-        given = self.given(node, domain)
+        try:
+            given = self.given(node, domain)
+        except Refused as fault:
+            if {d.code for d in fault.diags} & _SIZES_DIFFER:
+                raise_unequal(node)
+            raise
         results = given if isinstance(given, tuple) else (given,)
         self.settle(node, results, start)
 
@@ -189,6 +202,32 @@ class Translator:
             found, self.faults[count:] = self.faults[count:], []
             raise Refused(found)
         return _sound([inner.find(output.name) for output in graph.output])
+
+
+def raise_unequal(node: Node) -> None:
+    """Raises Unequal where two sizes of the node's inputs must be equal and one is a symbol."""
+    first, *others = [i.shape for i in node.inputs if isinstance(i, Term)] or [()]
+    op = node.proto.op_type
+    for shape in others:
+        pairs = list(zip(reversed(first), reversed(shape)))
+        if op == "Concat" and len(shape) == len(first):
+            pairs = [p for a, p in enumerate(zip(first, shape)) if a != node.axis(len(first), 1)]
+        elif op in ("MatMul", "Gemm") and first and shape:
+            is_turned = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
+            pairs = [(first[-2 if is_turned[0] else -1], shape[-1 if is_turned[1] or len(shape) == 1 else -2]), *pairs[2:]]
+        for x, y in pairs:
+            if 1 not in (x.constant, y.constant):
+                _raise_where_solved(x - y)
+
+
+def _raise_where_solved(difference: Expr) -> None:
+    """Raises Unequal with what makes the difference 0, where one symbol does: the later operand's, if both have one."""
+    for sign in (-1, 1):
+        for coefficient, monomial in difference.terms:
+            if coefficient == sign and len(monomial) == 1 and isinstance(monomial[0], str):
+                size = Expr.of(monomial[0]) - sign * difference
+                if monomial[0] not in size.names() and (size.constant is None or size.constant >= 0):
+                    raise Unequal(monomial[0], size)
 
 
 def word_of(node: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Sequence
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES, promote
-from ...kit.diag import refuse
+from ...kit.diag import Refused, refuse
 from ..builder import Builder, Operand, Ref
 from .elementwise import as_ref
 from .table import MANY, REQUIRED, Attr, Attrs, front_op
@@ -49,7 +49,9 @@ def concat(b: Builder, parts: Sequence[Ref], axis: int) -> Ref:
 
 
 def cut(b: Builder, x: Ref, axis: int, low: Expr | int, high: Expr | int, step: int = 1) -> Ref:
-    """`x[low:high:step]` along one axis, within its bounds."""
+    """`x[low:high:step]` along one axis, whose size is supposed to have room for it."""
+    for fact in (low, high, x.shape[axis] - high):
+        b.limits.suppose(Expr.of(fact))
     lows, highs, steps = [ZERO] * x.rank, list(x.shape), [1] * x.rank
     lows[axis], highs[axis], steps[axis] = Expr.of(low), Expr.of(high), step
     return b.shrink(x, lows, highs, steps)
@@ -67,11 +69,21 @@ def reshape(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             shape[i] = x.shape[i]
     free = [i for i, size in enumerate(shape) if size.constant is not None and size.constant < 0]
     if len(free) == 1 and shape[free[0]].constant == -1:
-        known = product([d for i, d in enumerate(shape) if i != free[0]])
-        shape[free[0]] = ZERO if known == ZERO else product(x.shape) // known
+        shape[free[0]] = _left(x.shape, [d for i, d in enumerate(shape) if i != free[0]])
     elif free:
         raise refuse("E1013", shape=attrs.shape)
     return b.reshape(x, shape)
+
+
+def _left(have: Sequence[Expr], known: Sequence[Expr]) -> Expr:
+    """The size that is left of `have` beside those that are known. A size of 0 on both sides cancels as a symbol does: [0, 3] as [0, -1] is [0, 3]."""
+    left = list(have)
+    for size in known:
+        if size == ZERO:
+            if ZERO not in left:
+                return ZERO
+            left.remove(ZERO)
+    return product(left) // product([d for d in known if d != ZERO])
 
 
 @front_op("Flatten", inputs=1, attrs=[Attr("axis", "int", 1)])
@@ -169,7 +181,8 @@ def unsqueeze(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 @front_op("Slice", inputs=1, attrs=[Attr("starts", "dims"), Attr("ends", "dims"), Attr("axes", "ints", None), Attr("steps", "ints", None)])
 def slice_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """x[start:end:step] along each of `axes` as Python has it: negative bounds count from the end, far ones are clamped, a negative step
-    walks backwards. On an axis of symbolic size a bound that is not far is taken to be within it."""
+    walks backwards. Where symbols leave open whether a bound is clamped, it is supposed not to be, and the signature states the range of the
+    symbol that this takes. Raises Refused (E1106 no range says it)."""
     x = as_ref(b, operands[0])
     axes = axes_of(attrs.axes if attrs.axes is not None else range(len(attrs.starts)), x.rank)
     steps = attrs.steps if attrs.steps is not None else (1,) * len(axes)
@@ -180,31 +193,64 @@ def slice_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         if step == 0:
             raise refuse("E1104", axis=axis, step=step)
         size = x.shape[axis]
-        if step > 0:
-            low, high = _bound(start, size, ZERO, size), _bound(end, size, ZERO, size)
-        else:
-            first, last = _bound(start, size, Expr.of(-1), size - 1), _bound(end, size, Expr.of(-1), size - 1)
+        places = tuple(_place(b, bound, size, step < 0, axis) for bound in (start, end))
+        if step < 0:
             x = b.flip(x, [axis])
-            low, high, step = size - 1 - first, size - 1 - last, -step
-        if low.constant is not None and high.constant is not None:
-            high = max(low.constant, high.constant)
-        x = cut(b, x, axis, low, high, step)
+        low, high = _span(b, places, size, axis, (start, end))
+        x = cut(b, x, axis, low, high, abs(step))
     return x
 
 
-def _bound(bound: Expr, size: Expr, least: Expr, most: Expr) -> Expr:
-    """A slice bound within least..most; negative ones count from the end."""
-    value = bound.constant
-    if value is None:
-        place = (bound + size).constant  # of a bound such as -N - 1, which counts from the end of N
-        return bound if place is None else Expr.of(max(place, least.constant))
-    if value < 0:
-        if size.constant is None:
-            return least if value <= -FAR else size + value
-        value += size.constant
-    if most.constant is None:
-        return most if value >= FAR else Expr.of(value)
-    return Expr.of(min(max(value, least.constant), most.constant))
+def _place(b: Builder, bound: Expr, size: Expr, is_backward: bool, axis: int) -> Expr:
+    """Where a slice's bound is, counted from the end that the slice begins at; it may be beyond either end. Raises Refused (E1106)."""
+    limits = b.limits
+    if bound.constant is not None and abs(bound.constant) >= FAR:
+        return size if (bound.constant > 0) != is_backward else ZERO
+    from_start, from_end = ((size - 1 - p if is_backward else p) for p in (bound, bound + size))
+    if limits.shows(bound):
+        return from_start
+    if limits.shows(-bound - 1):
+        return from_end
+    settled = _settled(b, from_start, size)
+    if settled is not None and settled == _settled(b, from_end, size):
+        return settled
+    if limits.shows(-bound) and limits.suppose(-bound - 1):
+        return from_end
+    if not limits.suppose(bound):
+        raise _unknown(bound, size, axis)
+    return from_start
+
+
+def _settled(b: Builder, place: Expr, size: Expr) -> Expr | None:
+    """The place clamped to 0..size, or None where that depends on symbols."""
+    if b.limits.shows(place - size):
+        return size
+    if b.limits.shows(-place):
+        return ZERO
+    return place if b.limits.shows(place) and b.limits.shows(size - place) else None
+
+
+def _span(b: Builder, places: tuple[Expr, Expr], size: Expr, axis: int, bounds: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+    """The part of an axis between two places, each clamped to 0..size. Raises Refused (E1106)."""
+    limits = b.limits
+    if limits.shows(places[0] - places[1]):
+        low = _settled(b, places[0], size) or ZERO
+        return low, low
+    clamped = []
+    for place, bound, is_end in zip(places, bounds, (False, True)):
+        settled = _settled(b, place, size)
+        if settled is None and (not limits.suppose(place) or not limits.suppose(size - place) and is_end):
+            raise _unknown(bound, size, axis)
+        clamped.append(place if settled is None else settled)
+    low, high = clamped
+    if limits.shows(low - high):
+        return low, low
+    limits.suppose(high - low)
+    return low, high
+
+
+def _unknown(bound: Expr, size: Expr, axis: int) -> Refused:
+    return refuse("E1106", axis=axis, size=size, bound=bound, symbols=", ".join(dict.fromkeys((*bound.names(), *size.names()))))
 
 
 _MODES = ("constant", "reflect", "edge", "wrap")

@@ -55,7 +55,11 @@ def loop(node: Node) -> Any:
         for row, item in zip(rows, results[1 + len(carried) :]):
             row.append(item)
         turn += 1
-    return (*carried, *(_stacked(node, row, 0) for row in rows))
+    if turn or not rows:
+        return (*carried, *(_stacked(node, row, 0) for row in rows))
+    bound = dict(zip((i.name for i in body.input), (known(0, "i64"), goes_on, *carried)))
+    results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/0/")  # for the types alone: what nobody reads is left out
+    return (*carried, *(_nothing(node, item, 0) for item in results[1 + len(carried) :]))
 
 
 def _turns(node: Node, most: Any) -> int:
@@ -73,40 +77,71 @@ def _holds(node: Node, condition: Any) -> bool:
 
 @onnx_op("Scan")
 def scan(node: Node) -> Any:
-    """The body along axes of known size."""
+    """The body along axes of known size; in opset 8 for each sequence of a batch, whose number must be known too."""
     body, count = node.attr("body"), node.attr("num_scan_inputs")
-    if not 0 < count <= len(node.inputs):
-        raise node.fault(f"{count} of its {len(node.inputs)} inputs are scanned")
-    if node.opset < 9:
-        raise node.fault("opset 8 has it over batches")
-    states, fed = list(node.inputs[: len(node.inputs) - count]), [node.input(i) for i in range(len(node.inputs) - count, len(node.inputs))]
-    axes = [a % x.rank for a, x in zip(node.attr("scan_input_axes", (0,) * count), fed)]
-    backward = node.attr("scan_input_directions", (0,) * count)
+    given = node.inputs[1:] if node.opset < 9 else node.inputs
+    if not 0 < count <= len(given):
+        raise node.fault(f"{count} of its {len(given)} inputs are scanned")
+    states, fed = list(given[: len(given) - count]), list(given[len(given) - count :])
+    if not all(isinstance(x, Term) for x in fed):
+        raise node.fault("it scans a sequence")
+    outputs = len(body.output) - len(states)
+    backward = node.attr("scan_input_directions", node.attr("directions", (0,) * count))
+    if node.opset >= 9:
+        axes = [a % x.rank for a, x in zip(node.attr("scan_input_axes", (0,) * count), fed)]
+        directions, places = node.attr("scan_output_directions", (0,) * outputs), node.attr("scan_output_axes", (0,) * outputs)
+        if fed[0].shape[axes[0]] == Expr.of(0):
+            taken = [node.op("Expand", known(0, x.dtype), shape=[d for i, d in enumerate(x.shape) if i != a]) for x, a in zip(fed, axes)]
+            bound = dict(zip((i.name for i in body.input), (*states, *taken)))
+            results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/0/")  # for the types alone
+            return (*states, *(_nothing(node, item, axis) for item, axis in zip(results[len(states) :], places)))
+        states, rows = _scanned(node, body, states, fed, axes, backward, "")
+        return (*states, *(_stacked(node, row[::-1] if back else row, axis) for row, back, axis in zip(rows, directions, places)))
+    batch = fed[0].shape[0].constant
+    if node.has(0) or not batch or batch > MAX_TURNS:
+        raise node.fault("its sequences have lengths of their own" if node.has(0) else f"its batch is of {fed[0].shape[0]} sequences")
+    each = []
+    for at in range(batch):
+        own, parts = ([_slice(node, x, 0, at) for x in side] for side in (states, fed))
+        last, rows = _scanned(node, body, own, parts, [0] * count, backward, f"{at}/")
+        each.append((*last, *(_stacked(node, row, 0) for row in rows)))
+    return tuple(_stacked(node, items, 0) for items in zip(*each))
+
+
+def _scanned(node: Node, body: Any, states: list[Any], fed: Sequence[Term], axes: Sequence[int], backward: Sequence[int], prefix: str) -> tuple[list[Any], list[list[Any]]]:
+    """The last states, and the rows of each further output, turn by turn."""
     sizes = {x.shape[a] for a, x in zip(axes, fed)}
     turns = next(iter(sizes)).constant if len(sizes) == 1 else None
     if turns is None or turns > MAX_TURNS:
         raise node.fault(f"it runs along sizes {', '.join(map(str, sizes))}; one known size of at most {MAX_TURNS} is supported")
-    outputs = len(body.output) - len(states)
-    rows: list[list[Any]] = [[] for _ in range(outputs)]
+    rows: list[list[Any]] = [[] for _ in body.output[len(states) :]]
     for turn in range(turns):
         taken = [_slice(node, x, a, turns - 1 - turn if back else turn) for x, a, back in zip(fed, axes, backward)]
         bound = dict(zip((i.name for i in body.input), (*states, *taken)))
-        results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/{turn}/")
+        results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/{prefix}{turn}/")
         states = results[: len(states)]
         for row, item in zip(rows, results[len(states) :]):
             row.append(item)
-    directions, places = node.attr("scan_output_directions", (0,) * outputs), node.attr("scan_output_axes", (0,) * outputs)
-    return (*states, *(_stacked(node, row[::-1] if back else row, axis) for row, back, axis in zip(rows, directions, places)))
+    return list(states), rows
 
 
 def _slice(node: Node, x: Term, axis: int, place: int) -> Term:
     return node.reshape(node.cut(x, axis, place, place + 1), [d for a, d in enumerate(x.shape) if a != axis])
 
 
+def _nothing(node: Node, item: Any, axis: int) -> Term:
+    """No rows at all, each of the item's type."""
+    if not isinstance(item, Term):
+        raise node.fault("it does not turn at all, and would gather sequences")
+    shape = list(item.shape)
+    shape.insert(axis % (len(shape) + 1), Expr.of(0))
+    found = node.op("Expand", known(0, item.dtype), shape=shape, part="rows")
+    found.form = item.form
+    return found
+
+
 def _stacked(node: Node, rows: Sequence[Any], axis: int) -> Term:
     """The rows one after the other along a new axis."""
-    if not rows:
-        raise node.fault("it does not turn at all, and what it would gather has no shape")
     if all(r.known is not None and r.known.dtype != object for r in rows) and rows[0].known.size * len(rows) <= MAX_KNOWN:
         return known(np.stack([r.known for r in rows], axis), rows[0].dtype)
     axis %= rows[0].rank + 1

@@ -23,7 +23,6 @@ _VARIADIC = {"Max": "max", "Min": "min", "Sum": "add", "Mean": "mean"}
 # ONNX attributes by the names that ours have; defaults are ONNX's.
 _WITH_ATTRS: dict[str, tuple[str, dict[str, tuple[str, Any]]]] = {
     "Elu": ("elu", {"alpha": ("alpha", 1.0)}),
-    "Selu": ("selu", {"alpha": ("alpha", 1.6732632423543772), "gamma": ("gamma", 1.0507009873554805)}),
     "Celu": ("celu", {"alpha": ("alpha", 1.0)}),
     "LeakyRelu": ("leaky_relu", {"alpha": ("alpha", 0.01)}),
     "ThresholdedRelu": ("thresholded_relu", {"alpha": ("alpha", 1.0)}),
@@ -56,12 +55,17 @@ def _unary(fn: str) -> Callable[[Node], Any]:
 
 def _binary(fn: str) -> Callable[[Node], Any]:
     def translate(node: Node) -> Any:
-        x, y = operands(node)
-        if node.attr("broadcast") and node.attr("axis") is not None and y.rank:  # opset 6 and earlier: y's axes stand from `axis` on
-            y = node.reshape(y, [*y.shape, *[1] * (x.rank - node.axis(x.rank) - y.rank)])
-        return node.fn(fn, x, y)
+        return node.fn(fn, *_pair(node))
 
     return translate
+
+
+def _pair(node: Node) -> tuple[Term, Term]:
+    """Two operands; in opset 6 and earlier the second one's axes begin at `axis` of the first."""
+    x, y = operands(node)
+    if node.attr("broadcast") and node.attr("axis") is not None and y.rank:
+        y = node.reshape(y, [*y.shape, *[1] * (x.rank - node.axis(x.rank) - y.rank)])
+    return x, y
 
 
 def _variadic(fn: str) -> Callable[[Node], Any]:
@@ -80,6 +84,13 @@ for _name, _fn in _VARIADIC.items():
     onnx_op(_name)(_variadic(_fn))
 for _name, (_fn, _attrs) in _WITH_ATTRS.items():
     onnx_op(_name)(_with_attrs(_fn, _attrs))
+
+
+@onnx_op("Selu")
+def selu(node: Node) -> Any:
+    """gamma * elu(x, alpha); opset 5 and earlier had shorter defaults."""
+    alpha, gamma = (1.6732632423543772, 1.0507009873554805) if node.opset >= 6 else (1.6732, 1.0507)
+    return node.fn("selu", plain(node, 0), alpha=node.attr("alpha", alpha), gamma=node.attr("gamma", gamma))
 
 
 @onnx_op("Identity")
@@ -104,7 +115,7 @@ def where(node: Node) -> Any:
 @onnx_op("Pow")
 def power(node: Node) -> Any:
     """x ** y, in the dtype of x."""
-    x, y = operands(node)
+    x, y = _pair(node)
     return node.fn("pow", x, y, gives=x.dtype)
 
 

@@ -21,27 +21,33 @@ def softmax(node: Node) -> Any:
 
 @onnx_op("BatchNormalization")
 def batch_norm(node: Node) -> Any:
-    """Inference by stored statistics; in training mode by those of the batch, which join the stored ones."""
+    """Inference by stored statistics; in training by those of the batch, which join the stored ones. Opset 13 and earlier train where they name
+    further outputs."""
     x, scale, bias, average, square = operands(node)[:5]
     eps = node.attr("epsilon", 1e-5)
-    if not node.attr("spatial", 1):
-        raise node.fault("spatial is 0")
-    if not node.attr("training_mode", 0):
-        if any(node.wants(i) for i in range(1, 5)) and node.opset >= 14:
+    is_training = bool(node.attr("training_mode", 0))
+    if any(node.wants(i) for i in range(1, 5)):
+        if node.opset >= 14 and not is_training:
             raise node.fault("it gives statistics and does not train")
+        is_training = True
+    if not node.attr("spatial", 1):  # opset 8 and earlier: statistics of each element of an image, not of each channel
+        if is_training:
+            raise node.fault("it trains, and spatial is 0")
+        wide = node.fn("rsqrt", node.fn("add", square, eps))
+        return node.fn("add", node.fn("mul", node.fn("mul", node.fn("sub", x, average), wide), scale), bias)
+    if not is_training:
         return node.op("BatchNorm", x, scale, bias, average, square, eps=eps)
     axes = [a for a in range(x.rank) if a != 1]
     own, spread = (node.op("Reduce", x, op=op, axes=axes) for op in ("mean", "var"))
     found = node.op("BatchNorm", x, scale, bias, own, spread, eps=eps)
-    if not node.wants(1):
-        return found
     momentum = node.attr("momentum", 0.9)
 
     def joined(old: Term, new: Term, part: str) -> Term:
         new = node.cast(new, old.dtype)
         return node.fn("add", node.fn("mul", old, momentum), node.fn("mul", new, 1 - momentum), part=part)
 
-    return found, joined(average, own, "mean"), joined(square, spread, "var")
+    statistics = [joined(average, own, "mean"), joined(square, spread, "var")] if any(node.wants(i) for i in (1, 2)) else [None, None]
+    return found, *statistics, own, spread
 
 
 @onnx_op("LayerNormalization")
@@ -78,7 +84,7 @@ def instance_norm(node: Node) -> Any:
 @onnx_op("LpNormalization")
 def lp_norm(node: Node) -> Any:
     """By the 1- or 2-norm along an axis."""
-    return node.op("LpNorm", plain(node, 0), axis=node.attr("axis", -1), p=node.attr("p", 2))
+    return node.op("LpNorm", plain(node, 0), axis=node.attr("axis", -1), p=int(node.attr("p", 2)))
 
 
 @onnx_op("LRN")

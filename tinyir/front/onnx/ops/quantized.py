@@ -9,7 +9,7 @@ from ....ir.types import DTYPES, DType
 from ....kit.diag import refuse
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term
+from ..terms import Term, known
 from .elementwise import converted, plain
 from .windows import window
 
@@ -70,16 +70,26 @@ def dequantize(node: Node) -> Any:
     x, scale = node.input(0), plain(node, 1)
     axis, block = _axis(node, x, scale), node.attr("block_size", 0)
     gives = node.element(node.attr("output_dtype", 0))[0] if node.attr("output_dtype", 0) else scale.dtype
-    centred = _centred(node, x, None if not node.has(2) else _along(node, x, node.input(2), axis, block))
+    centred = centred(node, x, None if not node.has(2) else _along(node, x, node.input(2), axis, block))
     f32 = DTYPES["fp32"]
     return node.cast(node.fn("mul", node.cast(centred, f32), node.cast(_along(node, x, scale, axis, block), f32), part="scaled"), gives)
 
 
-def _centred(node: Node, x: Term, zero: Term | None) -> Term:
+def centred(node: Node, x: Term, zero: Term | None) -> Term:
     """x - zero: integers in i32, narrow floats in fp32."""
     wide = DTYPES["fp32" if x.dtype.is_float or x.form.startswith("fp") else "i32"]
     number = node.cast(_decoded(node, x), wide)
     return number if zero is None else node.fn("sub", number, node.cast(_decoded(node, zero), wide), part="centred")
+
+
+def dynamic(node: Node, x: Term) -> tuple[Term, Term]:
+    """x as DynamicQuantizeLinear has it, in u8 from its least to its greatest number, 0 among them: q - zero in i32, and the scale in fp32."""
+    low, high = (node.fn(op, node.op("Reduce", x, op=op, part=op), 0.0, part=op) for op in ("min", "max"))
+    scale = node.fn("div", node.fn("sub", high, low), 255.0, part="scale")
+    safe = node.fn("where", node.fn("equal", scale, 0.0), known(1.0, "fp32"), scale, part="scale")
+    zero = node.fn("clip", node.fn("round", node.fn("sub", 0.0, node.fn("div", low, safe)), part="zero"), min=0.0, max=255.0, part="zero")
+    number = node.fn("clip", node.fn("add", node.fn("round", node.fn("div", x, safe)), zero), min=0.0, max=255.0, part="quantised")
+    return node.cast(node.fn("sub", number, zero, part="centred"), "i32"), scale
 
 
 def _decoded(node: Node, x: Term) -> Term:
@@ -101,7 +111,7 @@ def _product(node: Node, a: int, b: int, a_zero: int, b_zero: int) -> Term:
     zero = _zero(node, a_zero)
     if zero is not None and zero.rank == 1 and zero.shape[0].constant != 1:
         zero = node.reshape(zero, [zero.shape[0], 1])
-    return node.op("MatMul", _centred(node, left, zero), _centred(node, right, _zero(node, b_zero)), acc_dtype=DTYPES["i32"], part="sums")
+    return node.op("MatMul", centred(node, left, zero), centred(node, right, _zero(node, b_zero)), acc_dtype=DTYPES["i32"], part="sums")
 
 
 @onnx_op("QLinearMatMul")
@@ -146,7 +156,7 @@ def _convolved(node: Node, x: int, w: int, x_zero: int, w_zero: int, bias: int |
     image, weights, zero = node.input(x), node.input(w), _zero(node, w_zero)
     if zero is not None and zero.rank == 1 and zero.shape[0].constant != 1:
         zero = node.reshape(zero, [zero.shape[0], *[1] * (weights.rank - 1)])
-    terms = [_centred(node, image, _zero(node, x_zero)), _centred(node, weights, zero)]
+    terms = [centred(node, image, _zero(node, x_zero)), centred(node, weights, zero)]
     if bias is not None and node.has(bias):
         terms.append(node.input(bias))
     return node.op("Conv", *terms, groups=node.attr("group", 1), acc_dtype=DTYPES["i32"], part="sums", **window(node))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
+from ....ir.expr import Expr
+from ....ir.types import DTYPES
 from ..node import Node
 from ..table import onnx_op
 from ..terms import Term, known
 from .elementwise import plain
+from .fused import MICROSOFT
+from .quantized import centred, dynamic
 
 MAX_STEPS = 1024
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -26,11 +30,22 @@ class _Cell:
 
     def __init__(self, node: Node, kind: str, number: int, hidden: int):
         self.node, self.kind, self.hidden, self.gates = node, kind, hidden, _GATES[kind]
-        self.w, self.r = (self._own(node.input(i), number) for i in (1, 2))
+        self.w, self.r = (self._weights(i, number) for i in (1, 2))
         self.bias = self._own(node.input(3), number) if node.has(3) else None
         self.peep = self._own(node.input(7), number) if kind == "LSTM" and node.has(7) else None
         self.functions = self._functions(number)
-        self.recurrent = node.transpose(self.r, [1, 0])
+
+    def _weights(self, position: int, number: int) -> Any:
+        """The weights of the input (1) or of the state (2), [from, gates * hidden]."""
+        return self.node.transpose(self._own(self.node.input(position), number), [1, 0])
+
+    def product(self, x: Term, weights: Any, part: str) -> Term:
+        """x by the weights."""
+        return self.node.op("MatMul", x, weights, gives=x.dtype, part=part)
+
+    def some(self, weights: Any, low: int, high: int) -> Any:
+        """The weights of the gates from `low` to `high`."""
+        return self.node.cut(weights, 1, low * self.hidden, high * self.hidden)
 
     def _own(self, x: Term, number: int) -> Term:
         return self.node.reshape(self.node.cut(x, 0, number, number + 1), x.shape[1:])
@@ -54,7 +69,7 @@ class _Cell:
     def feed(self, x: Term) -> Term:
         """What the input [T, B, I] gives to the gates, biases included: [T, B, gates * hidden]."""
         node = self.node
-        found = node.op("MatMul", x, node.transpose(self.w, [1, 0]), gives=x.dtype, part="fed")
+        found = self.product(x, self.w, "fed")
         if self.bias is None:
             return found
         size = self.gates * self.hidden
@@ -76,8 +91,7 @@ class _Cell:
 
     def again(self, h: Term, low: int, high: int) -> Term:
         """What the state gives to the gates from `low` to `high`."""
-        weights = self.recurrent if (low, high) == (0, self.gates) else self.node.cut(self.recurrent, 1, low * self.hidden, high * self.hidden)
-        return self.node.op("MatMul", h, weights, gives=h.dtype, part="again")
+        return self.product(h, self.r if (low, high) == (0, self.gates) else self.some(self.r, low, high), "again")
 
     def step(self, fed: Term, h: Term, c: Term | None) -> tuple[Term, Term | None]:
         """The next hidden state, and of an LSTM the next cell state, from the gates' input [B, gates * hidden]."""
@@ -114,10 +128,33 @@ class _Cell:
         return node.fn("mul", f(self.clipped(o)), last(cell), part="h"), cell
 
 
+class _QuantizedCell(_Cell):
+    """An LSTM of com.microsoft whose weights are integers, [directions, from, gates * hidden], each with a scale and a zero. What meets them becomes
+    u8 by its own least and greatest number; the sums are exact, and scaled in fp32."""
+
+    def _weights(self, position: int, number: int) -> Any:
+        weights, scale, zero = (self._own(self.node.input(i), number) for i in (position, 6 + 2 * position, 7 + 2 * position))
+        return centred(self.node, weights, zero), scale
+
+    def product(self, x: Term, weights: Any, part: str) -> Term:
+        number, scale = dynamic(self.node, x)
+        sums = self.node.op("MatMul", number, weights[0], acc_dtype=DTYPES["i32"], part=part)
+        return self.node.fn("mul", self.node.cast(sums, "fp32"), self.node.fn("mul", scale, weights[1], part="scale"), part=part)
+
+
+@onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
+def quantized_lstm(node: Node) -> Any:
+    """An LSTM with integer weights."""
+    return _recurrent(node, "LSTM", _QuantizedCell, node.input(2).shape[1])
+
+
 @onnx_op("RNN", "GRU", "LSTM")
 def recurrent(node: Node) -> Any:
     """All hidden states, the last one, and of an LSTM the last cell state."""
-    kind = node.proto.op_type
+    return _recurrent(node, node.proto.op_type, _Cell, node.input(2).shape[2])
+
+
+def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
     x, is_batch_first = plain(node, 0), bool(node.attr("layout", 0))
     ranks = {0: 3, 1: 3, 2: 3, 3: 2, 5: 3, 6: 3, 7: 2}
     for position, rank in ranks.items():
@@ -125,9 +162,9 @@ def recurrent(node: Node) -> Any:
             raise node.fault(f"its input {position + 1} has {node.input(position).rank} axes, not {rank}")
     if is_batch_first:
         x = node.transpose(x, [1, 0, 2])
-    steps, batch, hidden = x.shape[0].constant, x.shape[1], node.input(2).shape[2].constant
-    if steps is None or not 0 < steps <= MAX_STEPS or hidden is None:
-        raise node.fault(f"it runs for {x.shape[0]} steps of {node.input(2).shape[2]} numbers; known sizes, and 1 to {MAX_STEPS} steps, are supported")
+    steps, batch, hidden = x.shape[0].constant, x.shape[1], width.constant
+    if steps is None or steps > MAX_STEPS or hidden is None:
+        raise node.fault(f"it runs for {x.shape[0]} steps of {width} numbers; known sizes, and at most {MAX_STEPS} steps, are supported")
     direction = node.attr("direction", "forward")
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if backward is None:
@@ -135,7 +172,7 @@ def recurrent(node: Node) -> Any:
     lengths = node.reshape(node.cast(node.input(4), "i64"), [batch, 1]) if node.has(4) else None
     every, last_h, last_c = [], [], []
     for number, is_backward in enumerate(backward):
-        cell = _Cell(node, kind, number, hidden)
+        cell = cells(node, kind, number, hidden)
         h, c = (_initial(node, position, number, batch, hidden, x, is_batch_first) if position < 6 or kind == "LSTM" else None for position in (5, 6))
         fed = cell.feed(x)
         rows: list[Term] = []
@@ -149,7 +186,8 @@ def recurrent(node: Node) -> Any:
                 new_h = node.fn("where", is_there, new_h, h)
                 new_c = node.fn("where", is_there, new_c, c) if new_c is not None else None
             h, c = new_h, new_c
-        every.append(_rows(node, rows[::-1] if is_backward else rows))
+        shown = rows[::-1] if is_backward else rows
+        every.append(_rows(node, shown) if shown else node.op("Expand", known(0.0, x.dtype), shape=[0, batch, hidden], part="rows"))
         last_h.append(h)
         last_c.append(c)
     whole = _joined(node, every, 1)

@@ -17,8 +17,8 @@ _COORDINATES = {"tf_crop_and_resize": "crop", "tf_half_pixel_for_nn": None}
 def resize(node: Node) -> Any:
     """To sizes, or by scales, which must be known."""
     x = plain(node, 0)
-    if node.opset < 11:  # what Upsample was
-        return _resized(node, x, None, node.value(1).reshape(-1).tolist(), None, coordinates="asymmetric", rounding="floor")
+    if node.opset < 11:
+        return _scaled(node, x, node.value(1).reshape(-1).tolist())
     axes = node.attr("axes")
     if axes is not None and not all(-x.rank <= a < x.rank for a in axes):
         raise node.fault(f"axes are {list(axes)} for {x.rank} axes")
@@ -45,8 +45,21 @@ def resize(node: Node) -> Any:
 def upsample(node: Node) -> Any:
     """By scales: each element repeated, or lines drawn between elements."""
     x = plain(node, 0)
-    scales = list(node.attr("scales")) if "scales" in node.attrs else node.value(1).reshape(-1).tolist()
-    return _resized(node, x, None, scales, None, coordinates="asymmetric", rounding="floor")
+    if "height_scale" in node.attrs:  # opset 1
+        scales = [1.0, 1.0, node.attr("height_scale"), node.attr("width_scale")]
+    else:
+        scales = list(node.attr("scales")) if "scales" in node.attrs else node.value(1).reshape(-1).tolist()
+    return _scaled(node, x, scales)
+
+
+def _scaled(node: Node, x: Term, scales: list[float]) -> Term:
+    """By scales as opset 10 and earlier do: a place is its number over the scale. The nearest element is the one before it, or along an axis that
+    shrinks the one after it, as the standard's tests of opset 10 have it."""
+    for axis, scale in enumerate(scales):
+        if scale != 1:
+            rounding = "ceil" if scale < 1 else "floor"
+            x = _resized(node, x, None, [scale], [axis], coordinates="asymmetric", rounding=rounding)
+    return x
 
 
 def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: Any) -> Term:

@@ -64,7 +64,7 @@ def constant_of_shape(node: Node) -> Any:
     if form or any(isinstance(n, int) and n < 0 for n in sizes):
         raise node.fault(f"its value has the form {form}" if form else f"its shape is {sizes}")
     if all(isinstance(n, int) for n in sizes) and int(np.prod(sizes, dtype=np.float64)) <= MAX_KNOWN:
-        return known(np.broadcast_to(value, sizes), dtype)
+        return known(np.broadcast_to(value[0], sizes), dtype)
     return node.op("Expand", known(value[0], dtype), shape=sizes)
 
 

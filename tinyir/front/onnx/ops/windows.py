@@ -79,14 +79,14 @@ def average_pool(node: Node) -> Any:
 @onnx_op("LpPool")
 def lp_pool(node: Node) -> Any:
     """The p-norm of each window."""
-    return _pool(node, "lp", p=node.attr("p", 2))
+    return _pool(node, "lp", p=int(node.attr("p", 2)))
 
 
 @onnx_op("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
 def global_pool(node: Node) -> Any:
     """A window as large as the image."""
     mode = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "lp"}[node.proto.op_type]
-    return node.op("Pool", plain(node, 0), mode=mode, p=node.attr("p", 2) if mode == "lp" else None)
+    return node.op("Pool", plain(node, 0), mode=mode, p=int(node.attr("p", 2)) if mode == "lp" else None)
 
 
 __all__ = ["window"]

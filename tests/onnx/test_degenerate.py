@@ -1,0 +1,34 @@
+"""Each ONNX op in scope where there is nothing, or a single number: as the standard says, in tiny text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from tinyir import front  # noqa: E402
+from tinyir.front.onnx import to_json  # noqa: E402
+from tinyir.front.onnx.table import ONNX_OPS  # noqa: E402
+from tinyir.ir import tiny  # noqa: E402
+from tinyir.play.tiny import play  # noqa: E402
+
+from .cases import OUT, STRETCH  # noqa: E402
+from .degenerate import NODES, Versioned  # noqa: E402
+from .test_opsets import standard  # noqa: E402
+
+def test_every_op_in_scope_is_there() -> None:
+    wanted = {op for domain, op in ONNX_OPS if domain == ""} - STRETCH - OUT
+    assert sorted(wanted - {c.op for c in NODES}) == []
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=f"{i}-{c.name}-{'-'.join('x'.join(map(str, a.shape)) or 's' for a in c.inputs if a is not None)}") for i, c in enumerate(NODES)])
+def test_nothing_and_one_give_what_the_standard_says(case: Versioned) -> None:
+    module = front.read(to_json(case.model().SerializeToString()))
+    assert [d for d in tiny.check(module) if d.is_error] == []
+    found = play(module, case.feeds())
+    for given, wanted in zip(found.values(), standard(case), strict=True):
+        wanted = np.asarray(wanted)
+        assert given.shape == wanted.shape and given.dtype == wanted.dtype
+        np.testing.assert_allclose(given.astype(np.float64), wanted.astype(np.float64), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,43 @@
+"""The nodes of ONNX graphs in an order in which each comes after those that it reads. The standard asks for one, and some exporters do not keep it."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from ..order import in_order
+
+
+def sort_nodes(graph: Any) -> None:
+    """Put the nodes of a graph, and of the graphs in it, in order, in place; those that read one another in a circle stay as they are."""
+    maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    waits = []
+    for index, node in enumerate(graph.node):
+        for body in _bodies(node):
+            sort_nodes(body)
+        waits.append({maker[name] for name in _read(node) if name in maker})
+    if all(max(w, default=-1) < index for index, w in enumerate(waits)):
+        return
+    ordered, circle = in_order(waits)
+    if circle:
+        return
+    nodes = [type(graph.node[index])() for index in ordered]
+    for copy, index in zip(nodes, ordered):
+        copy.CopyFrom(graph.node[index])
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _read(node: Any) -> Iterator[str]:
+    """The names that a node reads, those of its bodies included."""
+    yield from node.input
+    for body in _bodies(node):
+        for inner in body.node:
+            yield from _read(inner)
+        yield from (output.name for output in body.output)
+
+
+def _bodies(node: Any) -> Iterator[Any]:
+    for a in node.attribute:
+        if a.HasField("g"):
+            yield a.g
+        yield from a.graphs
