@@ -248,7 +248,8 @@ def _exact_quotient(num: Expr, den: Expr) -> Expr | None:
 
 
 def _natural(name: str) -> tuple:
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+    """A key by which names sort as a reader expects: `i2` before `i10`."""
+    return tuple((len(part.lstrip("0")), part) if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name) if part)
 
 
 @functools.lru_cache(maxsize=65536)

@@ -102,7 +102,7 @@ def parse(text: str) -> Module:
     Raises Refused as `ir.region.parse` does; spans speak of the .cu text."""
     if not text.startswith("// tinyir "):
         return Module(None, (), (), (), text)
-    lines = text.splitlines(keepends=True)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # a line ends at a line feed and nowhere else
     count = next((i for i, line in enumerate(lines) if not line.startswith("//")), len(lines))
     inside = "".join(line[2:].removeprefix(" ").rstrip("\r\n") + "\n" for line in lines[:count])
     try:
@@ -186,7 +186,7 @@ def show_block(module: Module) -> str:
     if module.region is None:
         return ""
     text = header(STAGE) + "\n" + region_text.show_program(module.region) + "\n" + "\n".join(_manifest_lines(module)) + "\n"
-    return "".join(f"// {line}\n" if line else "//\n" for line in text.splitlines())
+    return "".join(f"// {line}\n" if line else "//\n" for line in text.removesuffix("\n").split("\n"))
 
 
 def _manifest_lines(module: Module) -> Iterable[str]:

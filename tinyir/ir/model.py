@@ -15,12 +15,12 @@ model: file, key, offset, bytes, sha256.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any, Iterable
 
 from ..kit.diag import Diag, Refused
+from ..kit.quote import quoted
 from ..kit.span import Span
 from ..kit.text import token_span
 from .attrs import AttrFault, Attrs, read_attr, show_attrs
@@ -138,7 +138,7 @@ def is_constant(tensor: Any) -> bool:
 
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else quoted(name)
 
 
 def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:

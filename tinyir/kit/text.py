@@ -15,17 +15,45 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .diag import Diag, Refused
+from .diag import Diag, Refused, refuse
 from .span import Span, span_of
 
 VERSION = "1.0"
-HEADER = re.compile(r"tinyir (\d+)\.(\d+) ([a-z]+)[ \t]*(?:\n|$)")
-MAX_TEXT = 1 << 28  # characters; a text beyond this is refused rather than read for an hour
+HEADER = re.compile(r"tinyir ([0-9]{1,9})\.([0-9]{1,9}) ([a-z]+)[ \t]*(?:\n|$)")
+MAX_TEXT = 1 << 28  # bytes; a text beyond this is refused rather than read for an hour
+MAX_DIGITS = 300  # of one number: as many as the largest double has, and far fewer than Python refuses to read
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+def is_word(text: str) -> bool:
+    """Whether `text` is a name as the grammars have it, without dots; a shortcut past the parser."""
+    return _WORD.fullmatch(text) is not None
+
+
+def is_count(text: str) -> bool:
+    """Whether `text` is an integer that needs no parser; longer ones are the grammars' to judge."""
+    return _COUNT.fullmatch(text) is not None
 
 
 def header(stage: str) -> str:
     """The first line of every text of `stage`."""
     return f"tinyir {VERSION} {stage}\n"
+
+
+def decode(raw: bytes, wants: str) -> str:
+    """The bytes of an input as text. `wants` says what it should be, for the message. Raises Refused (E0001 empty, E0006 too large, E0007 not UTF-8)."""
+    if len(raw) > MAX_TEXT:
+        raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        raise refuse("E0007", offset=fault.start, wants=wants) from None
+    if not text.strip():
+        raise refuse("E0001", wants=wants)
+    return text.replace("\r\n", "\n")
 
 
 def read_stage(text: str) -> tuple[str, str] | None:

@@ -6,10 +6,10 @@ chains of Shape, Gather and Concat that exporters leave, is folded, sizes that a
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from ...kit.diag import refuse
+from ...kit.quote import json_line
 from .constants import Weights
 from .model import Words, load, program_of
 from .program import Program
@@ -32,9 +32,6 @@ def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Wor
 def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:
     """A tensor and an op a line."""
 
-    def compact(item: Any) -> str:
-        return json.dumps(item, ensure_ascii=False, allow_nan=False)
-
     needed = set(outputs)
     entries = []
     for entry in reversed(program.ops):
@@ -42,10 +39,10 @@ def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) ->
             needed.update(n for n in entry["inputs"] if isinstance(n, str))
             entries.append(entry)
     needed.update(inputs)
-    tensors = [f"    {compact(t)}: {compact(entry)}" for t, entry in program.tensors.items() if t in needed]
-    ops = [f"    {compact(_ordered(entry))}" for entry in reversed(entries)]
-    lists = [f"    {compact(side)}: [{', '.join(compact({'tensor': t}) for t in names)}]" for side, names in (("inputs", inputs), ("outputs", outputs))]
-    parts = [f'  "name": {compact(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
+    tensors = [f"    {json_line(t)}: {json_line(entry)}" for t, entry in program.tensors.items() if t in needed]
+    ops = [f"    {json_line(_ordered(entry))}" for entry in reversed(entries)]
+    lists = [f"    {json_line(side)}: [{', '.join(json_line({'tensor': t}) for t in names)}]" for side, names in (("inputs", inputs), ("outputs", outputs))]
+    parts = [f'  "name": {json_line(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
     parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
