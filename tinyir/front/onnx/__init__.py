@@ -6,6 +6,7 @@ chains of Shape, Gather and Concat that exporters leave, is folded, sizes that a
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ...kit.diag import refuse
@@ -17,16 +18,17 @@ from .program import Program
 MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
 
 
-def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Words | None = None) -> str:
+def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Words | None = None, folder: Path | None = None) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in; `shapes` gives sizes to
-    inputs whose sizes are open, by name; `values` makes constants of inputs, their elements in row-major order. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
+    inputs whose sizes are open, by name; `values` makes constants of inputs, their elements in row-major order. `folder` is where the model's file is: small tensors
+    that it keeps in files beside it are read. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     try:
         import onnx  # noqa: F401
     except ImportError:
         raise refuse("E0121", reason="the package onnx is not installed: pip install 'tinyir[onnx]'") from None
-    return _show(*program_of(load(raw), Weights(raw, file), shapes or {}, values or {}))
+    return _show(*program_of(load(raw), Weights(raw, file, folder), shapes or {}, values or {}))
 
 
 def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:

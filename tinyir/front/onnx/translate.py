@@ -172,7 +172,7 @@ class Translator:
     def value_of(self, term: Term) -> np.ndarray | None:
         """The value of a term, read from the model where it has not been yet; None when it is not known."""
         if term.known is None and term.tensor is not None:
-            term.known = constants.array_of(term.tensor)
+            term.known = self.program.weights.value(term.tensor)
         return term.known
 
     def subgraph(self, graph: Any, scope: Scope, bound: Mapping[str, Any], prefix: str) -> list[Any]:
