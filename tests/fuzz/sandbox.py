@@ -47,7 +47,8 @@ def _called(command: str, arguments: Sequence[str], text: bytes) -> int:
 
 
 def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, folder: str | None = None) -> Ending:
-    """`command arguments < text`. A run that takes longer than `seconds` of CPU, or five times that by the clock, is ended by a signal."""
+    """`command arguments < text`. A run that takes longer than `seconds` of CPU is ended by a signal, and so is one that waits for ever: after
+    a hundred times as long by the clock, since the machine may be busy."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -55,7 +56,7 @@ def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, 
         _child(command, arguments, text, seconds, writer, folder)
     os.close(writer)
     said = bytearray()
-    while select.select([reader], [], [], 5 * seconds)[0] and (part := os.read(reader, 1 << 16)):
+    while select.select([reader], [], [], 100 * seconds)[0] and (part := os.read(reader, 1 << 16)):
         said += part
     else:
         if not said.endswith(b"\n.\n"):

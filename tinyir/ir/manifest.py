@@ -34,7 +34,7 @@ from .arch import ARCHS
 from .attrs import show_attrs
 from .expr import Bound, Expr, show_guard
 from .model import show_name
-from .read import expr_of, guard_of, name_of
+from .read import expr_of, guard_of, integer_of, name_of
 from .region import MEMORY_ATTRS, Tensor
 
 STAGE = "cu"
@@ -148,13 +148,13 @@ def _launch_of(parts: list[Any]) -> Launch:
         tuple(map(_name, computes.children)) if computes is not None else (_name(name),),
         str(arch),
         _exprs(grid),
-        tuple(e.evaluate({}) for e in _exprs(block)),
+        _integers(block),
         _names(tensors),
         _names(symbols),
         expr_of(flops),
         expr_of(moved),
         _names(maps),
-        tuple(e.evaluate({}) for e in _exprs(cluster)),
+        _integers(cluster),
         int(smem or 0),
         tuple(guard_of(a.children[0]) for a in assumes),
         _name(serves.children[0]) if serves is not None else "",
@@ -174,6 +174,10 @@ def _names(tree: Any) -> tuple[str, ...]:
 
 def _exprs(tree: Any) -> tuple[Expr, ...]:
     return () if tree is None else tuple(expr_of(e) for e in tree.children if e is not None)
+
+
+def _integers(tree: Any) -> tuple[int, ...]:
+    return () if tree is None else tuple(integer_of(e) for e in tree.children if e is not None)
 
 
 def show(module: Module) -> str:

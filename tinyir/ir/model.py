@@ -25,7 +25,7 @@ from ..kit.span import Span
 from ..kit.text import token_span
 from .attrs import AttrFault, Attrs, read_attr, show_attrs
 from .expr import Expr
-from .read import expr_of, name_of, read_at, read_attrs, read_type
+from .read import integer_of, name_of, read_at, read_attrs, read_type
 from .types import DType, TensorType
 
 TENSOR_ATTRS: dict[str, tuple[str, bool]] = {
@@ -174,7 +174,7 @@ def model_of(tree: Any, whole: str) -> Model:
             (inputs if direction == "in" else outputs).append(tensor)
         elif part.data == "range":
             symbol, low, high = part.children
-            ranges.append(Range(str(symbol), expr_of(low).evaluate({}), expr_of(high).evaluate({})))
+            ranges.append(Range(str(symbol), integer_of(low), integer_of(high)))
         else:
             name, sizes = part.children
             items = read_at(read_attrs, sizes, whole)

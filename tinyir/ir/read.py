@@ -39,6 +39,14 @@ def expr_of(tree: Any) -> Expr:
     return left // right if kind == "floor" else left.ceildiv(right)
 
 
+def integer_of(tree: Any) -> int:
+    """The integer of a tree of rule `expr` that must not name anything. Raises Refused (E0002)."""
+    found = expr_of(tree).constant
+    if found is None:
+        raise refuse("E0002", found=str(expr_of(tree)), expected="an integer", span=_span(tree))
+    return found
+
+
 def bound_of(tree: Any) -> Bound:
     """The Bound of a tree of rule `bound`."""
     parts = [expr_of(p) for p in tree.children]

@@ -15,7 +15,7 @@ from .quote import visible
 from .span import Span
 
 EXPLAIN = Path(__file__).resolve().parent.parent / "explain"
-MOST_SHOWN = 4000  # characters of one fact that a message repeats
+MOST_SHOWN = 2000  # characters of one fact that a message repeats
 
 
 @dataclass(frozen=True, slots=True)

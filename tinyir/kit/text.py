@@ -24,6 +24,9 @@ MAX_TEXT = 1 << 28  # bytes; a text beyond this is refused rather than read for 
 MAX_DIGITS = 300  # of one number: as many as the largest double has, and far fewer than Python refuses to read
 
 
+MOST_UNBROKEN = 1 << 16  # characters between two commas or ends of lines: longer expressions are nobody's, and take minutes to read
+_UNBROKEN = re.compile(rf"[^,\n]{{{MOST_UNBROKEN}}}")
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COUNT = re.compile(r"[0-9]{1,18}")
 
@@ -93,6 +96,9 @@ class Grammar:
         """The Lark tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by `offset`."""
         from lark.exceptions import UnexpectedInput
 
+        if len(text) > MOST_UNBROKEN and (found := _UNBROKEN.search(text)):
+            start, end = found.start() + offset, found.start() + offset + 60
+            raise refuse("E0006", what=f"a word or an expression of more than {MOST_UNBROKEN} characters", span=span_of(whole if whole is not None else text, start, end))
         try:
             return self._lark.parse(text, start=start or self.starts[0])
         except UnexpectedInput as fault:
@@ -181,6 +187,8 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     start = min(getattr(fault, "pos_in_stream", None) or getattr(token, "start_pos", None) or 0, len(text))
     if getattr(fault, "pos_in_stream", 0) == 0 and token is not None and token.type == "$END":
         start = len(text.rstrip())
+    if re.compile(rf"%?[0-9]{{{MAX_DIGITS + 1}}}").match(text, start):
+        return refuse("E0006", what=f"an integer of more than {MAX_DIGITS} digits", span=span_of(whole, start + offset, start + offset + MAX_DIGITS))
     found = "the end of the text" if start >= len(text.rstrip()) else _word_at(text, start)
     wanted = getattr(fault, "accepts", None) or getattr(fault, "expected", None) or getattr(fault, "allowed", None) or ()
     words = sorted({_terminal_word(t, lark) for t in wanted})
@@ -190,7 +198,7 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
 
 
 def _word_at(text: str, start: int) -> str:
-    found = re.compile(r"[%\w.]+|\S|\s").match(text, start)
+    found = re.compile(r"[%\w.]{1,60}|\S|\s").match(text, start)
     word = found[0] if found else ""
     return "the end of the line" if word == "\n" else word
 

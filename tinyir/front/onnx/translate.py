@@ -21,6 +21,7 @@ from .terms import MAX_KNOWN, Term, known
 
 FAULTY = object()
 MAX_DEPTH = 32  # of functions within functions
+MAX_NODES = 50_000  # of the model once its functions and loops are written out
 
 
 class Scope:
@@ -41,6 +42,10 @@ class Scope:
         raise refuse("E0121", name, reason=f"{name} is read before any node gives it")
 
 
+class TooMany(Refused):
+    """The model does not end within MAX_NODES; no body goes on after it."""
+
+
 class Translator:
     """One model. `outputs` are the names that must stay as they are; `unsupported` lists ops that nothing translates, with their nodes, and more are
     added to it."""
@@ -51,12 +56,18 @@ class Translator:
         self.kept = set(outputs)
         self.unsupported = unsupported
         self.faults: list[Diag] = []
+        self.count = 0  # of the nodes so far
 
     def body(self, nodes: Iterable[Any], scope: Scope) -> None:
-        """Every node of one body, in its order. Faults are collected."""
+        """Every node of one body, in its order. Faults are collected. Raises Refused (E0006) where there are too many, whatever body is too many."""
         for proto in nodes:
+            self.count += 1
+            if self.count > MAX_NODES:
+                raise TooMany(refuse("E0006", node_word(proto), what=f"the model with its functions and loops written out (at most {MAX_NODES} nodes)").diags)
             try:
                 self.node(proto, scope)
+            except TooMany:
+                raise
             except Refused as fault:
                 at = node_word(proto)
                 self.faults += [Diag(d.code, d.at if d.code == "E0125" else at, d.facts) for d in fault.diags]
