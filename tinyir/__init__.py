@@ -1,16 +1,30 @@
 """tinyir: a deep-learning compiler as Unix filters over textual IRs.
 
-The rooms, in the order a model walks through them: `front` reads a model, `lower` carries it from one language to the next,
-`runtime` runs the result. What each language is stands in `ir`; what every room shares stands in `kit`.
+    program = tinyir.compile("model.onnx")
+    outputs = program(x)                    # NumPy arrays in and out, or arrays of any library on the GPU
+
+`compile` gives a `Compiled` or raises `Refused`. The rooms, in the order a model walks through them: `front` reads a model, `lower` carries it from
+one language to the next, `runtime` runs the result. What each language is stands in `ir`; what every room shares stands in `kit`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import Compiled as Compiled
+    from .api import Refused as Refused
+    from .api import compile as compile
 
 __version__ = "1.0.0"
+__all__ = ["Compiled", "Refused", "compile"]
 
 
-def compile(model: Any, **options: Any) -> Any:
-    """A Python callable from a model: a path, a text of any front end or stage, or a module of `tinyir.ir`. See `tinyir.api.compile`."""
-    from .api import compile as compile_model  # here, so that a filter need not load it
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'tinyir' has no attribute {name!r}")
+    from . import api  # here, so that a filter need not load it
 
-    return compile_model(model, **options)
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import json
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping
+from types import TracebackType
+from typing import Any, Literal, Mapping, Sequence, get_args
 
 from .analysis.device import device_titled
+from .ir import gpu, index, manifest, plan, poly, region, tiny
 from .ir.pipeline import STAGES, language_of
-from .kit.diag import Refused
-from .kit.text import read_stage
+from .kit.diag import Refused, refuse
+from .kit.text import decode, read_stage
 from .lower import lower_to
+from .runtime.external import Array, GpuArray, Result
 
-ARCHS = ("sm80", "sm90")
+Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
+Source = str | os.PathLike[str] | Mapping[str, Any] | Module
+Device = Literal["auto", "cuda", "cpu", "sim"]
+Arch = Literal["sm80", "sm90"]
 
 
 class Compiled:
     """A program that is called with arrays and gives its outputs by name.
 
-    NumPy arrays go in and come out; where an input lies on the GPU (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the
-    outputs stay there, and nothing is copied. `text` is the CUDA with its manifest: what tiny-run takes. Close it, or use it in a `with`,
-    to give the device's memory back early.
+    NumPy arrays go in and come out, and whatever NumPy or DLPack reads on the host may stand for one. Where an input lies on the GPU
+    (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the outputs stay there, and nothing is copied. `text` is the CUDA with its
+    manifest: what tiny-run takes. Close it, or use it in a `with`, to give the device's memory back early.
+
+    >>> import numpy, tinyir
+    >>> with tinyir.compile("graph main(x: f32[N]) -> (y: f32[N]) { y = x * 2 }", device="cpu") as double:
+    ...     double
+    ...     double(numpy.ones(3, "float32"))["y"].tolist()
+    <main(x: fp32[N]) -> y: fp32[N] on cpu>
+    [2.0, 2.0, 2.0]
     """
 
-    def __init__(self, text: str, module: Any, device: str, weights: Mapping[str, Any], seed: int):
+    def __init__(self, text: str, module: manifest.Module, device: Device, weights: Mapping[str, Array], seed: int):
         from .runtime.session import Session
 
         self.text = text
@@ -43,8 +59,9 @@ class Compiled:
         """Where it runs: cuda, cpu or sim."""
         return self._session.where
 
-    def __call__(self, *arrays: Any, **named: Any) -> dict[str, Any]:
-        """The outputs. Arrays without a name are the inputs in their order. Raises kit.diag.Refused with every fault."""
+    def __call__(self, *arrays: Array, **named: Array) -> dict[str, Result]:
+        """The outputs by name: NumPy arrays, or `GpuArray` where an input lies on the GPU. Arrays without a name are the inputs in their order.
+        Raises TypeError for too many arrays or a name given twice, Refused with every other fault (E1701 to E1707, E1732, E17xx)."""
         names = [t.name for t in self._session.inputs]
         if len(arrays) > len(names):
             raise TypeError(f"{len(arrays)} arrays are given, and the inputs are {', '.join(names)}")
@@ -61,7 +78,7 @@ class Compiled:
     def __enter__(self) -> "Compiled":
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -70,59 +87,106 @@ class Compiled:
 
 
 def compile(
-    model: Any,
+    model: Source,
     *,
-    device: str = "auto",
-    arch: str | None = None,
-    weights: str | Path | None = None,
-    params: Mapping[str, Any] | None = None,
-    shapes: Mapping[str, Any] | None = None,
+    device: Device = "auto",
+    arch: Arch | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    params: Mapping[str, Array] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     seed: int = 0,
 ) -> Compiled:
-    """A callable from a model: a path (front-end JSON, ONNX, Core IR, DSL, or text of any stage), such a text itself, or a module of `ir`.
+    """A callable from a model.
+
+    `model` is a path (front-end JSON, NodeId JSON, ONNX, Core IR, DSL, or text of any stage), such a text itself, a dict that is front-end or NodeId
+    JSON, or a module of `tinyir.ir`.
 
     `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the GPU's, else sm90);
-    plans are made for the GPU at hand where its figures are known, else for the usual card of its generation.
-    `weights` is the folder of the files that the text points at (default: that of the path). `params` are arrays for inputs that calls shall
-    not give. `shapes` fixes open sizes of an ONNX model's inputs. `seed` is the simulation's order of threads. Raises kit.diag.Refused with
-    every fault of the model, and E17xx.
+    plans are made for the GPU of this machine where its figures are known, else for the usual card of its generation.
+    `weights` is the folder of the files that the text points at (default: that of the path, else the current one). `params` are arrays for inputs
+    that calls shall not give. `shapes` gives sizes, or names of sizes, to inputs of an ONNX model that leave them open. `seed` is the simulation's
+    order of threads.
+
+    Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it names; ValueError for a device
+    or arch that there is not; TypeError for what is no model.
+
+    >>> import numpy, tinyir
+    >>> model = {
+    ...     "signature": {"inputs": [{"tensor": "A"}, {"tensor": "B"}], "outputs": [{"tensor": "C"}]},
+    ...     "tensors": {"A": {"dtype": "fp32", "shape": ["M", 2]}, "B": {"dtype": "fp32", "shape": [2, 3]}, "C": {"dtype": "fp32", "shape": ["M", 3]}},
+    ...     "graph": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["C"]}],
+    ... }
+    >>> product = tinyir.compile(model, device="cpu", params={"B": numpy.eye(2, 3, dtype="float32")})
+    >>> product.inputs, product.outputs
+    ({'A': 'fp32[M, 2]'}, {'C': 'fp32[M, 3]'})
+    >>> product(numpy.float32([[1, 2], [3, 4]]))["C"].tolist()
+    [[1.0, 2.0, 0.0], [3.0, 4.0, 0.0]]
     """
-    text, folder = _source_of(model, shapes or {})
-    stage, module = _module_of(model, text)
-    _must_hold(stage, module)
-    arch_here, card = _gpu_here(device)
-    for following in STAGES[STAGES.index(stage) + 1 :]:
-        module = lower_to(following, module, arch or arch_here, card if arch in (None, arch_here) else None)
-        _must_hold(following, module)
-    bound = dict(params or {})
-    from .runtime.weights import read_weights
+    _must_be_one_of("device", device, get_args(Device))
+    if arch is not None:
+        _must_be_one_of("arch", arch, get_args(Arch))
+    source = _Model("", Path(), None)
+    try:
+        source = _read(model, shapes or {})
+        stage, module = _module_of(source, model)
+        _must_hold(stage, module)
+        arch_here, card = _gpu_here(device)
+        for following in STAGES[STAGES.index(stage) + 1 :]:
+            module = lower_to(following, module, arch or arch_here, card if arch in (None, arch_here) else None)
+            _must_hold(following, module)
+        bound = dict(params or {})
+        from .runtime.weights import read_weights
 
-    read = read_weights(module.region.model, Path(weights) if weights is not None else folder, bound)
-    cuda = text if stage == "cu" and text is not None else language_of("cu").show(module)
-    return Compiled(cuda, module, device, {**read, **bound}, seed)
+        read = read_weights(module.region.model, Path(weights) if weights is not None else source.folder, bound)
+        cuda = source.text if stage == "cu" and source.text is not None else language_of("cu").show(module)
+        return Compiled(cuda, module, device, {**read, **bound}, seed)
+    except Refused as fault:
+        raise Refused(fault.diags, source.file) from None
+    except RecursionError:
+        raise Refused(refuse("E0006", what="nesting").diags, source.file) from None
 
 
-def _source_of(model: Any, shapes: Mapping[str, Any]) -> tuple[str | None, Path]:
-    """The text of what was given (None: it is no text), and the folder that its files are looked for in."""
-    if isinstance(model, str) and "\n" in model:
-        return model, Path()
-    if not isinstance(model, (str, Path)):
-        return None, Path()
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """What was given: the file's name (empty: none), the folder that weights are looked for in, and the text (None: it is a module)."""
+
+    file: str
+    folder: Path
+    text: str | None
+
+
+def _must_be_one_of(what: str, given: object, known: Sequence[str]) -> None:
+    if given not in known:
+        raise ValueError(f"{what} {given!r} is none of {', '.join(known)}")
+
+
+def _read(model: Source, shapes: Mapping[str, Sequence[int | str]]) -> _Model:
+    """Raises Refused (E0001, E0006 to E0008, and what an ONNX file is refused for)."""
     from . import front
 
+    if isinstance(model, Mapping):
+        return _Model("", Path(), json.dumps(dict(model), ensure_ascii=False))
+    if isinstance(model, str) and ("\n" in model or front.language_of(model) is not None):
+        return _Model("", Path(), model)
+    if not isinstance(model, (str, os.PathLike)):
+        return _Model("", Path(), None)
     path = Path(model)
-    raw = path.read_bytes()
-    if front.is_onnx(raw):
-        sizes = {name: [str(s) for s in given] for name, given in shapes.items()}
-        return front.onnx_to_json(raw, path.name, sizes), path.parent
-    return raw.decode("utf-8"), path.parent
+    try:
+        raw = path.read_bytes()
+    except (OSError, ValueError) as fault:
+        raise refuse("E0008", str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)) from None
+    if not front.is_onnx(raw):
+        return _Model(str(path), path.parent, decode(raw, "a model, or text of any stage"))
+    sizes = {name: [str(s) for s in given] for name, given in shapes.items()}
+    return _Model(str(path), path.parent, front.onnx_to_json(raw, path.name, sizes, {}, path.parent))
 
 
-def _module_of(model: Any, text: str | None) -> tuple[str, Any]:
+def _module_of(source: _Model, model: Source) -> tuple[str, Any]:
+    text = source.text
     if text is None:
         stage = next((s for s in STAGES if isinstance(model, language_of(s).Module)), None)
         if stage is None:
-            raise TypeError(f"a model is a path, a text or a module of tinyir.ir, not {type(model).__name__}")
+            raise TypeError(f"a model is a path, a text, a dict of JSON or a module of tinyir.ir, not {type(model).__name__}")
         return stage, model
     header = read_stage(text.removeprefix("// "))
     stage = header[1] if header else None
@@ -149,3 +213,6 @@ def _gpu_here(device: str) -> tuple[str, str | None]:
             title, capability = found
             return "sm90" if capability >= (9, 0) else "sm80", device_titled(title)
     return "sm90", None
+
+
+__all__ = ["Compiled", "GpuArray", "Refused", "compile"]

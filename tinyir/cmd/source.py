@@ -31,7 +31,7 @@ def read_source(session: Session, wants: str) -> str:
     raw = session.read_bytes()
     if not front.is_onnx(raw):
         return session.decode(raw, wants)
-    session.text = session.timed("import", lambda: front.onnx_to_json(raw, _spelled(session), *(dict(getattr(session.args, key, [])) for key in ("shape", "value"))))
+    session.text = session.timed("import", lambda: _json_of(session, raw))
     return session.text
 
 
@@ -39,6 +39,13 @@ def must_hold(session: Session, diags: Sequence[Diag]) -> None:
     """Refuse on errors; keep the warnings that the front end has not given yet, with the places that it knows."""
     said = {(d.code, d.at) for d in session.notes}
     session.must_hold([d for d in diags if (d.code, d.at) not in said])
+
+
+def _json_of(session: Session, raw: bytes) -> str:
+    from .. import front
+
+    shapes, values = (dict(getattr(session.args, key, [])) for key in ("shape", "value"))
+    return front.onnx_to_json(raw, _spelled(session), shapes, values, Path(session.file).parent if session.file else None)
 
 
 def _spelled(session: Session) -> str:

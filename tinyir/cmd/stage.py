@@ -58,7 +58,10 @@ def must_be(text: str, stage: str) -> None:
     if given is None or given == stage:
         return
     missing = filters_between(given, stage)
-    hint = "put " + " | ".join(missing) + " in between" if missing else f"this text is already past {stage}; feed it to {_reader_of(given)}"
+    if given not in STAGES:
+        hint = "there is no such stage; there are " + ", ".join(STAGES)
+    else:
+        hint = "put " + " | ".join(missing) + " in between" if missing else f"this text is already past {stage}; feed it to {_reader_of(given)}"
     first_line = text.split("\n", 1)[0]
     raise refuse("E0004", span=span_of(text, 0, len(first_line)), given=given, stage=stage, hint=hint)
 

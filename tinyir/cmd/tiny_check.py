@@ -3,10 +3,9 @@ regions, as text; and whether two texts give the same."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Sequence
 
-from ..kit.cli import Session, parser_of, run
+from ..kit.cli import Session, parser_of, run, tell
 from ..kit.diag import Diag, refuse
 from .feed import feed_options
 from .stage import any_module
@@ -51,7 +50,7 @@ def _write_proofs(session: Session, stage: str, module: Any, diags: Sequence[Dia
     session.must_hold([d for d in diags if d.code not in PROVEN])
     text = session.timed("proofs", lambda: proofs_of(PROGRAMS[stage](module)))
     if any(d.is_error for d in diags):
-        print(text, file=sys.stderr)
+        tell(text)
     else:
         session.write(text)
 

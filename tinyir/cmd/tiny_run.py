@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 
-from ..kit.cli import Session, parser_of, run
+from ..kit.cli import Session, parser_of, run, tell
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
 
@@ -51,10 +50,10 @@ def _body(session: Session) -> None:
         limit=args.limit,
         module=module,
     )
-    print(f"tiny-run: {report.description}", file=sys.stderr)
+    tell(f"tiny-run: {report.description}")
     said = [d for d in report.notes if d.code.startswith("R")]
     for note in said:  # where it ran is no remark to be asked for: the user must know it
-        print(f"tiny-run: {note.why(args.lang)}", file=sys.stderr)
+        tell(f"tiny-run: {note.why(args.lang)}")
     if args.out:
         write_arrays(args.out, outputs)
     lines = [summary_of(outputs)]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ..analysis.device import device_titled
 from ..ir import plan as plan_text
 from ..ir import region as region_text
-from ..kit.cli import Session, must_be_faultless, parser_of, run
+from ..kit.cli import Session, must_be_faultless, parser_of, run, tell
 from ..kit.diag import Refused
 from ..kit.progress import Progress
 from ..kit.text import cache_dir
@@ -106,7 +105,7 @@ class _Trials:
                     keep_winner(program, self.device, self.compiler, found.plans)
             return found
         finally:
-            print(trials_table(name, seen), end="", file=sys.stderr)
+            tell(trials_table(name, seen).removesuffix("\n"))
             self._log(log_rows(name, self.device, self.compiler, sizes, seen))
 
     def _log(self, rows: list[list[object]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Mapping, Sequence
 
 from ..ir import tiny
@@ -15,12 +16,13 @@ def is_onnx(raw: bytes) -> bool:
     return raw[:1] == b"\x08"
 
 
-def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> str:
+def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], folder: Path | None = None) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights stay in, empty for a pipe; `shapes`
-    gives sizes to inputs that leave them open, `values` makes constants of inputs. Raises Refused."""
+    gives sizes to inputs that leave them open, `values` makes constants of inputs. `folder` is where the model's file is, for the files beside it;
+    None for a pipe. Raises Refused."""
     from .onnx import to_json
 
-    return to_json(raw, file, shapes, values)
+    return to_json(raw, file, shapes, values, folder)
 
 
 def language_of(text: str) -> str | None:

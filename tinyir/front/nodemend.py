@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Iterable, Sequence
@@ -11,6 +10,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.rules import fitting, product
 from ..ir.types import TensorType
 from ..kit.diag import Edit, Refused
+from ..kit.quote import json_line, quoted
 from .builder import Operand, Ref, broadcast
 from .jsontext import Node, Places, without_comments
 from .nodeops import default_acc
@@ -48,8 +48,8 @@ def missing_reshape(text: str, places: Places, node: Node, operands: Sequence[Op
         name += "r"
     line = text.rfind("\n", 0, node.start) + 1
     indent = text[line : node.start] if not text[line : node.start].strip() else " "
-    new = json.dumps({key: name, "uop": "RESHAPE", "src": [source.value], "arg": {"result_shape": [_size(d) for d in shape]}}, ensure_ascii=False, separators=(",", ":"))
-    rest = text[node.start : source.start] + json.dumps(name, ensure_ascii=False)
+    new = json_line({key: name, "uop": "RESHAPE", "src": [source.value], "arg": {"result_shape": [_size(d) for d in shape]}}, is_compact=True)
+    rest = text[node.start : source.start] + quoted(name)
     return MissingReshape(position, shape, Edit(places.span(node.start, source.end), f"{new},\n{indent}{rest}"))
 
 

@@ -5,7 +5,6 @@ A value is a statement, in the words of the DSL where these give exactly that on
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Callable
 
@@ -15,6 +14,7 @@ from ..ir.expr import Expr, show_guard
 from ..ir.model import TENSOR_ATTRS, Model, Shapes, Tensor, show_name
 from ..ir.ops import OPS
 from ..ir.types import TensorType, show_number
+from ..kit.quote import quoted
 from . import graphdsl
 from .dslgraph import RESERVED
 from .shorttypes import short, show_short
@@ -133,7 +133,7 @@ class _Writer:
 
     def valid(self, value: tiny.Value, operands: list[str]) -> str:
         fill = value.attr("value")
-        guard = json.dumps(show_guard(value.attr("guard")))
+        guard = quoted(show_guard(value.attr("guard")))
         return f"valid({operands[0]}, {guard}{'' if fill is None else ', ' + show_number(fill, value.type.dtype)})"
 
     def const(self, value: tiny.Value, operands: list[str]) -> str:

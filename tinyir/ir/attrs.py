@@ -6,10 +6,10 @@ such as `3*n`, or nested lists of numbers). Attributes stand in the op table's o
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, Mapping
 
+from ..kit.quote import quoted
 from .expr import Expr, show_guard
 from .types import DTYPES, DType, number_of, show_number
 
@@ -81,11 +81,11 @@ def _number(item: Any) -> float | int | bool | None:
 def show_attr(kind: str, value: Any, dtype: DType | None = None) -> str:
     """The text of one attribute value."""
     if kind == "string":
-        return json.dumps(value, ensure_ascii=False)
+        return quoted(value)
     if kind == "flag":
         return "true" if value else "false"
     if kind == "guard":
-        return json.dumps(show_guard(value))
+        return quoted(show_guard(value))
     if isinstance(value, tuple):
         return "[" + ", ".join(show_attr(kind, v, dtype) for v in value) + "]"
     if kind in ("number", "literal") and not isinstance(value, Expr):

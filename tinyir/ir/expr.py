@@ -16,6 +16,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterator, Mapping, Union
 
+from ..kit.diag import refuse
+
+
+MOST_TERMS = 1 << 14  # of a product before equal ones are put together
+MOST_BITS = 256  # of one integer: four times what a machine has
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
@@ -71,8 +77,14 @@ class Expr:
         return Expr.of(other) - self
 
     def __mul__(self, other: Like) -> "Expr":
+        """The product. Raises Refused (E0006) for one that no kernel could compute: of too many terms, or with too long a number in it."""
         right = Expr.of(other)
-        return _sum(tuple((a * b, tuple(sorted(m + n, key=_atom_key))) for a, m in self.terms for b, n in right.terms))
+        if len(self.terms) * len(right.terms) > MOST_TERMS:
+            raise refuse("E0006", what=f"a product of {len(self.terms)} by {len(right.terms)} terms")
+        found = _sum(tuple((a * b, tuple(sorted(m + n, key=_atom_key))) for a, m in self.terms for b, n in right.terms))
+        if any(c.bit_length() > MOST_BITS for c, _ in found.terms):
+            raise refuse("E0006", what=f"an integer of more than {MOST_BITS} bits")
+        return found
 
     __rmul__ = __mul__
 
@@ -162,6 +174,8 @@ class Expr:
 
 @functools.lru_cache(maxsize=65536)
 def _constant(value: int) -> Expr:
+    if value.bit_length() > MOST_BITS:
+        raise refuse("E0006", what=f"an integer of {value.bit_length()} bits (at most {MOST_BITS})")
     return Expr(((int(value), ()),) if value else ())
 
 
@@ -248,7 +262,8 @@ def _exact_quotient(num: Expr, den: Expr) -> Expr | None:
 
 
 def _natural(name: str) -> tuple:
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part)
+    """A key by which names sort as a reader expects: `i2` before `i10`."""
+    return tuple((len(part.lstrip("0")), part) if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name) if part)
 
 
 @functools.lru_cache(maxsize=65536)

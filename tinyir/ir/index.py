@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Union
 
 from ..kit.diag import Diag, Refused
-from ..kit.text import Grammar, body_of, header, token_span
+from ..kit.text import Grammar, body_of, header, is_count, is_word, token_span
 from . import tiny
 from .book import check_book
 from .expr import Bound, Expr, show_guard
@@ -222,7 +222,7 @@ def _target_of(tree: Any, whole: str, dtype: DType | None) -> Read | Fill:
 def _number_of(word: str, sign: int, dtype: DType | None) -> float | int | bool:
     if word in ("true", "false"):
         return word == "true"
-    value = int(word) if word.isdigit() else float(word)
+    value = int(word) if word.isdecimal() else float(word)
     return number_of(dtype, sign * value) if dtype is not None else sign * value
 
 
@@ -245,8 +245,8 @@ def read_index(text: str) -> tuple[Expr, ...]:
     """The index that `[i0, 2*i1 - 1]` spells. Raises Refused (E0002, E1203)."""
     inside = text[1:-1]
     words = [w.strip() for w in inside.split(",")] if inside.strip() else []
-    if all(w.isidentifier() or w.isdigit() for w in words):
-        return tuple(Expr.of(int(w) if w.isdigit() else w) for w in words)
+    if all(is_word(w) or is_count(w) for w in words):
+        return tuple(Expr.of(int(w) if is_count(w) else w) for w in words)
     try:
         return tuple(expr_of(d) for d in EXPR_GRAMMAR.parse(inside, "dims", offset=1, whole=text).children if d is not None)
     except Refused as fault:

@@ -34,7 +34,7 @@ from .arch import ARCHS
 from .attrs import show_attrs
 from .expr import Bound, Expr, show_guard
 from .model import show_name
-from .read import expr_of, guard_of, name_of
+from .read import expr_of, guard_of, integer_of, name_of
 from .region import MEMORY_ATTRS, Tensor
 
 STAGE = "cu"
@@ -102,7 +102,7 @@ def parse(text: str) -> Module:
     Raises Refused as `ir.region.parse` does; spans speak of the .cu text."""
     if not text.startswith("// tinyir "):
         return Module(None, (), (), (), text)
-    lines = text.splitlines(keepends=True)
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # a line ends at a line feed and nowhere else
     count = next((i for i, line in enumerate(lines) if not line.startswith("//")), len(lines))
     inside = "".join(line[2:].removeprefix(" ").rstrip("\r\n") + "\n" for line in lines[:count])
     try:
@@ -148,13 +148,13 @@ def _launch_of(parts: list[Any]) -> Launch:
         tuple(map(_name, computes.children)) if computes is not None else (_name(name),),
         str(arch),
         _exprs(grid),
-        tuple(e.evaluate({}) for e in _exprs(block)),
+        _integers(block),
         _names(tensors),
         _names(symbols),
         expr_of(flops),
         expr_of(moved),
         _names(maps),
-        tuple(e.evaluate({}) for e in _exprs(cluster)),
+        _integers(cluster),
         int(smem or 0),
         tuple(guard_of(a.children[0]) for a in assumes),
         _name(serves.children[0]) if serves is not None else "",
@@ -176,6 +176,10 @@ def _exprs(tree: Any) -> tuple[Expr, ...]:
     return () if tree is None else tuple(expr_of(e) for e in tree.children if e is not None)
 
 
+def _integers(tree: Any) -> tuple[int, ...]:
+    return () if tree is None else tuple(integer_of(e) for e in tree.children if e is not None)
+
+
 def show(module: Module) -> str:
     """The whole .cu: the block, then the code."""
     return show_block(module) + module.source
@@ -186,7 +190,7 @@ def show_block(module: Module) -> str:
     if module.region is None:
         return ""
     text = header(STAGE) + "\n" + region_text.show_program(module.region) + "\n" + "\n".join(_manifest_lines(module)) + "\n"
-    return "".join(f"// {line}\n" if line else "//\n" for line in text.splitlines())
+    return "".join(f"// {line}\n" if line else "//\n" for line in text.removesuffix("\n").split("\n"))
 
 
 def _manifest_lines(module: Module) -> Iterable[str]:

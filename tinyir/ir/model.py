@@ -15,17 +15,17 @@ model: file, key, offset, bytes, sha256.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any, Iterable
 
 from ..kit.diag import Diag, Refused
+from ..kit.quote import quoted
 from ..kit.span import Span
 from ..kit.text import token_span
 from .attrs import AttrFault, Attrs, read_attr, show_attrs
 from .expr import Expr
-from .read import expr_of, name_of, read_at, read_attrs, read_type
+from .read import integer_of, name_of, read_at, read_attrs, read_type
 from .types import DType, TensorType
 
 TENSOR_ATTRS: dict[str, tuple[str, bool]] = {
@@ -141,7 +141,7 @@ def is_constant(tensor: Any) -> bool:
 
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else json.dumps(name, ensure_ascii=False)
+    return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else quoted(name)
 
 
 def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:
@@ -180,7 +180,7 @@ def model_of(tree: Any, whole: str) -> Model:
             (inputs if direction == "in" else outputs).append(tensor)
         elif part.data == "range":
             symbol, low, high = part.children
-            ranges.append(Range(str(symbol), expr_of(low).evaluate({}), expr_of(high).evaluate({})))
+            ranges.append(Range(str(symbol), integer_of(low), integer_of(high)))
         else:
             name, sizes = part.children
             items = read_at(read_attrs, sizes, whole)

@@ -6,12 +6,12 @@ Every stage's parser is built on these. Types and attribute lists recur in a pro
 from __future__ import annotations
 
 import functools
-import json
 from typing import Any
 
 from ..kit.diag import Refused, refuse
 from ..kit.span import Span, span_of
-from ..kit.text import Grammar
+from ..kit.quote import unquoted
+from ..kit.text import Grammar, is_count, is_word, token_span
 from .expr import Bound, Expr
 from .types import DTYPES, TensorType
 
@@ -39,6 +39,14 @@ def expr_of(tree: Any) -> Expr:
     return left // right if kind == "floor" else left.ceildiv(right)
 
 
+def integer_of(tree: Any) -> int:
+    """The integer of a tree of rule `expr` that must not name anything. Raises Refused (E0002)."""
+    found = expr_of(tree).constant
+    if found is None:
+        raise refuse("E0002", found=str(expr_of(tree)), expected="an integer", span=_span(tree))
+    return found
+
+
 def bound_of(tree: Any) -> Bound:
     """The Bound of a tree of rule `bound`."""
     parts = [expr_of(p) for p in tree.children]
@@ -55,9 +63,17 @@ def guard_of(tree: Any) -> tuple[Bound, ...]:
 
 
 def name_of(token: Any) -> str:
-    """The name a NAME, QUOTED or VALUE token spells (a VALUE without its `%`)."""
+    """The name a NAME, QUOTED or VALUE token spells (a VALUE without its `%`). Raises Refused (E0015)."""
     text = str(token).removeprefix("%")
-    return json.loads(text) if text.startswith('"') else text
+    return string_of(token, text) if text.startswith('"') else text
+
+
+def string_of(token: Any, text: str = "") -> str:
+    """The string that a QUOTED token spells. Raises Refused (E0015)."""
+    try:
+        return unquoted(text or str(token))
+    except ValueError as fault:
+        raise refuse("E0015", given=str(token), fault=str(fault), span=token_span(token)) from None
 
 
 def _span(tree: Any) -> Span | None:
@@ -68,7 +84,7 @@ def _span(tree: Any) -> Span | None:
 @functools.lru_cache(maxsize=65536)
 def read_expr(text: str) -> Expr:
     """The Expr that `text` spells. Raises Refused (E0002)."""
-    return Expr.of(text) if text.isidentifier() else expr_of(GRAMMAR.parse(text, "expr"))
+    return Expr.of(text) if is_word(text) else expr_of(GRAMMAR.parse(text, "expr"))
 
 
 @functools.lru_cache(maxsize=65536)
@@ -84,8 +100,8 @@ def read_type(text: str) -> TensorType:
     if dtype not in DTYPES:
         raise refuse("E0101", given=dtype, known=", ".join(DTYPES), span=span_of(text, 0, len(dtype)))
     dims = [d.strip() for d in inside[:-1].split(",")] if inside != "]" else []
-    if all(d.isdigit() or d.isidentifier() for d in dims):
-        return TensorType(DTYPES[dtype], tuple(Expr.of(int(d) if d.isdigit() else d) for d in dims))
+    if all(is_count(d) or is_word(d) for d in dims):
+        return TensorType(DTYPES[dtype], tuple(Expr.of(int(d) if is_count(d) else d) for d in dims))
     tree = GRAMMAR.parse(inside[:-1], "dims", offset=len(dtype) + 1, whole=text)
     return TensorType(DTYPES[dtype], tuple(expr_of(d) for d in tree.children if d is not None))
 
@@ -103,7 +119,7 @@ def _item_of(tree: Any) -> Any:
     if tree.data == "neg_float":
         return -float(tree.children[0])
     if tree.data == "string":
-        return json.loads(str(tree.children[0]))
+        return string_of(tree.children[0])
     if tree.data == "list":
         return tuple(_item_of(i) for i in tree.children if i is not None)
     return expr_of(tree)

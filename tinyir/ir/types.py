@@ -10,7 +10,10 @@ import math
 import struct
 from dataclasses import dataclass
 
+from ..kit.diag import refuse
 from .expr import Expr
+
+MOST_AXES = 32  # of a tensor: as many as NumPy has, so that all can be played back
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,10 @@ class TensorType:
 
     dtype: DType
     shape: tuple[Expr, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) > MOST_AXES:
+            raise refuse("E0006", what=f"a tensor of {len(self.shape)} axes (at most {MOST_AXES})")
 
     def __str__(self) -> str:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"

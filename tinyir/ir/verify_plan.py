@@ -53,8 +53,12 @@ def check_plans(module: Any) -> list[Diag]:
             can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
             diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
-        for check in _CHECKS:
-            diags += check(Case(plan, regions, kernel, module.program.model))
+        case = Case(plan, regions, kernel, module.program.model)
+        for checks in (_FORM_CHECKS, _RESOURCE_CHECKS):
+            faults = [d for check in checks for d in check(case)]
+            diags += faults
+            if faults:
+                break
     return diags
 
 
@@ -344,8 +348,9 @@ def most_of(size: Expr, model: Model) -> int | None:
     return size.evaluate({name: model.range_of(name).high for name in size.names()})
 
 
-_CHECKS = (
-    _check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch, _check_smem, _check_registers,
+_FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch)
+_RESOURCE_CHECKS = (  # they divide by what the others have found to be counts
+    _check_smem, _check_registers,
     _check_predicate, _check_epilogue, _check_vectors, _check_row, check_boxes, check_copies, _check_streaming, _check_atomics,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

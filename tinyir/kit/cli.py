@@ -8,18 +8,21 @@ stdout and exit codes.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, BinaryIO, Callable, Iterator, Sequence
 
 from .. import __version__
 from .diag import Diag, Refused, refuse
-from .text import MAX_TEXT
+from .quote import visible
+from .text import MAX_TEXT, decode
 
 OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
+MAX_BINARY = 1 << 31  # bytes of an input that is no text: the most that a protocol buffer, and so an ONNX file, can have
 Notes = list[Diag]
 
 
@@ -41,25 +44,23 @@ class Session:
         return self.decode(self.read_bytes(), wants)
 
     def read_bytes(self) -> bytes:
-        """The input as it is, text or not. Raises Refused (E0008)."""
+        """The input as it is, text or not. Raises Refused (E0006 too large, E0008)."""
         path = self.args.file
         self.file = path if path and path != "-" else ""
+        name = self.file or "standard input"
         try:
-            return Path(path).read_bytes() if self.file else sys.stdin.buffer.read()
-        except OSError as fault:
-            raise refuse("E0008", at=path, file=path, reason=fault.strerror or str(fault)) from None
+            if self.file:
+                with open(self.file, "rb") as source:
+                    return _read_bounded(source)
+            if sys.stdin is None:
+                raise refuse("E0008", at=name, file=name, reason="it is closed")
+            return _read_bounded(sys.stdin.buffer)
+        except (OSError, ValueError) as fault:
+            raise refuse("E0008", at=name, file=name, reason=getattr(fault, "strerror", None) or str(fault)) from None
 
     def decode(self, raw: bytes, wants: str) -> str:
         """The bytes of the input as the session's text. Raises Refused (E0001, E0006, E0007)."""
-        if len(raw) > MAX_TEXT:
-            raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as fault:
-            raise refuse("E0007", offset=fault.start, wants=wants) from None
-        if not text.strip():
-            raise refuse("E0001", wants=wants)
-        self.text = text.replace("\r\n", "\n")
+        self.text = decode(raw, wants)
         return self.text
 
     def timed(self, step: str, work: Callable[[], Any]) -> Any:
@@ -76,39 +77,89 @@ class Session:
         self.notes += diags
 
     def write(self, text: str) -> None:
-        """The whole output, to `-o FILE` (atomically) or stdout."""
+        """The whole output as UTF-8, whatever the locale, to `-o FILE` (atomically) or stdout. Raises Refused (E0009)."""
         target = getattr(self.args, "output", None)
         if target and target != "-":
             write_whole(Path(target), text.encode("utf-8"))
-        else:
-            sys.stdout.write(text)
+            return
+        name = "standard output"
+        if sys.stdout is None:
+            raise refuse("E0009", at=name, file=name, reason="it is closed")
+        try:
             sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode("utf-8"))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as fault:
+            _abandon(sys.stdout)
+            raise refuse("E0009", at=name, file=name, reason=fault.strerror or str(fault)) from None
 
     def report(self, diags: Sequence[Diag]) -> None:
         """Draw diagnostics on stderr, in source order, in the asked form and language."""
         from .render import draw
 
         ordered = sorted(diags, key=lambda d: d.span.start if d.span else -1)
-        draw(ordered, self.text, self.file or "<stdin>", self.args.diag, self.args.lang)
+        with telling():
+            draw(ordered, self.text, self.file or "<stdin>", self.args.diag, self.args.lang)
+
+
+@contextlib.contextmanager
+def telling() -> Iterator[None]:
+    """For what is written to stderr: where that cannot be written, nothing is said, and the exit code stays."""
+    try:
+        yield
+        sys.stderr.flush()
+    except OSError:
+        _abandon(sys.stderr)
+
+
+def tell(text: str) -> None:
+    """A line on stderr."""
+    with telling():
+        print(text, file=sys.stderr)
+
+
+def _read_bounded(source: BinaryIO) -> bytes:
+    """All of the source, or one byte more than a text may have: only what does not begin as text does is read further. Raises Refused (E0006)."""
+    raw = source.read(MAX_TEXT + 1)
+    if len(raw) <= MAX_TEXT or raw[:1] in _TEXT_BEGINS:
+        return raw
+    raw += source.read(MAX_BINARY - len(raw) + 1)
+    if len(raw) > MAX_BINARY:
+        raise refuse("E0006", what=f"the input (at most {MAX_BINARY} bytes)")
+    return raw
+
+
+_TEXT_BEGINS = {bytes([b]) for b in (0, *b"\t\n\r", *range(0x20, 0x100))}
+
+
+def _abandon(stream: Any) -> None:
+    """Let what a stream still holds go nowhere: Python would try to write it once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that the user asked for, all or nothing. Raises Refused (E0009)."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary: Path | None = None
     try:
         if path.exists() and not path.is_file():  # /dev/stdout, a fifo: there is nothing to replace
             path.write_bytes(content)
             return
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_bytes(content)
         os.replace(temporary, path)
-    except OSError as fault:
-        temporary.unlink(missing_ok=True)
-        raise refuse("E0009", at=str(path), file=str(path), reason=fault.strerror or str(fault)) from None
+    except (OSError, ValueError) as fault:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise refuse("E0009", at=str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)) from None
 
 
 def parser_of(name: str, summary: str, reads: str | None, has_output: bool = True) -> argparse.ArgumentParser:
     """The options that every command has; `reads` describes FILE, or is None for a command without one."""
-    parser = argparse.ArgumentParser(prog=name, description=summary, allow_abbrev=False)
+    if sys.stderr is None:  # closed by the caller: messages must not go to stdout in its place
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    parser = _Parser(prog=name, description=summary, allow_abbrev=False)
     if reads is not None:
         parser.add_argument("file", nargs="?", metavar="FILE", help=f"{reads} (default: stdin)")
     if has_output:
@@ -119,6 +170,20 @@ def parser_of(name: str, summary: str, reads: str | None, has_output: bool = Tru
     parser.add_argument("--remarks", nargs="?", const="text", choices=("text", "json"), help="say on stderr what was done, and what was not and why")
     parser.add_argument("--time", action="store_true", help="print the seconds of each step on stderr")
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, whose help and faults go to a full disk or a closed pipe without a second fault at exit."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        stream = file or sys.stderr
+        try:
+            stream.write(message)
+            stream.flush()
+        except OSError as fault:
+            _abandon(stream)
+            if stream is not sys.stderr and not isinstance(fault, BrokenPipeError):
+                self.exit(REFUSED, f"{self.prog}: standard output cannot be written: {fault.strerror}\n")
 
 
 def _locale() -> str:
@@ -147,6 +212,9 @@ def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | Non
     except RecursionError:
         session.report([Diag("E0006", facts={"what": "nesting"})])
         return REFUSED
+    except MemoryError:
+        session.report([Diag("E0006", facts={"what": "what this input needs of memory"})])
+        return REFUSED
     except Exception as fault:  # noqa: BLE001 - the one place where nothing may pass
         _report_our_fault(session, fault)
         return OUR_FAULT
@@ -162,7 +230,7 @@ def _report_notes(session: Session) -> None:
         session.report(remarks)
     if session.args.time:
         for step, seconds in session.times:
-            print(f"{session.name:<12} {step:<12} {seconds * 1e3:9.2f} ms", file=sys.stderr)
+            tell(f"{session.name:<12} {step:<12} {seconds * 1e3:9.2f} ms")
 
 
 def _report_our_fault(session: Session, fault: Exception) -> None:
@@ -171,10 +239,10 @@ def _report_our_fault(session: Session, fault: Exception) -> None:
 
     frames = traceback.extract_tb(fault.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-    with tempfile.NamedTemporaryFile("w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8") as kept:
+    with tempfile.NamedTemporaryFile("w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8", errors="surrogatepass") as kept:
         kept.write("".join(traceback.format_exception(fault)) + "\n--- input\n" + session.text)
-    print(f"{session.name}: a fault of ours, not of the input: {type(fault).__name__} at {place}: {str(fault)[:200]}", file=sys.stderr)
-    print(f"  the input and the trace are kept in {kept.name}; please report them", file=sys.stderr)
+    tell(f"{session.name}: a fault of ours, not of the input: {type(fault).__name__} at {place}: {visible(str(fault)[:200])}")
+    tell(f"  the input and the trace are kept in {kept.name}; please report them")
 
 
 def must_be_faultless(diags: Sequence[Diag]) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
+from .quote import visible
 from .span import Span
 
-
 EXPLAIN = Path(__file__).resolve().parent.parent / "explain"
+MOST_SHOWN = 2000  # characters of one fact that a message repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,19 @@ class Diag:
 
 
 class Refused(Exception):
-    """The input is at fault. Carries every diagnostic found; the command line prints them and exits with 1."""
+    """The input is at fault. Carries every diagnostic found; the command line prints them and exits with 1. `file` is the input's name, where it
+    has one. As a string: for each diagnostic its code, what it is about, why, the place and the help."""
 
-    def __init__(self, diags: Iterable[Diag]):
+    def __init__(self, diags: Iterable[Diag], file: str = ""):
         self.diags = tuple(diags)
+        self.file = file
         super().__init__("; ".join(f"{d.code} {d.at}" for d in self.diags))
 
     def __reduce__(self) -> tuple:
-        return Refused, (self.diags,)  # so that it crosses from one process to another
+        return Refused, (self.diags, self.file)  # so that it crosses from one process to another
 
     def __str__(self) -> str:
-        return "\n".join(f"{d.code}{f' at {d.at}' if d.at else ''}: {d.why()}" for d in self.diags)
+        return "\n".join(_told(d, self.file) for d in self.diags)
 
 
 def refuse(code: str, at: str = "", span: Span | None = None, labels: tuple[Label, ...] = (), edit: Edit | None = None, **facts: Any) -> Refused:
@@ -109,4 +112,14 @@ def _fill(sentences: Mapping[str, str], lang: str, facts: Mapping[str, Any]) -> 
 def _show(fact: Any) -> str:
     if isinstance(fact, (list, tuple)):
         return "[" + ", ".join(_show(f) for f in fact) + "]"
-    return str(fact)
+    told = visible(str(fact))
+    return told if len(told) <= MOST_SHOWN else told[:MOST_SHOWN] + "..."
+
+
+def _told(d: Diag, file: str) -> str:
+    lines = [f"{d.code}{f' at {visible(d.at)}' if d.at else ''}: {d.why()}"]
+    if d.span is not None:
+        lines.append(f"  --> {visible(file) or 'line'}{':' if file else ' '}{d.span}")
+    if d.suggestion():
+        lines.append(f"  help: {d.suggestion()}")
+    return "\n".join(lines)

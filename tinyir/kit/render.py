@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import math
 import sys
 from typing import Any, Iterator, Sequence
 
 from .diag import Diag
+from .quote import json_line, visible
 from .span import Span
 
 Piece = tuple[str, str]  # words and their style
@@ -20,7 +21,7 @@ _STYLES = {"E": "bold red", "W": "bold yellow", "R": "bold cyan"}
 def draw(diags: Sequence[Diag], text: str, file: str, form: str, lang: str) -> None:
     """Write diagnostics about `text` (called `file`) to stderr, as `form` (rich, plain, json) in `lang`."""
     if form == "json":
-        print(json.dumps({"diagnostics": [as_json(d, lang) for d in diags]}, ensure_ascii=False), file=sys.stderr)
+        print(json_line({"diagnostics": [as_json(d, lang) for d in diags]}), file=sys.stderr)
         return
     lines = [line for d in diags for line in _lines_of(d, text, file, lang)]
     if form == "plain":
@@ -38,7 +39,7 @@ def as_json(d: Diag, lang: str) -> dict[str, Any]:
     """One diagnostic as the JSON object of seed 001 section 14, with span, labels and edit."""
     shown: dict[str, Any] = {"code": d.code, "kind": d.kind, "at": d.at, "why": d.why(lang), "suggestion": d.suggestion(lang)}
     if d.facts:
-        shown["facts"] = {k: v if isinstance(v, (int, float, bool)) else str(v) for k, v in d.facts.items()}
+        shown["facts"] = {k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else str(v) for k, v in d.facts.items()}
     if d.span:
         shown["span"] = _span(d.span)
     if d.labels:
@@ -54,13 +55,14 @@ def _span(span: Span) -> dict[str, int]:
 
 def _lines_of(d: Diag, text: str, file: str, lang: str) -> Iterator[list[Piece]]:
     words, style = _WORDS[lang], _STYLES[d.code[0]]
-    where = f" at {d.at}" if d.at else ""
+    where = f" at {visible(d.at)}" if d.at else ""
+    file = visible(file)
     yield [(f"{words[d.code[0]]}[{d.code}]", style), (f" {d.kind}{where}: ", "bold"), (d.why(lang), "bold")]
     if d.span and text:
         yield [("  --> ", "blue"), (f"{file}:{d.span}", "")]
         yield from _excerpt(text, d.span, "", style)
     for label in d.labels:
-        yield [(f"  {words['note']}: ", "blue"), (f"{label.note} ({file}:{label.span})", "")]
+        yield [(f"  {words['note']}: ", "blue"), (f"{visible(label.note)} ({file}:{label.span})", "")]
         if text:
             yield from _excerpt(text, label.span, "", "blue", context=0)
     if d.suggestion(lang):

@@ -15,17 +15,48 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .diag import Diag, Refused
+from .diag import Diag, Refused, refuse
 from .span import Span, span_of
 
 VERSION = "1.0"
-HEADER = re.compile(r"tinyir (\d+)\.(\d+) ([a-z]+)[ \t]*(?:\n|$)")
-MAX_TEXT = 1 << 28  # characters; a text beyond this is refused rather than read for an hour
+HEADER = re.compile(r"tinyir ([0-9]{1,9})\.([0-9]{1,9}) ([a-z]+)[ \t]*(?:\n|$)")
+MAX_TEXT = 1 << 28  # bytes; a text beyond this is refused rather than read for an hour
+MAX_DIGITS = 300  # of one number: as many as the largest double has, and far fewer than Python refuses to read
+
+
+MOST_UNBROKEN = 1 << 16  # characters between two commas or ends of lines: longer expressions are nobody's, and take minutes to read
+_UNBROKEN = re.compile(rf"[^,\n]{{{MOST_UNBROKEN}}}")
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+def is_word(text: str) -> bool:
+    """Whether `text` is a name as the grammars have it, without dots; a shortcut past the parser."""
+    return _WORD.fullmatch(text) is not None
+
+
+def is_count(text: str) -> bool:
+    """Whether `text` is an integer that needs no parser; longer ones are the grammars' to judge."""
+    return _COUNT.fullmatch(text) is not None
 
 
 def header(stage: str) -> str:
     """The first line of every text of `stage`."""
     return f"tinyir {VERSION} {stage}\n"
+
+
+def decode(raw: bytes, wants: str) -> str:
+    """The bytes of an input as text. `wants` says what it should be, for the message. Raises Refused (E0001 empty, E0006 too large, E0007 not UTF-8)."""
+    if len(raw) > MAX_TEXT:
+        raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        raise refuse("E0007", offset=fault.start, wants=wants) from None
+    if not text.strip():
+        raise refuse("E0001", wants=wants)
+    return text.replace("\r\n", "\n")
 
 
 def read_stage(text: str) -> tuple[str, str] | None:
@@ -65,6 +96,9 @@ class Grammar:
         """The Lark tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by `offset`."""
         from lark.exceptions import UnexpectedInput
 
+        if len(text) > MOST_UNBROKEN and (found := _UNBROKEN.search(text)):
+            start, end = found.start() + offset, found.start() + offset + 60
+            raise refuse("E0006", what=f"a word or an expression of more than {MOST_UNBROKEN} characters", span=span_of(whole if whole is not None else text, start, end))
         try:
             return self._lark.parse(text, start=start or self.starts[0])
         except UnexpectedInput as fault:
@@ -153,6 +187,8 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     start = min(getattr(fault, "pos_in_stream", None) or getattr(token, "start_pos", None) or 0, len(text))
     if getattr(fault, "pos_in_stream", 0) == 0 and token is not None and token.type == "$END":
         start = len(text.rstrip())
+    if re.compile(rf"%?[0-9]{{{MAX_DIGITS + 1}}}").match(text, start):
+        return refuse("E0006", what=f"an integer of more than {MAX_DIGITS} digits", span=span_of(whole, start + offset, start + offset + MAX_DIGITS))
     found = "the end of the text" if start >= len(text.rstrip()) else _word_at(text, start)
     wanted = getattr(fault, "accepts", None) or getattr(fault, "expected", None) or getattr(fault, "allowed", None) or ()
     words = sorted({_terminal_word(t, lark) for t in wanted})
@@ -162,7 +198,7 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
 
 
 def _word_at(text: str, start: int) -> str:
-    found = re.compile(r"[%\w.]+|\S|\s").match(text, start)
+    found = re.compile(r"[%\w.]{1,60}|\S|\s").match(text, start)
     word = found[0] if found else ""
     return "the end of the line" if word == "\n" else word
 

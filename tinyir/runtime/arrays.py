@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, BinaryIO, Iterable, Mapping, Protocol
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from ..ir.model import Model, Tensor
 from ..ir.types import DTYPES, DType
 from ..kit.cli import write_whole
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.files import size_of
 from ..play.arrays import convert, numpy_dtype, sizes_of
 
 SAFETENSORS = {
@@ -26,6 +29,10 @@ SAFETENSORS = {
     "I16": "i16", "I8": "i8", "U64": "u64", "U32": "u32", "U16": "u16", "U8": "u8", "BOOL": "bool",
 }  # fmt: skip
 MAX_HEADER = 100 << 20  # bytes; the format's own bound
+ARCHIVES = (".npz", ".safetensors")
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 100  # bytes, and times the archive's own: beyond both it is no archive of numbers
+# What reading a damaged file of arrays raises.
+FAULTS = (ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError, RecursionError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
 
 
 def read_arrays(sources: Iterable[str]) -> dict[str, np.ndarray]:
@@ -103,54 +110,110 @@ def _split(source: str) -> tuple[str | None, Path]:
 
 
 def _read(name: str | None, path: Path) -> dict[str, np.ndarray]:
-    readers = {".npz": _read_npz, ".npy": _read_npy, ".safetensors": _read_safetensors}
-    reader = readers.get(path.suffix)
-    if reader is None or (name is not None and path.suffix != ".npy"):
-        raise refuse("E1711", str(path), file=str(path), known=", ".join(readers))
+    if path.suffix not in (*ARCHIVES, ".npy") or (name is not None and path.suffix != ".npy"):
+        raise refuse("E1711", str(path), file=str(path), known=".npz, .npy, .safetensors")
     try:
-        return reader(path, name)
+        with path.open("rb") as file:
+            if path.suffix == ".npy":
+                return {name or path.stem: _read_npy(file)}
+            archive = archive_of(file, path.suffix)
+            return {key: archive.read(key) for key in archive.names}
     except OSError as fault:
         raise refuse("E1710", str(path), file=str(path), reason=fault.strerror or str(fault)) from None
-    except (ValueError, KeyError, TypeError, EOFError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error, NotImplementedError) as fault:
+    except FAULTS as fault:
         raise refuse("E1710", str(path), file=str(path), reason=str(fault).split("\n", 1)[0][:200] or type(fault).__name__) from None
 
 
-def _read_npz(path: Path, _: str | None) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as archive:
-        if not hasattr(archive, "files"):
-            raise ValueError("it is one array, not an archive of arrays")
-        return {name: archive[name] for name in archive.files}
+def _read_npy(file: BinaryIO) -> np.ndarray:
+    _npy_shape(file, size_of(file))
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _read_npy(path: Path, name: str | None) -> dict[str, np.ndarray]:
-    array = np.load(path, allow_pickle=False)
-    if not isinstance(array, np.ndarray):
-        raise ValueError("it is an archive, not one array")
-    return {name or path.stem: array}
+def _npy_shape(file: Any, size: int) -> tuple[int, ...]:
+    """The shape that the header of a .npy states. Raises ValueError where the `size` bytes are not what it says."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"it is of version {version[0]}.{version[1]}, which is not known here")
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("it holds pickled objects, which are never read")
+    stated = math.prod(shape) * dtype.itemsize
+    if file.tell() + stated != size:
+        raise ValueError(f"its header states {stated} bytes, and there are {size - file.tell()}")
+    return shape
 
 
-def _read_safetensors(path: Path, _: str | None) -> dict[str, np.ndarray]:
+class Archive(Protocol):
+    """Arrays in one file: what they are is known before they are read."""
+
+    names: tuple[str, ...]
+
+    def shape_of(self, key: str) -> tuple[int, ...]:
+        """The shape of one array. Raises one of FAULTS."""
+
+    def read(self, key: str) -> np.ndarray:
+        """One array. Raises one of FAULTS."""
+
+
+def archive_of(file: BinaryIO, suffix: str) -> Archive:
+    """The archive in an open file, .npz or .safetensors. Raises one of FAULTS."""
+    return _Npz(file) if suffix == ".npz" else _SafeTensors(file)
+
+
+class _Npz:
+    """A zip file of .npy members."""
+
+    def __init__(self, file: BinaryIO):
+        self._zip = zipfile.ZipFile(file)
+        self._members = {item.filename.removesuffix(".npy"): item for item in self._zip.infolist()}
+        self.names = tuple(self._members)
+        packed, unpacked = size_of(file), sum(item.file_size for item in self._zip.infolist())
+        if unpacked > MOST_UNPACKED and unpacked > MOST_RATIO * packed:
+            raise ValueError(f"its {packed} bytes would unpack to {unpacked}")
+
+    def shape_of(self, key: str) -> tuple[int, ...]:
+        with self._zip.open(self._members[key]) as member:
+            return _npy_shape(member, self._members[key].file_size)
+
+    def read(self, key: str) -> np.ndarray:
+        self.shape_of(key)
+        with self._zip.open(self._members[key]) as member:
+            return np.lib.format.read_array(member, allow_pickle=False)
+
+
+class _SafeTensors:
     """The format: 8 bytes length (little endian), a JSON header of {name: {dtype, shape, data_offsets}}, then the raw bytes."""
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    if len(raw) < 8 or length > min(len(raw) - 8, MAX_HEADER):
-        raise ValueError("the header is cut off")
-    header = json.loads(raw[8 : 8 + length])
-    if not isinstance(header, dict):
-        raise ValueError("the header is not a JSON object")
-    body = memoryview(raw)[8 + length :]
-    return {name: _tensor_of(name, entry, body) for name, entry in header.items() if name != "__metadata__"}
 
+    def __init__(self, file: BinaryIO):
+        self._file = file
+        length, whole = int.from_bytes(file.read(8), "little"), size_of(file)
+        if whole < 8 or length > min(whole - 8, MAX_HEADER):
+            raise ValueError("the header is cut off")
+        header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            raise ValueError("the header is not a JSON object")
+        self._start, self._size = 8 + length, whole - 8 - length
+        self._entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        self.names = tuple(self._entries)
 
-def _tensor_of(name: str, entry: Any, body: memoryview) -> np.ndarray:
-    if entry["dtype"] not in SAFETENSORS:
-        raise ValueError(f"{name} is of dtype {entry['dtype']}, which no tensor here has")
-    dtype: DType = DTYPES[SAFETENSORS[entry["dtype"]]]
-    start, end = entry["data_offsets"]
-    shape = tuple(entry["shape"])
-    count = 1
-    for size in shape:
-        count *= size
-    if not (all(isinstance(n, int) and n >= 0 for n in (*shape, start, end)) and start <= end <= len(body) and end - start == count * dtype.bytes):
-        raise ValueError(f"the bytes of {name} do not match its shape {list(shape)}")
-    return np.frombuffer(body[start:end], dtype=numpy_dtype(dtype)).reshape(shape)
+    def shape_of(self, key: str) -> tuple[int, ...]:
+        return self._entry(key)[1]
+
+    def read(self, key: str) -> np.ndarray:
+        dtype, shape, start, end = self._entry(key)
+        self._file.seek(self._start + start)
+        return np.frombuffer(self._file.read(end - start), dtype=numpy_dtype(dtype)).reshape(shape)
+
+    def _entry(self, key: str) -> tuple[DType, tuple[int, ...], int, int]:
+        entry = self._entries[key]
+        if entry["dtype"] not in SAFETENSORS:
+            raise ValueError(f"{key} is of dtype {entry['dtype']}, which no tensor here has")
+        dtype: DType = DTYPES[SAFETENSORS[entry["dtype"]]]
+        start, end = entry["data_offsets"]
+        shape = tuple(entry["shape"])
+        is_whole = all(type(n) is int and n >= 0 for n in (*shape, start, end))
+        if not (is_whole and start <= end <= self._size and end - start == math.prod(shape) * dtype.bytes):
+            raise ValueError(f"the bytes of {key} do not match its shape {list(shape)}")
+        return dtype, shape, start, end

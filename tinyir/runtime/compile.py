@@ -146,7 +146,7 @@ def _by_nvcc(path: str, text: str, arch: str) -> tuple[bytes, str]:
         source, out = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
         source.write_text(text, encoding="utf-8")
         command = [path, "-cubin", f"-arch={arch}", "-O3", *OPTIONS, "-Xptxas", "-v", "-o", str(out), "kernel.cu"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if done.returncode:
             raise CompilerFault(done.stdout + done.stderr)
         return out.read_bytes(), done.stdout + done.stderr

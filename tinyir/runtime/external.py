@@ -9,19 +9,42 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..ir.model import Tensor
 from ..ir.types import DTYPES, DType
 from ..kit.diag import refuse
 from ..play.arrays import numpy_dtype
 
+CPU = 1  # kDLCPU
 CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLDataTypeCode
 NARROW_CODES = {"bf16": 4, "fp8e4m3": 10, "fp8e5m2": 12}
 ALIGNMENT = 16  # bytes
+
+
+class SupportsDLPack(Protocol):
+    """An array that gives itself as a DLPack capsule."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        """The capsule."""
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        """Kind and number of the device that it is on."""
+
+
+class SupportsCudaArrayInterface(Protocol):
+    """An array on the GPU that says where by Numba's protocol."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Shape, dtype and address."""
+
+
+Array = npt.ArrayLike | SupportsDLPack | SupportsCudaArrayInterface  # what a program takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +75,24 @@ def external_of(name: str, array: Any) -> External | None:
     if found.address % ALIGNMENT:
         raise refuse("E1732", name, tensor=name, reason=f"its address is no multiple of {ALIGNMENT}")
     return found
+
+
+def on_host(name: str, array: Any) -> np.ndarray:
+    """What the object is to NumPy, without a copy where it can be: through DLPack where it has no other way. bf16 and fp8, which NumPy's DLPack has
+    not, are read from the capsule. Raises Refused (E1732)."""
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__") or array.__dlpack_device__()[0] != CPU:
+        return np.asarray(array)
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError, ValueError) as fault:
+        reason = str(fault)
+    try:
+        found = of_capsule(name, array.__dlpack__(), array)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        raise refuse("E1732", name, tensor=name, reason=reason) from None
+    room = (ctypes.c_char * (math.prod(found.shape) * found.dtype.bytes)).from_address(found.address)
+    room._owner = found.owner  # what NumPy keeps is this object
+    return np.frombuffer(room, numpy_dtype(found.dtype)).reshape(found.shape)
 
 
 def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
@@ -188,3 +229,6 @@ class GpuArray:
 
     def __repr__(self) -> str:
         return f"GpuArray({self.dtype}{list(self.shape)} at {self._address:#x})"
+
+
+Result = npt.NDArray[Any] | GpuArray  # what a program gives

@@ -20,7 +20,7 @@ from .abi import in_memory, laid, native
 from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
-from .external import External, GpuArray, external_of
+from .external import External, GpuArray, external_of, on_host
 from .program import Program, shared_of
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
@@ -37,7 +37,7 @@ class Session:
         self.module = module
         self.model = module.region.model
         self.text = text
-        self.weights = {name: np.asarray(array) for name, array in (weights or {}).items()}
+        self.weights = {name: on_host(name, array) for name, array in (weights or {}).items()}
         self.inputs = tuple(t for t in self.model.inputs if t.name not in self.weights)  # what a call has to give, in the signature's order
         fault = find_fault() if device in ("auto", "cuda") else None
         if fault is not None and device == "cuda":
@@ -60,6 +60,7 @@ class Session:
         if outside and self.where != "cuda":
             name = next(iter(outside))
             raise refuse("E1732", name, tensor=name, reason=f"the program runs on {self.where}")
+        arrays = {name: array if name in outside else on_host(name, array) for name, array in arrays.items()}
         if self.where == "cpu":
             from ..play.region import play
 

@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PurePosixPath
+import math
+from pathlib import Path
 from typing import Iterable
 
 import numpy as np
 
 from ..ir.model import Model, Tensor
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.files import FileFault, opened_under, read_range
 from ..play.arrays import adopt, numpy_dtype
-from .arrays import read_arrays
-
-ARCHIVES = (".npz", ".safetensors")
+from .arrays import ARCHIVES, FAULTS, Archive, archive_of
 
 
 def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[str, np.ndarray]:
     """The arrays of the inputs that lie in files, by name, except those in `given`. Files are looked for under `folder`: by `key` in an archive
-    (.npz, .safetensors; default: the tensor's name), else `bytes` raw little-endian bytes from `offset` on. Raises Refused with every fault
-    (E1741)."""
+    (.npz, .safetensors; default: the tensor's name), else `bytes` raw little-endian bytes from `offset` on. What a file says of itself must fit the
+    tensor's type before anything of its size is read. Raises Refused with every fault (E1741)."""
     found: dict[str, np.ndarray] = {}
     faults: list[Diag] = []
     missing: dict[tuple[str, str], list[str]] = {}  # the tensors that one fault of a file keeps away
-    archives: dict[str, dict[str, np.ndarray]] = {}
     for tensor in model.inputs:
         if tensor.attr("file") is None or tensor.name in given:
             continue
         try:
-            found[tensor.name] = _read(tensor, folder, archives)
-        except OSError as fault:
-            missing.setdefault((tensor.attr("file"), fault.strerror or str(fault)), []).append(tensor.name)
-        except Refused as fault:
-            faults += fault.diags
+            found[tensor.name] = _read(tensor, folder)
+        except FileFault as fault:
+            missing.setdefault((tensor.attr("file"), str(fault)), []).append(tensor.name)
     for (file, reason), names in missing.items():
         told = names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
         faults.append(Diag("E1741", names[0], {"tensor": told, "file": file, "folder": str(folder), "reason": reason}))
@@ -40,36 +37,33 @@ def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[
     return found
 
 
-def _read(tensor: Tensor, folder: Path, archives: dict[str, dict[str, np.ndarray]]) -> np.ndarray:
-    name = tensor.attr("file")
-    place = PurePosixPath(name)
-
-    def fault(reason: str) -> Refused:
-        return refuse("E1741", tensor.name, tensor=tensor.name, file=name, folder=str(folder), reason=reason)
-
-    if place.is_absolute() or ".." in place.parts:
-        raise fault("it is not under that folder")
-    path = folder / place
-    dtype = tensor.type.dtype
-    if path.suffix in ARCHIVES:
-        if name not in archives:
-            archives[name] = read_arrays([str(path)])
-        key = tensor.attr("key") or tensor.name
-        if key not in archives[name]:
-            raise fault(f"there is no array {key} in it")
-        return adopt(archives[name][key], dtype)
+def _read(tensor: Tensor, folder: Path) -> np.ndarray:
+    """The array of one tensor. Raises FileFault."""
+    name, dtype = tensor.attr("file"), tensor.type.dtype
     shape = tuple(d.constant for d in tensor.type.shape)
+    if Path(name).suffix in ARCHIVES:
+        with opened_under(folder, name) as file:
+            try:
+                return adopt(_member(archive_of(file, Path(name).suffix), tensor.attr("key") or tensor.name, tensor), dtype)
+            except (OSError, *FAULTS) as fault:
+                raise FileFault(str(fault).split("\n", 1)[0][:200] or type(fault).__name__) from None
     size = tensor.attr("bytes")
-    if None in shape or size != int(np.prod(shape, dtype=np.int64)) * dtype.bytes:
-        raise fault(f"{size} bytes are stated for {tensor.type}")
-    with path.open("rb") as file:
-        file.seek(tensor.attr("offset") or 0)
-        raw = file.read(size)
-    if len(raw) != size:
-        raise fault("it is too short")
+    if None in shape or size != math.prod(shape) * dtype.bytes:
+        raise FileFault(f"{size} bytes are stated for {tensor.type}")
+    raw = read_range(folder, name, tensor.attr("offset") or 0, size)
     if tensor.attr("sha256") is not None:
         from hashlib import sha256
 
         if sha256(raw).hexdigest() != tensor.attr("sha256"):
-            raise fault("its bytes are not those that the text was made with")
+            raise FileFault("its bytes are not those that the text was made with")
     return np.frombuffer(raw, numpy_dtype(dtype)).reshape(shape)
+
+
+def _member(archive: Archive, key: str, tensor: Tensor) -> np.ndarray:
+    """The array `key`, read only when its shape is the tensor's. Raises ValueError and what the archive raises."""
+    if key not in archive.names:
+        raise ValueError(f"there is no array {key} in it")
+    shape = archive.shape_of(key)
+    if len(shape) != tensor.type.rank or any(d.constant not in (None, n) for d, n in zip(tensor.type.shape, shape)):
+        raise ValueError(f"{key} is of shape {list(shape)} in it, not {tensor.type}")
+    return archive.read(key)

@@ -84,15 +84,21 @@ def kernels_of(text: str, kernels: tuple[str, ...], dynamic_shared: int, mode: s
     return built("sim", key, ".so", build)
 
 
+def code_of(text: str) -> str:
+    """An emitted text without its comments, which carry names of the model and are no code."""
+    return re.sub(r"//[^\n]*", "", text)
+
+
 def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
-    dynamic = dict.fromkeys((found[1], found[2]) for found in DYNAMIC_SHARED.finditer(text))
+    code = code_of(text)
+    dynamic = dict.fromkeys((found[1], found[2]) for found in DYNAMIC_SHARED.finditer(code))
     arrays = [f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];" for dtype, name in dynamic]
-    types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(text))]
+    types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(code))]
     entries = [f"TINYIR_SIM_KERNEL({name})" for name in kernels]
     first = next((name for _, name in dynamic), None)
     found = f"*bytes = sizeof({first}); return {first};" if first else "*bytes = 0; return nullptr;"
     entries.append(f"TINYIR_SIM_EXPORT void* tinyir_dynamic(size_t* bytes) {{ {found} }}")
-    before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *_products_in(text)]
+    before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *_products_in(code)]
     return "\n".join([*before, text, *after, *arrays, *entries, ""])
 
 
@@ -107,7 +113,7 @@ def _products_in(text: str) -> list[str]:
 
 
 def _compile(command: list[str], source: str) -> None:
-    done = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=source, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode == 0:
         return
     located = LOCATED.findall(done.stderr)

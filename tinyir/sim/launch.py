@@ -67,7 +67,7 @@ class SimDevice:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()
         self._text = text
-        self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(text)}
+        self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(host.code_of(text))}
         self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
         try:
             self._code = ctypes.CDLL(str(self._object))
@@ -113,7 +113,7 @@ class SimDevice:
         launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
         fault, waits = abi.Fault(), (abi.Wait * (_count(block) * _count(cluster)))()
         entries = (getattr(self._code, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic"))
-        code = abi.Code(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries), self.mode == "traced", bool(AWAITS.search(self._text)))
+        code = abi.Code(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries), self.mode == "traced", bool(AWAITS.search(host.code_of(self._text))))
         with _ONE_AT_A_TIME:
             _library().tinyir_launch(ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits)
         if fault.kind:

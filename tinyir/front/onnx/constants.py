@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import math
+from pathlib import Path, PurePosixPath
 from typing import Any, Mapping
 
 import numpy as np
 
 from ...ir.expr import Expr
 from ...kit.diag import refuse
+from ...kit.files import FileFault, read_range
+from ...kit.text import is_count
 from . import wire
 from .names import bare
 from .terms import ELEMENTS, MAX_KNOWN, Term, element_of, known
 
+MOST_READ = 1 << 20  # bytes of a file beside the model that are read into the program
 SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a tensor that stands in the text itself
 _INTEGER_FORMS = ("i4", "u4", "i2", "u2")
 
@@ -51,10 +55,13 @@ def stated(proto: Any, outer: Mapping[str, Any]) -> list[Any]:
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """The elements of a TensorProto as the dtype that holds them. Raises Refused (E0121, E0126)."""
+    """The elements of a TensorProto as the dtype that holds them. Raises Refused (E0121, E0126, E0127 for one whose elements are in another file: it
+    is for `Weights.value` to read)."""
     from onnx import numpy_helper
 
     dtype, form = element_of(tensor.data_type, tensor.name)
+    if tensor.data_location == tensor.EXTERNAL:
+        raise refuse("E0127", tensor.name, tensor=tensor.name, reason="it is an attribute, and its elements are in another file")
     try:
         array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError) as fault:
@@ -72,7 +79,7 @@ def coded(array: np.ndarray, form: str) -> np.ndarray:
 def term_of(tensor: Any) -> Term:
     """A TensorProto: its value where that is small, else a tensor that is read when it is needed. Raises Refused (E0126)."""
     dtype, form = element_of(tensor.data_type, tensor.name)
-    count = int(np.prod(tensor.dims, dtype=np.int64)) if len(tensor.dims) else 1
+    count = math.prod(tensor.dims)
     if min(tensor.dims, default=0) < 0:
         raise refuse("E0121", tensor.name, reason=f"the tensor {tensor.name} has a negative size")
     if form or count <= (SMALL_FLOATS if dtype.is_float else SMALL_INTEGERS):
@@ -85,10 +92,10 @@ def term_of(tensor: Any) -> Term:
 
 class Weights:
     """Where tensors lie: in the model's own file, or in one beside it. `file` is the model's path as texts shall spell it, empty for one
-    that came through a pipe."""
+    that came through a pipe; `folder` is where that file is."""
 
-    def __init__(self, raw: bytes, file: str):
-        self.raw, self.file = raw, file
+    def __init__(self, raw: bytes, file: str, folder: Path | None = None):
+        self.raw, self.file, self.folder = raw, file, folder
         self._places: dict[str, list[wire.Place]] | None = None
 
     def place(self, tensor: Any) -> dict[str, Any]:
@@ -100,7 +107,7 @@ class Weights:
 
         if self._places is None:
             self._places = wire.places_of(self.raw)
-        count = int(np.prod(tensor.dims, dtype=np.int64))
+        count = math.prod(tensor.dims)
         place = self._of(tensor) if self.file else None
         if place is None:
             if count > MAX_KNOWN:
@@ -108,6 +115,20 @@ class Weights:
             return {}
         start, length = place
         return {"file": self.file, "offset": start, "bytes": length, "sha256": sha256(memoryview(self.raw)[start : start + length]).hexdigest()}
+
+    def value(self, tensor: Any) -> np.ndarray:
+        """The elements of a tensor, those in a file beside the model too. Raises Refused (E0006, E0121, E0126, E0127)."""
+        if tensor.data_location != tensor.EXTERNAL:
+            return array_of(tensor)
+        place = self._beside(tensor)
+        if place["bytes"] > MOST_READ:
+            raise refuse("E0006", tensor.name, what=f"a value of {place['bytes']} bytes that the model's sizes depend on (at most {MOST_READ})")
+        location = next(e.value for e in tensor.external_data if e.key == "location")
+        try:
+            found = read_range(self.folder or Path(), location, place["offset"], place["bytes"])
+        except FileFault as fault:
+            raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"{location}: {fault}") from None
+        return array_of(type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=found))
 
     def _of(self, tensor: Any) -> wire.Place | None:
         """The place whose bytes are the tensor's elements."""
@@ -119,13 +140,13 @@ class Weights:
         entries = {e.key: e.value for e in tensor.external_data}
         location = PurePosixPath(entries.get("location", ""))
         dtype, form = element_of(tensor.data_type, tensor.name)
-        size = int(np.prod(tensor.dims, dtype=np.int64)) * dtype.bytes
+        size = math.prod(tensor.dims) * dtype.bytes
         offset, length = entries.get("offset", "0"), entries.get("length", str(size))
         if not self.file or form:
             raise refuse("E0127", tensor.name, tensor=tensor.name, reason="its elements have no dtype" if form else "the model came through a pipe")
-        if location.is_absolute() or ".." in location.parts or not location.parts:
+        if location.is_absolute() or ".." in location.parts or not location.parts or "\0" in str(location):
             raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"{location} is not under the model's folder")
-        if not offset.isdigit() or length != str(size):
+        if not is_count(offset) or length != str(size):
             raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"its place (offset {offset}, length {length}) does not fit {size} bytes")
         return {"file": str(PurePosixPath(self.file).parent / location), "offset": int(offset), "bytes": size}
 

@@ -22,6 +22,7 @@ from .terms import MAX_KNOWN, Term, known
 FAULTY = object()
 _SIZES_DIFFER = {"E1001", "E1016", "E1304"}
 MAX_DEPTH = 32  # of functions within functions
+MAX_NODES = 50_000  # of the model once its functions and loops are written out
 
 
 class Unequal(Exception):
@@ -49,6 +50,10 @@ class Scope:
         raise refuse("E0121", name, reason=f"{name} is read before any node gives it")
 
 
+class TooMany(Refused):
+    """The model does not end within MAX_NODES; no body goes on after it."""
+
+
 class Translator:
     """One model. `outputs` are the names that must stay as they are; `unsupported` lists ops that nothing translates, with their nodes, and more are
     added to it."""
@@ -59,12 +64,18 @@ class Translator:
         self.kept = set(outputs)
         self.unsupported = unsupported
         self.faults: list[Diag] = []
+        self.count = 0  # of the nodes so far
 
     def body(self, nodes: Iterable[Any], scope: Scope) -> None:
-        """Every node of one body, in its order. Faults are collected."""
+        """Every node of one body, in its order. Faults are collected. Raises Refused (E0006) where there are too many, whatever body is too many."""
         for proto in nodes:
+            self.count += 1
+            if self.count > MAX_NODES:
+                raise TooMany(refuse("E0006", node_word(proto), what=f"the model with its functions and loops written out (at most {MAX_NODES} nodes)").diags)
             try:
                 self.node(proto, scope)
+            except TooMany:
+                raise
             except Refused as fault:
                 at = node_word(proto)
                 self.faults += [Diag(d.code, d.at if d.code == "E0125" else at, d.facts) for d in fault.diags]
@@ -185,7 +196,7 @@ class Translator:
     def value_of(self, term: Term) -> np.ndarray | None:
         """The value of a term, read from the model where it has not been yet; None when it is not known."""
         if term.known is None and term.tensor is not None:
-            term.known = constants.array_of(term.tensor)
+            term.known = self.program.weights.value(term.tensor)
         return term.known
 
     def subgraph(self, graph: Any, scope: Scope, bound: Mapping[str, Any], prefix: str) -> list[Any]:

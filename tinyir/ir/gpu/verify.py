@@ -16,6 +16,7 @@ from . import nodes
 from .accesses import check_vectors
 from .across import ACROSS
 from .atomics import check_atomics
+from .counts import check_counts
 from .early import check_early
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
@@ -39,7 +40,7 @@ def check_kernels(module: Any) -> list[Diag]:
         if heads:
             continue
         walked = list(visits(kernel, module.plans.program.model))
-        named = [d for check in (_check_names, _check_words, _check_indices) for d in check(kernel, walked, module)]
+        named = [d for check in (_check_names, check_counts, _check_words, _check_indices) for d in check(kernel, walked, module)]
         diags += named
         if not named:
             diags += [d for check in (*_CHECKS, *ORDER_CHECKS, check_copies, check_products) for d in check(kernel, walked, module)]
@@ -183,8 +184,6 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield Diag("E1602", kernel.name, {"name": name, "fault": f"is not {what}"}, s.span)
         for name, fault in _misfits(s, v, tensors_of(kernel, module)):
             yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
-        if isinstance(s, (nodes.Shared, nodes.Reg)) and any(e.constant is None or e.constant < 1 for e in s.type.shape):
-            yield Diag("E1602", kernel.name, {"name": s.name, "fault": "has a size that is not a positive number"}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"}, s.span)
         via, own = (v.arrays.get(name) for name in (s.via, s.name)) if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via else (None, None)

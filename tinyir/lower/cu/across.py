@@ -12,6 +12,7 @@ from ...ir.intervals import Interval
 from ...ir.rules import product
 from ...ir.types import DType
 from ...ir.words import BRANCHES, LEVELS
+from .names import comment
 
 
 class Across:
@@ -22,7 +23,7 @@ class Across:
         most = self.integers.interval(s.extent).high
         self.integers.ranges[s.name] = Interval(0, None if most is None else most - 1)
         self.facts = self.facts.with_range(s.name, ZERO, s.extent)
-        self.say("// CTAs are numbered as they come")
+        self.say(comment("CTAs are numbered as they come"))
         self.say(f"if ({self._spell('thread.index')} == 0) {via}[0] = (int)atomicAdd(&{self._element(s.source.name, s.source.index, None)}, 1u);")
         self.say("__syncthreads();")
         self.say(f"const int {name} = {via}[0];")
@@ -48,7 +49,7 @@ class Across:
         lane, warp, size = self._spell("lane"), self._spell("warp.index"), self.integers.c(product(self.of_memory(s.source.name).type.shape[1:]))
         start = Place(s.source.name, (*s.source.index[:-1], ZERO))
         words = "unsigned int" if s.held else "unsigned long long"
-        self.say(f"// {s.op} over the tiles before: of 1024, of {BRANCHES} and of one, always the same together")
+        self.say(comment(f"{s.op} over the tiles before: of 1024, of {BRANCHES} and of one, always the same together"))
         self.say(f"if ({warp} == 0) {{")
         self.depth += 1
         self.say(f"{words} *words = &{self._element(start.name, start.index, None)};")

@@ -8,6 +8,7 @@ from ...ir.gpu import nodes
 from ...ir.ops import REDUCERS
 from ...ir.types import DType
 from ...kit.diag import refuse
+from .names import comment
 from .scan import scan_lines
 
 
@@ -32,7 +33,7 @@ class Folds:
             self.say("#pragma unroll")
             self.say(f"for (int w = 1; w < {warps}; ++w) {self._folded(s.op, element, f'{part}[w]', dtype)}")
 
-        self.say(f"// {s.op} over the CTA")
+        self.say(comment(f"{s.op} over the CTA"))
         self._each_element(s.name, fold)
 
     def _blockscan(self: Any, s: nodes.BlockScan) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterable, Iterator, Mapping
 
 from ...ir.arch import ARCHS
@@ -11,9 +10,10 @@ from ...ir.expr import Expr
 from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
 from ...ir.kernels import bodies_of
-from ...ir.model import Model, is_exchanged
+from ...ir.model import Model, is_exchanged, show_name
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
+from .names import comment, words_of
 from .value import memory_type
 
 SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
@@ -32,12 +32,12 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
     for region in regions:
         origins = dict.fromkeys(i.origin for i in (*region.lets, *region.yields) if i.origin is not None)
         named = ", ".join(str(o).removeprefix("from ") for o in origins)
-        yield f"// region {region.name}" + (f": {named}" if named else "")
+        yield comment(f"region {show_name(region.name)}" + (f": {named}" if named else ""))
     if plan is not None:
         shape = [f"tile {list(plan.tile)}"] + [f"{w} {list(getattr(plan, w))}" for w in ("micro", "threads") if getattr(plan, w)]
         shape += [f"stages {plan.stages}"] if plan.stages > 1 else []
         shape += [f"cluster {list(plan.cluster.shape)}"] if plan.cluster else []
-        yield f"// plan {plan.family} {plan.algo}: {', '.join(shape)}"
+        yield comment(f"plan {plan.family} {plan.algo}: {', '.join(shape)}")
 
 
 def bounds_of(kernel: Kernel) -> str:
@@ -87,7 +87,7 @@ def special_of(name: str, block: tuple[int, ...], cluster: tuple[int, ...] = ())
 
 def specials_of(used: Mapping[str, str], lines: Iterable[str], kernel: Kernel) -> list[str]:
     """The declarations of the thread's places that the lines use: the CTA's first."""
-    words = set(re.findall(r"\w+", "\n".join(lines)))
+    words = words_of(lines)
     ordered = sorted(used.items(), key=lambda item: (item[0].startswith("thread"), item[0]))
     return [f"  const int {spelling} = {special_of(name, kernel.block, kernel.cluster)};" for name, spelling in ordered if spelling in words]
 

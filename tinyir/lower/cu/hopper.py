@@ -23,6 +23,7 @@ from ...ir.rules import product
 from ...kit.diag import refuse
 from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
+from .names import comment
 from .value import memory_type
 
 WARP = 32  # threads
@@ -63,7 +64,7 @@ class Hopper(Matrices):
         dtype = memory_type(s.type.dtype)
         shape = ", ".join(map(str, s.type.shape))
         place = f"(smem + {self.shared_offset})" if self.shared_offset else "smem"
-        self.say(f"{dtype} *const {self.names.of('array', s.name)} = ({dtype} *){place};  // {s.ring} x [{shape}], swizzled by {s.swizzle} B")
+        self.say(f"{dtype} *const {self.names.of('array', s.name)} = ({dtype} *){place};  {comment(f'{s.ring} x [{shape}], swizzled by {s.swizzle} B')}")
         self.shared_offset += s.bytes
 
     # --- where things are

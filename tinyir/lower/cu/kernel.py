@@ -12,7 +12,7 @@ from ...ir.gpu.across import ACROSS
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, places_in, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
-from ...ir.model import Model
+from ...ir.model import Model, show_name
 from ...ir.plan import Module
 from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
@@ -27,7 +27,7 @@ from .folds import Folds
 from .hopper import Hopper, picks_one_thread
 from .matrix import as_held
 from .index import Integers
-from .names import Names
+from .names import Names, comment
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
 
@@ -248,7 +248,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
 
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
-        note = f"  // {str(origin).removeprefix('from ')}" if origin is not None else ""
+        note = f"  {comment(str(origin).removeprefix('from '))}" if origin is not None else ""
         self.say(f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = {self.values.value(s.value)};{note}")
 
     def _for(self, s: nodes.For) -> None:
@@ -279,10 +279,10 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         stores = dict.fromkeys(i.to.name for i in inside if isinstance(i, (nodes.Store, nodes.StoreRows)))
         has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
         if stores:
-            values = dict.fromkeys(f"%{i.name}" for i in inside if isinstance(i, nodes.Value))
-            self.say(f"// region {', '.join(self.kernel.regions)}: {', '.join([*values, *stores])}")
+            values = dict.fromkeys(f"%{show_name(i.name)}" for i in inside if isinstance(i, nodes.Value))
+            self.say(comment(f"region {', '.join(map(show_name, self.kernel.regions))}: {', '.join([*values, *map(show_name, stores)])}"))
         elif not has_copy and self.plan.family == "contraction" and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
-            self.say(f"// plan micro {list(self.plan.micro)}: this thread's share of the tile")
+            self.say(comment(f"plan micro {list(self.plan.micro)}: this thread's share of the tile"))
         return bool(stores) or not has_copy
 
     def _if(self, s: nodes.If) -> None:
@@ -320,8 +320,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             total *= size
         for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and self.is_memory(n.tensor)):
             of = self.picked[name].of[0] if name in self.picked else name  # a plan of siblings speaks of the first
-            cached = next((f"plan cache: {c.tensor} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == of), name)
-            self.say(f"// {cached}, as {s.to.name}")
+            cached = next((f"plan cache: {show_name(c.tensor)} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == of), show_name(name))
+            self.say(comment(f"{cached}, as {show_name(s.to.name)}"))
         turns = -(-total // threads)
         index = self._spell("thread.index")
         is_loop = turns > 1 or total % threads

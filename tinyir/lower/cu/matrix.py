@@ -8,7 +8,6 @@ its warp's sixteen, column `2*(lane mod 4) + 8*(e/4) + e mod 2`.
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from ...ir.body import Unary
@@ -19,6 +18,7 @@ from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...ir.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
+from .names import comment, words_of
 
 CORE_ROWS = 8  # rows of a swizzle's pattern
 ATOM_BYTES = 16  # a descriptor counts in these
@@ -251,7 +251,7 @@ class Matrices:
         lane = Expr.of("lane")
         self.integers.ranges |= {"piece": Interval(0, columns // width - 1), "element": Interval(0, width // 2 - 1), r: Interval(0, 63), n: Interval(0, columns - 1)}
         self.say("#pragma unroll")
-        self.say(f"for (int {piece} = 0; {piece} < {columns // width}; ++{piece}) {{  // {width} columns")
+        self.say(f"for (int {piece} = 0; {piece} < {columns // width}; ++{piece}) {{  {comment(f'{width} columns')}")
         self.depth += 1
         for store in by_matrix:
             self.pieces[store.to.name] = self.names.of("integer", f"{store.to.name}.piece")
@@ -277,7 +277,7 @@ class Matrices:
 
     def _drop_unused(self: Any, first: int, names: tuple[str, ...]) -> None:
         """Leaves out the coordinates, declared from line `first` on, that no line after them uses."""
-        words = set(re.findall(r"\w+", "\n".join(self.lines[first + len(names) :])))
+        words = words_of(self.lines[first + len(names) :])
         for number in reversed(range(len(names))):
             if self.names.of("integer", names[number]) not in words:
                 del self.lines[first + number]

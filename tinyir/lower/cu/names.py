@@ -1,4 +1,4 @@
-"""Names of the model as C identifiers: as they are where C allows it, so that grep finds them, else changed and kept apart."""
+"""Names of the model as C identifiers: as they are where C allows it, so that grep finds them, else changed and kept apart; and in comments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import Iterable
 
 from ...ir.intrinsics import INTRINSICS
+from ...kit.quote import visible
 
 RESERVED = frozenset("""
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast continue decltype default
@@ -15,6 +16,17 @@ static_cast struct switch template this thread_local throw true try typedef type
 wchar_t while xor xor_eq half threadIdx blockIdx blockDim gridDim warpSize dim3 min max abs exp log pow sin cos tan tanh erf sqrt rsqrt fabs
 floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert y0 y1 yn j0 j1 jn smem element lanes w e0 e1 e2 e3 e4
 """.split())
+
+
+def comment(words: str) -> str:
+    """A comment that ends with its line, whatever the words are: no character breaks the line, and no backslash at its end joins the next to it."""
+    line = f"// {visible(words)}"
+    return f"{line}." if line.endswith("\\") else line
+
+
+def words_of(lines: Iterable[str]) -> set[str]:
+    """The identifiers and numbers in lines of code; what comments say is no code."""
+    return set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", "\n".join(lines))))
 
 
 class Names:

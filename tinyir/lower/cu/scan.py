@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ...ir.gpu.nodes import BlockScan
+from .names import comment
 
 
 def scan_lines(
@@ -27,7 +28,7 @@ def scan_lines(
     def total(w: str) -> str:
         return f"{part}[u * {warps} + {w}]" if each > 1 else f"{part}[{w}]"
 
-    yield f"// {s.op} over the threads before{'' if s.is_exclusive else ' and this one'}, after {carry}"
+    yield comment(f"{s.op} over the threads before{'' if s.is_exclusive else ' and this one'}, after {carry}")
     yield "{"
     yield from of_each(
         "#pragma unroll",

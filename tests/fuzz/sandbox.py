@@ -1,0 +1,85 @@
+"""One run of one command in a forked child, through the same `main` as the executable's: its exit code, with memory and CPU time bounded."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import os
+import resource
+import select
+import signal
+import sys
+from dataclasses import dataclass
+from typing import Sequence
+
+MEMORY = 2 << 30  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended: its exit code, or minus the signal that ended it; the CPU seconds that it took, what it said on stderr, and what it printed."""
+
+    code: int
+    seconds: float
+    said: str
+    printed: bytes
+
+
+def warm(command: str, arguments: Sequence[str], text: bytes) -> int:
+    """The exit code of a run in this process, which imports what the command needs and reads its grammars: the children then need not."""
+    streams = sys.stdin, sys.stdout, sys.stderr
+    try:
+        return _called(command, arguments, text)
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = streams
+        gc.enable()
+
+
+def _called(command: str, arguments: Sequence[str], text: bytes) -> int:
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text))
+    sys.stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    sys.stderr = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace", write_through=True)
+    try:
+        return importlib.import_module(f"tinyir.cmd.{command.replace('-', '_')}").main(list(arguments)) or 0
+    except SystemExit as ended:
+        return int(ended.code or 0)
+
+
+def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, folder: str | None = None) -> Ending:
+    """`command arguments < text`. A run that takes longer than `seconds` of CPU is ended by a signal, and so is one that waits for ever: after
+    a hundred times as long by the clock, since the machine may be busy."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _child(command, arguments, text, seconds, writer, folder)
+    os.close(writer)
+    said = bytearray()
+    while select.select([reader], [], [], 100 * seconds)[0] and (part := os.read(reader, 1 << 16)):
+        said += part
+    else:
+        if not said.endswith(b"\n.\n"):
+            os.kill(child, signal.SIGKILL)
+    os.close(reader)
+    _, status, used = os.wait4(child, 0)
+    told, _, printed = bytes(said).removesuffix(b"\n.\n").partition(b"\0\0\0")
+    return Ending(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, told.decode("utf-8", "replace"), printed)
+
+
+def _child(command: str, arguments: Sequence[str], text: bytes, seconds: int, writer: int, folder: str | None) -> None:
+    code, said, printed = 99, b"", b""
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if folder is not None:
+            os.chdir(folder)
+        code = _called(command, arguments, text)
+        said, printed = sys.stderr.buffer.getvalue(), sys.stdout.buffer.getvalue()
+    except BaseException as fault:  # noqa: BLE001 - a child tells and ends, whatever happens
+        said = f"not by the contract: {type(fault).__name__}: {fault}".encode("utf-8", "replace")
+    finally:
+        with os.fdopen(writer, "wb") as out:
+            out.write(said[-20000:].replace(b"\0", b"?") + b"\0\0\0" + printed + b"\n.\n")
+        os._exit(code)

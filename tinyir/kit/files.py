@@ -1,0 +1,60 @@
+"""Files that a model names: opened only where that can do no harm.
+
+A text or an ONNX file comes from anywhere, and what it says of its weights is not trusted: the file must be a regular one inside the model's folder
+once links are resolved, and as large as what is to be read from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Iterator
+
+
+class FileFault(Exception):
+    """A file that a model names cannot be read; `args[0]` says why, in the words of a message."""
+
+
+@contextlib.contextmanager
+def opened_under(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """The regular file `name` (a relative path with slashes) inside `folder`, open for reading. Raises FileFault; a device or a pipe is never waited
+    for."""
+    place = PurePosixPath(name)
+    if "\0" in name or not place.parts:
+        raise FileFault("that is no name of a file")
+    if place.is_absolute() or ".." in place.parts:
+        raise FileFault("it is not under that folder")
+    try:
+        root = folder.resolve()
+        path = (root / place).resolve(strict=True)
+        if not path.is_relative_to(root):
+            raise FileFault("a link leads out of that folder")
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError, RuntimeError) as fault:  # RuntimeError: a circle of links
+        raise FileFault(getattr(fault, "strerror", None) or str(fault)) from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileFault("it is no regular file")
+        yield file
+
+
+def size_of(file: BinaryIO) -> int:
+    """The bytes of an open file."""
+    return os.fstat(file.fileno()).st_size
+
+
+def read_range(folder: Path, name: str, offset: int, size: int) -> bytes:
+    """`size` bytes from `offset` on of the file `name` inside `folder`. Raises FileFault before anything is read when there are not as many."""
+    with opened_under(folder, name) as file:
+        if offset < 0 or size < 0 or offset + size > size_of(file):
+            raise FileFault(f"it has {size_of(file)} bytes, and {size} from byte {offset} on were to be read")
+        try:
+            file.seek(offset)
+            found = file.read(size)
+        except OSError as fault:
+            raise FileFault(fault.strerror or str(fault)) from None
+    if len(found) != size:
+        raise FileFault("it is too short")
+    return found
