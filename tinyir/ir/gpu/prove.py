@@ -42,7 +42,8 @@ class Facts:
         least, most = interval_of(low, self.ranges).low, interval_of(high, self.ranges).high
         known = self.without(name)
         bound = Bound(Expr.of(name), low, high)
-        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near, self.is_reached, known.broken)
+        is_reached = self.is_reached and (least is None or most is None or least < most)
+        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near, is_reached, known.broken)
 
     def with_let(self, name: str, value: Expr) -> "Facts":
         """Also name = value."""
