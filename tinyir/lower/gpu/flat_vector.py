@@ -65,11 +65,14 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
     writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
     writer.point |= neighbours.point(run.axes)
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
+    written = []
     for item in region.yields:
         body, before = writer.body(item.expr)
         lines += before
-        neighbours.store(item, body, writer.point, region.iters)
+        written.append((item, body))
     same, varying = _parted(lines, neighbours.turn)
+    for item, body in written:
+        neighbours.store(item, body, writer.point, region.iters, varying)
     single = [nodes.Let(a.name, neighbours.point(run.axes)[a.name]) for a in run.axes] if len(run.axes) > 1 else []
     return (*same, *neighbours.loop(varying, one=[*single, *Statements(region, fresh).at_point(region.yields)] if single else ()))
 
@@ -97,15 +100,15 @@ class _Beside(Statements):
 
 def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
     """The statements that are the same for all neighbours, and the others."""
-    same, inside, varying = [], [], set()
+    same, inside, varying, places = [], [], set(), {turn}
     for s in lines:
         if isinstance(s, (nodes.Reg, nodes.For)):
             same.append(s)
             continue
-        is_inside = turn in axes_of(s.value) or any(isinstance(n, Ref) and n.name in varying for n in walk(s.value))
+        is_inside = bool(places & axes_of(s.value)) or any(isinstance(n, Ref) and n.name in varying for n in walk(s.value))
         (inside if is_inside else same).append(s)
-        if is_inside and isinstance(s, nodes.Value):
-            varying.add(s.name)
+        if is_inside:
+            (places if isinstance(s, nodes.Choose) else varying).add(s.name)
     return same, inside
 
 

@@ -209,7 +209,7 @@ class _Writer:
         for item in self.region.yields:
             body, before = writer.body(item.expr)
             lines += before
-            neighbours.store(item, body, writer.point, self.region.iters)
+            neighbours.store(item, body, writer.point, self.region.iters, lines)
         return neighbours.loop(lines, limits_of(self.run))
 
     def _side_by_side(self) -> tuple[Prefixes, SideBySide]:

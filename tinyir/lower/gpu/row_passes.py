@@ -171,7 +171,7 @@ class Passes:
             inner += element(values.at(of), neighbours.place)
         for item in across_writes:
             body = values.at(item.expr)
-            neighbours.store(item, body, values.point, self.region.iters)
+            neighbours.store(item, body, values.point, self.region.iters, inner)
         lines = [nodes.Let(column, run.width * Expr.of(counter) + ends.head), *neighbours.loop(inner)]
         left = ends.at_left(nodes.Let(column, ends.left), moved([*inner, *neighbours.singles], self._behind(neighbours.turn))) if self.is_cut else []
         return [*declared, *self.team.where_inside([self._walk(counter, ends.whole, lines), *left])]

@@ -71,7 +71,7 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     for item in region.yields:
         body, before = writer.body(item.expr)
         lines += before
-        neighbours.store(item, body, writer.point, region.iters)
+        neighbours.store(item, body, writer.point, region.iters, lines)
     inner += where_inside(neighbours.loop(lines, limits))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()

@@ -25,6 +25,7 @@ from ...ir.body import Axis, Body, Literal, Random, Read, Select, Unary, rebuild
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
+from ...ir.kernels import axes_of
 from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.region import Region, Yield
@@ -63,8 +64,9 @@ class SideBySide:
         """The neighbour at hand by the run's axes, under the names that these give them."""
         return split(self.place, axes)
 
-    def store(self, item: Yield, body: Body, point: Point, axes: Iterable[Axis]) -> None:
-        """An output that varies along the run: registers for what is stored at once, behind the loop; a store each for what is not."""
+    def store(self, item: Yield, body: Body, point: Point, axes: Iterable[Axis], lines: Iterable[Statement]) -> None:
+        """An output that varies along the run: registers for what is stored at once, behind the loop; a store each for what is not. The loop is around these
+        `lines`: places that data choose there are not known behind it."""
         axes = tuple(axes)
         self.singles.append(element_store(item, body, point, axes))
         kept = []
@@ -72,7 +74,7 @@ class SideBySide:
             ends = self._ends(bound.substitute(point))
             self.inside |= dict.fromkeys(ends or ())
             kept += [] if ends else [bound]
-        if not self.moves_whole(body):
+        if not self.moves_whole(body) or axes_of(body) & {s.name for s in lines if isinstance(s, nodes.Choose)}:
             body = self._held(item, body)
         self.stores.append(element_store(replace(item, guard=tuple(kept)), body, point, axes, over=self.over, vector=self.run.width))
 
@@ -145,7 +147,7 @@ class SideBySide:
             if ends is None:
                 return body
             self.inside |= dict.fromkeys(ends)
-            body = body.then
+            return self._from_registers(body.then, made)
         if self._is_whole(body) or self._is_block(body):
             name = self.loads.get(body) or self.fresh.name("random.v" if isinstance(body, Random) else f"{body.tensor}.v")
             self.loads[body] = name
