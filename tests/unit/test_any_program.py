@@ -1,0 +1,46 @@
+"""Random programs of what real models are made of, through the maker and the checker of each stage together: none is refused, and the emitted kernels give
+playback's numbers in the simulation. Many programs are one compiled text, since a compiler's start costs more than a small kernel."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tinyir.ir import manifest
+from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.lower import lower_to
+from tinyir.play import tiny as play_tiny
+from tinyir.runtime.run import run
+from tinyir.sim.host import COMPILERS
+
+from .graphs import random_graphs
+
+pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+
+EACH = 20
+QUICK, ALL = 300, 5000
+
+
+def agree(seeds: range) -> None:
+    """The programs of these seeds hold at each stage and give what playback gives. Sums are in another order there, and TANH and EXP2 another library's."""
+    module, arrays = random_graphs(seeds)
+    wanted = play_tiny.play(module, arrays)
+    for stage in STAGES[1:]:
+        module = lower_to(stage, module, "sm90")
+        assert [(d.code, d.at, dict(d.facts)) for d in language_of(stage).check(module) if d.is_error] == [], stage
+    found, _ = run(manifest.show(module), arrays, device="sim", seed=seeds.start, limit=60)
+    for name, array in wanted.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("first", range(0, QUICK, EACH))
+def test_no_program_is_refused_and_all_values_are_right(first: int) -> None:
+    agree(range(first, first + EACH))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(QUICK, ALL, EACH))
+def test_no_program_of_thousands_is_refused(first: int) -> None:
+    agree(range(first, first + EACH))
