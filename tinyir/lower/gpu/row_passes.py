@@ -17,11 +17,12 @@ from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...ir.types import DTYPES
 from ...kernels.parts.fold import Accumulator
+from ...kernels.parts.kept import used_twice
 from ...kernels.parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split
 from ...kit.diag import refuse
 from .ends import Ends
 from .moved import moved
-from .row_point import RowPoint, used_twice
+from .row_point import RowPoint
 from .row_team import Team
 from .side_by_side import SideBySide
 

@@ -1,15 +1,14 @@
-"""The values at one element of a row, and what of a row registers keep from one pass to the next."""
+"""The values at one element of a row: computed there, or taken from what registers keep of it from one pass to the next."""
 
 from __future__ import annotations
 
-from typing import Any, Collection
+from typing import Any
 
-from ...ir.body import Body, BroadcastInDim, Gather, Read, Reduce, Ref, Transpose, rebuild, walk
+from ...ir.body import Body, BroadcastInDim, Gather, Read, Reduce, Ref, Transpose, rebuild
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.region import Region
 from ...kernels.parts.fold import type_of
-from ...kernels.parts.point import Point, Values, choice, free_axes, needed
+from ...kernels.parts.point import Point, Values, choice, needed
 from ...kit.diag import refuse
 
 
@@ -74,44 +73,4 @@ class RowPoint:
         return Ref(register, body.dtype)
 
 
-def used_twice(region: Region, row: Collection[str]) -> set[Body]:
-    """What varies along the row and is used by more than one pass: values, and reads that are made outside the first use of those."""
-    values = _in_many_passes(region, row, Ref, frozenset())
-    return values | _in_many_passes(region, row, Read, frozenset(values))
-
-
-def _in_many_passes(region: Region, row: Collection[str], kind: type, held: frozenset[Body]) -> set[Body]:
-    """The values (Ref) or reads (Read) that several passes make, when `held` values are made by the first pass that needs them."""
-    users: dict[Body, set[int]] = {}
-    made: set[Body] = set()
-    for number, body in enumerate(_pass_bodies(region, row)):
-        for node in _reached(region, row, body, made):
-            users.setdefault(node, set()).add(number)
-        made |= held & users.keys()
-    return {node for node, passes in users.items() if len(passes) > 1 and isinstance(node, kind)}
-
-
-def _pass_bodies(region: Region, row: Collection[str]) -> list[Body]:
-    """The expressions that one pass each evaluates along the row."""
-    bodies: list[Body] = []
-    for let in region.lets:
-        bodies += [n.body for n in walk(let.expr) if isinstance(n, Reduce)]
-    return [*bodies, *(y.expr for y in region.yields if set(row) & {n for e in y.index for n in e.names()})]
-
-
-def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) -> set[Body]:
-    """Row-varying values and reads that evaluating the expression needs, through values that it refers to, but for those that are made already."""
-    found: set[Body] = set()
-    stack = [body]
-    while stack:
-        for node in walk(stack.pop()):
-            if isinstance(node, Ref) and node.index is None and set(row).intersection(free_axes(region, node)) and node not in found:
-                found.add(node)
-                if node not in made:
-                    stack.append(region.let(node.name).expr)
-            elif isinstance(node, Read) and set(row) & {n for e in node.index for n in e.names()}:
-                found.add(node)
-    return found
-
-
-__all__ = ["RowPoint", "used_twice"]
+__all__ = ["RowPoint"]

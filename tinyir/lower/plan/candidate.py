@@ -39,6 +39,12 @@ def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
     return tuple(f"{a.name}.{part}" for a in axes)
 
 
+def over_registers(held: int, card: Device) -> str:
+    """Why a plan is not made whose arrays take so many registers of a thread; empty where they fit."""
+    most = card.arch.registers_per_thread
+    return f"{held} registers a thread in arrays, {most} at most" if held > most else ""
+
+
 def math_of(kernel: Contraction, card: Device) -> str:
     """How tensor cores multiply the factors: fp32 as `card.fp32` says, where it says nothing as exactly as fp32; others as they are."""
     return (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""

@@ -11,7 +11,8 @@ from ...ir.plan import Bind, Cache, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.runs import map_runs
 from ...ir.verify_plan import guarded_axes
-from .candidate import Proposal, parts_of_axes
+from ...kernels.parts.kept import words_beside
+from .candidate import Proposal, over_registers, parts_of_axes
 
 THREADS = (128, 256)
 EACH = (1, 2, 4)
@@ -26,12 +27,14 @@ def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, .
     for run in (*map_runs(region), None):
         vectorize = (Vectorize("*".join(a.name for a in run.axes), run.width),) if run else ()
         wide = run.width if run else 1
+        held = wide * words_beside(region, {a.name for a in run.axes}, False) if run else 0
+        stop = over_registers(held, card)
         for threads in THREADS if kernel.axes else (1,):
             for each in EACH if kernel.axes else (1,):
                 tile = threads * each * wide
                 guarded = guarded_axes(kernel.axes, tile)
                 plan = Plan((region.name,), card.arch.name, "map", "flat", (tile,), micro=(each * wide,), threads=(threads,), bind=bind, vectorize=vectorize, predicate=guarded)
-                found.append(Proposal(plan))
+                found.append(Proposal(plan, stop))
     return (*found, *_transposed(region, card, bind))
 
 

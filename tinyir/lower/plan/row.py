@@ -14,10 +14,11 @@ from ...ir.kernels import Row, bodies_of, extent_of
 from ...ir.model import Model
 from ...ir.plan import Bind, Cluster, Plan, Vectorize
 from ...ir.region import Region
-from ...ir.resources import WALK
+from ...ir.resources import WALK, each_of
 from ...ir.runs import Run, row_runs
 from ...ir.verify_plan import guarded_axes, most_of
-from .candidate import Proposal, parts_of_axes
+from ...kernels.parts.kept import words_beside, words_resident
+from .candidate import Proposal, over_registers, parts_of_axes
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 LANES = (4, 8, 16, 32)  # of a warp that share a row with no other warp
@@ -32,9 +33,10 @@ AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way 
 
 def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
     """Each team of threads, the row resident where its longest length fits their registers; in vectors where neighbours are known to lie side by side."""
-    longest, found = most_of(extent_of(kernel.row), model), []
+    longest, found, resident = most_of(extent_of(kernel.row), model), [], words_resident(region, kernel)
     for run in (*row_runs(region, kernel), None):
-        plans = _Plans(kernel, region, card.arch.name, longest, run)
+        beside = run.width * words_beside(region, {a.name for a in run.axes}, True) if run else 0
+        plans, first = _Plans(kernel, region, card.arch.name, longest, run), len(found)
         for threads in THREADS:
             found += plans.resident((threads,), HELD)
             found += [plan for many in (AT_ONCE if run else (WALK,)) for plan in plans.streamed((threads,), many)]
@@ -43,7 +45,8 @@ def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tupl
         found += plans.streamed((LANES[-1], OF_ROWS // LANES[-1]), AT_ONCE[1]) if kernel.rows else ()
         for ctas in CLUSTERS if card.arch.has_tma and longest is not None and longest >= LONG and _is_of_fp32(region) else ():
             found += [plan for threads in OF_CLUSTER for plan in plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)]
-    return tuple(map(Proposal, found))
+        found[first:] = [Proposal(p, over_registers(beside + ((each_of(p) + 1) * resident if p.algo == "row_resident" else 0), card)) for p in found[first:]]
+    return tuple(found)
 
 
 def _is_of_fp32(region: Region) -> bool:

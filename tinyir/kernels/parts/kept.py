@@ -1,0 +1,79 @@
+"""What registers keep: of a row from one pass to the next, and of neighbours that move in one access."""
+
+from __future__ import annotations
+
+from typing import Collection
+
+from ...ir.body import Body, Random, Read, Reduce, Ref, walk
+from ...ir.kernels import Row, bodies_of
+from ...ir.present import names_in
+from ...ir.region import Region
+from .point import free_axes
+
+
+def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
+    """32-bit registers that a thread needs for one of the neighbours along axes that it moves in one access: of all that it reads of them, and of a map's
+    folds and writes."""
+    words = _words(_moved(region, along))
+    if is_row:
+        return words
+    folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+    return words + _words(folds) + _words([y.expr for y in region.yields])
+
+
+def words_resident(region: Region, kernel: Row) -> int:
+    """32-bit registers that a thread needs for one element of a row that stays in registers from pass to pass."""
+    return _words(used_twice(region, {a.name for a in kernel.row if a in region.iters}))
+
+
+def _moved(region: Region, along: Collection[str]) -> list[Body]:
+    """The distinct reads and random numbers that vary along axes."""
+    nodes = dict.fromkeys(n for body in bodies_of(region) for n in walk(body) if isinstance(n, (Read, Random)))
+    return [n for n in nodes if set(along) & names_in(n.index if isinstance(n, Read) else (n.index,))]
+
+
+def _words(bodies: Collection[Body]) -> int:
+    return sum(max(1, body.dtype.bytes // 4) for body in bodies)
+
+
+def used_twice(region: Region, row: Collection[str]) -> set[Body]:
+    """What varies along the row and is used by more than one pass: values, and reads that are made outside the first use of those."""
+    values = _in_many_passes(region, row, Ref, frozenset())
+    return values | _in_many_passes(region, row, Read, frozenset(values))
+
+
+def _in_many_passes(region: Region, row: Collection[str], kind: type, held: frozenset[Body]) -> set[Body]:
+    """The values (Ref) or reads (Read) that several passes make, when `held` values are made by the first pass that needs them."""
+    users: dict[Body, set[int]] = {}
+    made: set[Body] = set()
+    for number, body in enumerate(_pass_bodies(region, row)):
+        for node in _reached(region, row, body, made):
+            users.setdefault(node, set()).add(number)
+        made |= held & users.keys()
+    return {node for node, passes in users.items() if len(passes) > 1 and isinstance(node, kind)}
+
+
+def _pass_bodies(region: Region, row: Collection[str]) -> list[Body]:
+    """The expressions that one pass each evaluates along the row."""
+    bodies: list[Body] = []
+    for let in region.lets:
+        bodies += [n.body for n in walk(let.expr) if isinstance(n, Reduce)]
+    return [*bodies, *(y.expr for y in region.yields if set(row) & {n for e in y.index for n in e.names()})]
+
+
+def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) -> set[Body]:
+    """Row-varying values and reads that evaluating the expression needs, through values that it refers to, but for those that are made already."""
+    found: set[Body] = set()
+    stack = [body]
+    while stack:
+        for node in walk(stack.pop()):
+            if isinstance(node, Ref) and node.index is None and set(row).intersection(free_axes(region, node)) and node not in found:
+                found.add(node)
+                if node not in made:
+                    stack.append(region.let(node.name).expr)
+            elif isinstance(node, Read) and set(row) & {n for e in node.index for n in e.names()}:
+                found.add(node)
+    return found
+
+
+__all__ = ["used_twice", "words_beside", "words_resident"]
