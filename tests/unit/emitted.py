@@ -16,7 +16,7 @@ from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.play.arrays import bind_symbols
 from tinyir.play.region import play
-from tinyir.runtime.compile import cubin_of, usage_of
+from tinyir.runtime.compile import Compiler, cubin_of, find_compiler, find_nvrtc, usage_of
 from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
 
@@ -75,9 +75,10 @@ def played(code: manifest.Module, arrays: Mapping[str, np.ndarray]) -> dict[str,
     return play(code.region, arrays)
 
 
-def complaints_of(text: str, target: str) -> list[str]:
-    """What nvcc or NVRTC say against a CUDA text: a warning, a stack that no plan promises, spills."""
-    cubin, promised = cubin_of(text, target), stack_of(manifest.parse(text).region.program.regions)
+def complaints_of(text: str, target: str, compiler: Compiler | None = None) -> list[str]:
+    """What a compiler says against a CUDA text: a warning, a stack that no plan promises, spills. Without one it is NVRTC, or nvcc where that is not
+    installed: NVRTC has no headers to read and no processes to start, which is most of nvcc's time on one kernel."""
+    cubin, promised = cubin_of(text, target, compiler or find_nvrtc() or find_compiler()), stack_of(manifest.parse(text).region.program.regions)
     warnings = [line for line in cubin.log.splitlines() if "warning" in re.sub(r"-W\S*", "", line)]
     uses = usage_of(cubin).items()
     return [*warnings, *(f"{name} has a stack of {u.stack} bytes, spills {u.spill_stores} and {u.spill_loads}" for name, u in uses if u.stack > promised or u.spill_stores or u.spill_loads)]

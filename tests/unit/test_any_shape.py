@@ -325,7 +325,7 @@ def test_one_text_runs_at_any_size_in_the_simulation() -> None:
     pytest.param(lambda: cut("NN", (64, 256), 2, (64, 1024, 1024), **BIAS), marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_plans_compile_without_spills_or_serialised_products(planned: object) -> None:
-    compiler = find_nvcc() or find_nvrtc()
+    compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
     _, code = lowered(planned())
@@ -339,7 +339,7 @@ def test_plans_compile_without_spills_or_serialised_products(planned: object) ->
 @pytest.mark.parametrize(("layout", "sizes", "least"), [("NN", (4096, 4096, 4096), 80), ("NN", (4093, 4099, 4111), 30), ("NN", (64, 4096, 4096), 80), ("TT", (768, 768, 3072), 80)])
 def test_no_plan_that_is_proposed_spills(layout: str, sizes: tuple[int, int, int], least: int) -> None:
     """Each tile with each way in which its operands and outputs move: sums in one or two parts."""
-    compiler = find_nvcc() or find_nvrtc()
+    compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
     module, made, faulty = sized(layout, sizes, **BIAS), set(), []

@@ -20,7 +20,7 @@ from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
 from tinyir.lower.gpu.early import with_early_starts
 from tinyir.runtime import driver
-from tinyir.runtime.compile import cubin_of, find_compiler
+from tinyir.runtime.compile import cubin_of, find_compiler, find_nvrtc
 from tinyir.runtime.cuda import CudaDevice
 from tinyir.runtime.program import Program
 
@@ -244,7 +244,7 @@ def test_the_assembler_moves_no_access_before_the_wait() -> None:
     """Loads that nothing in the kernel overwrites need no order for the compiler; they stay behind the wait all the same."""
     looked_at = 0
     for name, text in several().items():
-        cubin = cubin_of(text, "sm_90a")
+        cubin = cubin_of(text, "sm_90a", find_nvrtc() or find_compiler())
         assert "warning" not in cubin.log.lower()
         code = opcodes_of(cubin.image)
         for launch in (launch for launch in manifest.parse(text).launches if launch.is_early):

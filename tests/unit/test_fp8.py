@@ -245,7 +245,7 @@ QUICK = ((128, 96), (1, 1))
 
 @pytest.mark.parametrize(("out", "key"), [pytest.param(*way, marks=() if way[1][:2] == QUICK else pytest.mark.slow) for way in SHIPPED])
 def test_every_shipped_plan_compiles_without_spills_or_serialised_products(out: str, key: tuple) -> None:
-    compiler = find_nvcc() or find_nvrtc()
+    compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
     _, code = lowered(plan.Module(of_bytes((512, 512, 512), out=out, **SCALES), (every_plan(out)[key],)))

@@ -14,27 +14,32 @@ from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
 
 SM90 = {name for name, _ in hopper.GUARDED} - {"shared_address", "pair_of_fp16", "pair_of_bf16", "named_barrier", "warpgroup_barrier"}
+EACH = "_Pragma(\"unroll\") for (int i = 0; i < {}; ++i)"
 ARGUMENTS = {"int pending": "1", "int count": "40", "int a_major, int b_major": "0, 1", "int b_major": "1"}
 
 
 def call_of(item: Intrinsic, number: int) -> str:
-    """A kernel that calls the function with arguments from memory and keeps its result."""
+    """A kernel that calls the function with arguments from memory and keeps them and its result. It moves whole elements: of bytes there would be so many
+    instructions that to assemble them takes a minute."""
     head = re.search(r"__forceinline__ ([\w ]+?) (\w+)\((.*?)\) \{", item.text, re.DOTALL)
     template = re.search(r"template <(.*?)>", item.text)
-    names, before = [], []
+    names, before, kept = [], [], []
     for position, parameter in enumerate(head[3].split(", ") if head[3] else []):
         array = re.fullmatch(r"(?:const )?([\w ]+?) \(&\w+\)\[(\d+)\]", parameter)
         pointer = re.fullmatch(r"((?:const )?[\w ]+? \*)\w+", parameter)
         scalar = re.fullmatch(r"([\w ]+?) &?(\w+)", parameter)
         name = f"p{position}"
         if array:
-            before.append(f"{array[1]} {name}[{array[2]}]; memcpy({name}, memory, sizeof({name}));")
+            before.append(f"{array[1]} {name}[{array[2]}]; {EACH.format(array[2])} {name}[i] = (({array[1]} *)memory)[i];")
+            kept.append(f"{EACH.format(array[2])} (({array[1]} *)(memory + {1024 * len(kept)}))[i] = {name}[i];")
         elif not pointer:
-            before.append(f"{scalar[1]} {name}; memcpy(&{name}, memory + {8 * position}, sizeof({name}));")
+            before.append(f"{scalar[1]} {name} = *({scalar[1]} *)(memory + {8 * position});")
+            kept.append(f"*({scalar[1]} *)(memory + {1024 * len(kept)}) = {name};")
         names.append(f"({pointer[1]})memory" if pointer else name)
-    result = "" if head[1] == "void" else "auto y = "
-    kept = [*(n for n in names if n.startswith("p")), *(["y"] if result else [])]
-    keeps = " ".join(f"memcpy(memory + {1024 * n}, &{name}, sizeof({name}));" for n, name in enumerate(kept))
+    result = "" if head[1] == "void" else f"{head[1]} y = "
+    if result:
+        kept.append(f"*({head[1]} *)(memory + {1024 * len(kept)}) = y;")
+    keeps = " ".join(kept)
     arguments = f"<{ARGUMENTS[template[1]]}>" if template else ""
     call = f"{result}{head[2]}{arguments}({', '.join(names)});"
     if head[2].startswith("wgmma_m64"):
@@ -44,7 +49,7 @@ def call_of(item: Intrinsic, number: int) -> str:
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_every_wrapper_is_assembled(arch: str) -> None:
-    compiler = find_nvcc() or find_nvrtc()
+    compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
     items = [i for i in GUARDED if arch == "sm_90a" or (i.name not in SM90 and not i.name.startswith("stmatrix"))]
@@ -57,7 +62,7 @@ def test_every_wrapper_is_assembled(arch: str) -> None:
 def test_every_wrapper_has_a_twin_of_its_signature() -> None:
     """A missing one is an undefined symbol, which loading reports; one of another signature leaves the declared one undefined."""
     calls = "\n".join(call_of(item, number) for number, item in enumerate(GUARDED))
-    SimDevice().load(show_intrinsics(intrinsics_of(calls)) + "\n\n" + calls + "\n", {f"k{number}": 0 for number in range(len(GUARDED))})
+    SimDevice(mode="bare").load(show_intrinsics(intrinsics_of(calls)) + "\n\n" + calls + "\n", {f"k{number}": 0 for number in range(len(GUARDED))})
 
 
 @pytest.mark.parametrize("item", GUARDED, ids=lambda i: i.name)

@@ -56,8 +56,9 @@ def test_a_network_with_a_symbolic_batch(name: str) -> None:
     model, fixed = SMALL[name](batch="B"), SMALL[name](batch=3)
     arrays = model.arrays(B=3)
     found, wanted = play(read(model.text), arrays), play(read(fixed.text), arrays)
-    for output, array in wanted.items():
-        np.testing.assert_array_equal(found[output], array)
+    assert found.keys() == wanted.keys()
+    for output, array in wanted.items():  # BLAS sums in another order where the operands are laid out otherwise: 2^-23 a term of some hundreds
+        np.testing.assert_allclose(found[output], array, rtol=0, atol=1e-5 * np.abs(array).max(), err_msg=output)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -205,7 +205,7 @@ QUICK = ((128, 128, 32), (64, 64, 64), (128, 256, 32))
 @pytest.mark.parametrize(("tile", "stages", "is_free"), [pytest.param(*t, marks=() if t[0] in QUICK and t[1] < 4 else pytest.mark.slow) for t in every_tile()])
 @pytest.mark.parametrize("target", ["sm_80"])
 def test_every_shipped_plan_compiles_without_spills(tile: tuple, stages: int, is_free: bool, layout: str, target: str) -> None:
-    compiler = find_nvcc() or find_nvrtc()
+    compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
     module = product(layout, **BIAS)
