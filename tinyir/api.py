@@ -84,7 +84,8 @@ def compile(
     `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the GPU's, else sm90);
     plans are made for the GPU at hand where its figures are known, else for the usual card of its generation.
     `weights` is the folder of the files that the text points at (default: that of the path). `params` are arrays for inputs that calls shall
-    not give. `shapes` fixes open sizes of an ONNX model's inputs. `seed` is the simulation's order of threads. Raises kit.diag.Refused with
+    not give. `shapes` fixes open sizes of an ONNX model's inputs: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80"; `L:1..512` is a symbol that
+    keeps to a range. `seed` is the simulation's order of threads. Raises kit.diag.Refused with
     every fault of the model, and E17xx.
     """
     text, folder = _source_of(model, shapes or {})
@@ -113,7 +114,7 @@ def _source_of(model: Any, shapes: Mapping[str, Any]) -> tuple[str | None, Path]
     path = Path(model)
     raw = path.read_bytes()
     if front.is_onnx(raw):
-        sizes = {name: [str(s) for s in given] for name, given in shapes.items()}
+        sizes = {name: given.split(",") if isinstance(given, str) else [str(s) for s in given] for name, given in shapes.items()}
         return front.onnx_to_json(raw, path.name, sizes), path.parent
     return raw.decode("utf-8"), path.parent
 

@@ -37,7 +37,7 @@ def _body(session: Session) -> None:
     from ..runtime.arrays import write_arrays
     from ..runtime.run import run as run_on
 
-    arrays = arrays_for(module.region.model, args)
+    arrays, sizes = arrays_for(module.region.model, args)
     outputs, report = run_on(
         session.text,
         arrays,
@@ -50,6 +50,7 @@ def _body(session: Session) -> None:
         seed=args.seed,
         limit=args.limit,
         module=module,
+        symbols=sizes,
     )
     print(f"tiny-run: {report.description}", file=sys.stderr)
     said = [d for d in report.notes if d.code.startswith("R")]

@@ -15,9 +15,9 @@ def is_onnx(raw: bytes) -> bool:
     return raw[:1] == b"\x08"
 
 
-def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]]) -> str:
+def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]] = {}, values: Mapping[str, Sequence[str]] = {}) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights stay in, empty for a pipe; `shapes`
-    gives sizes to inputs that leave them open, `values` makes constants of inputs. Raises Refused."""
+    gives sizes to inputs that leave them open, and ranges to symbols (`L:1..512`), `values` makes constants of inputs. Raises Refused."""
     from .onnx import to_json
 
     return to_json(raw, file, shapes, values)

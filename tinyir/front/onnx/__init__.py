@@ -13,23 +13,25 @@ from ...kit.diag import refuse
 from .constants import Weights
 from .model import Words, load, program_of
 from .program import Program
+from .ranges import without_ranges
 
 MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
 
 
 def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Words | None = None) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in; `shapes` gives sizes to
-    inputs whose sizes are open, by name; `values` makes constants of inputs, their elements in row-major order. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
+    inputs whose sizes are open, by name, and symbols their ranges (`ranges`); `values` makes constants of inputs, their elements in row-major order. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     try:
         import onnx  # noqa: F401
     except ImportError:
         raise refuse("E0121", reason="the package onnx is not installed: pip install 'tinyir[onnx]'") from None
-    return _show(*program_of(load(raw), Weights(raw, file), shapes or {}, values or {}))
+    sizes, ranges = without_ranges(shapes or {})
+    return _show(*program_of(load(raw), Weights(raw, file), sizes, values or {}), ranges)
 
 
-def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:
+def _show(name: str, program: Program, inputs: list[str], outputs: list[str], ranges: dict[str, tuple[int, int]]) -> str:
     """A tensor and an op a line."""
 
     def compact(item: Any) -> str:
@@ -46,6 +48,8 @@ def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) ->
     ops = [f"    {compact(_ordered(entry))}" for entry in reversed(entries)]
     lists = [f"    {compact(side)}: [{', '.join(compact({'tensor': t}) for t in names)}]" for side, names in (("inputs", inputs), ("outputs", outputs))]
     parts = [f'  "name": {compact(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
+    if ranges:
+        parts.append('  "symbols": {' + ", ".join(f"{compact(symbol)}: {compact(limits)}" for symbol, limits in ranges.items()) + "}")
     parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
