@@ -266,6 +266,14 @@ def test_a_fault_has_its_code(code: str, body: str) -> None:
     ("E1012", "graph<N=1> f(x: f32[N]) -> (y: f32[N]) {\n return x\n}\ngraph main(x: f32[2, 2]) -> (y: f32[2]) {\n return f(x)\n}\n"),
     ("E1306", "graph<N=1> f(x: f32[N]) -> (y: f32[N, N]) {\n return x\n}\ngraph main(x: f32[2]) -> (y: f32[2, 2]) {\n return f(x)\n}\n"),
     ("E1311", "graph<i0=1> main(x: f32[i0]) -> (y: f32[i0]) {\n return x\n}\n"),
+    ("E0136", "graph<N> main(x: f32[N]) -> (y: f32[N]) {\n return x\n}\n"),
+    ("E0136", "graph<N=2> main(x: f32[N]) -> (y: f32[N]) {\n return x\n}\ngraph<M=1, K> f(x: f32[M, K]) -> (y: f32[M, K]) {\n return x\n}\n"),
+    ("E0105", "graph main(x: f32[2]) -> (y: f32[2]) {\n return x\n}\ngraph<N=1> f(x: f32[N]) -> (y: f32[N]) {\n return rely(x)\n}\n"),
+    ("E1306", "graph main(x: f32[2]) -> (y: f32[2]) {\n return x\n}\ngraph<N=1> f(x: f32[N]) -> (y: f32[N, N]) {\n return x\n}\n"),
+    ("E0132", "graph main(x: f32[2]) -> (y: f32[2]) {\n return x\n}\ngraph f(x: f32[2]) -> (y: f32[2]) {\n y = x\n}\n"),
+    ("E0105", "graph main(x: f32[2]) -> (y: f32[2]) {\n return f(x)\n}\ngraph f(x: f32[2]) -> (y: f32[2]) {\n return rely(x)\n}\n"
+              "graph g(x: f32[2]) -> (y: f32[2]) {\n return f(x)\n}\n"),  # said once
+    ("E0135", "graph main(x: f32[2]) -> (y: f32[2]) {\n return x\n}\ngraph f(x: f32[2]) -> (y: f32[2]) {\n return f(x)\n}\n"),
     ("E0102", "graph main(x: f32[2] {roll=param}) -> (y: f32[2]) {\n return x\n}\n"),
 ])  # fmt: skip
 def test_a_faulty_program_has_its_code(code: str, text: str) -> None:
@@ -347,3 +355,15 @@ def test_no_damaged_program_ends_in_a_trace(name: str) -> None:
                 assert tiny.parse(tiny.show(module)) == module
         except Refused as fault:
             assert fault.diags
+
+
+def test_a_graph_that_nothing_calls_leaves_no_trace() -> None:
+    main = "graph<N=2> main(x: f32[N]) -> (y: f32[N]) {\n y = relu(x)\n return y\n}\n"
+    other = "graph<N=2> other(x: f32[N], s: f32[]) -> (y: f32[N]) {\n from none\n y = exp(x) + s\n return y\n}\n"
+    assert tiny.show(front.read(main)) == tiny.show(front.read(main + other)).replace("\n\n\n", "\n\n")
+
+
+def test_a_shape_variable_may_say_that_it_has_no_default() -> None:
+    module = front.read("graph<M=none, N=none> main(x: f32[N, M]) -> (y: f32[N, M]) {\n return x\n}\n")
+    assert module.model.shape_sets == () and module.model.symbols() == ("N", "M")
+    assert "graph<N=none, M=none> main" in dsl_of(module)

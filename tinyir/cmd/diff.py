@@ -28,10 +28,10 @@ class Side:
     values: dict[str, list[np.ndarray]] = field(default_factory=dict)
     outputs: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def play(self, arrays: Mapping[str, Any], device: str, arch: str) -> None:
+    def play(self, arrays: Mapping[str, Any], device: str, arch: str, sizes: Mapping[str, int]) -> None:
         """Fill in values and outputs. In simulation there are outputs only."""
         if device == "sim":
-            self.outputs = simulate(self.stage, self.module, arrays, arch)
+            self.outputs = simulate(self.stage, self.module, arrays, arch, sizes)
             return
         foreign = self._foreign()
 
@@ -39,7 +39,7 @@ class Side:
             if name not in foreign:
                 self.values.setdefault(name, []).append(array)
 
-        self.outputs = play(self.stage, self.module, arrays, watch)
+        self.outputs = play(self.stage, self.module, arrays, watch, sizes)
 
     def _foreign(self) -> set[str]:
         """Values that have the name of an output but are not it."""
@@ -55,9 +55,9 @@ def diff(session: Session) -> str:
     compare, and what reading and playing refuse)."""
     first, second = (_read(session, file) for file in session.args.diff)
     session.args.file = first.file
-    arrays = arrays_for(model_of(first.stage, first.module), session.args)
+    arrays, sizes = arrays_for(model_of(first.stage, first.module), session.args)
     for side in (first, second):
-        session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch))
+        session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch, sizes))
     found = list(_differences(first, second, session.args.rtol, session.args.atol))
     if not found:
         raise refuse("E1482", first=_shown(first.file), second=_shown(second.file))

@@ -23,7 +23,7 @@ def feed_options(parser: argparse.ArgumentParser, words: tuple[str, ...] = ("--i
 def size_options(parser: argparse.ArgumentParser) -> None:
     """The options that say how large the symbols are."""
     parser.add_argument("--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)")
-    parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol for random arrays; may be repeated")
+    parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol that no array given settles; may be repeated")
 
 
 def _size(word: str) -> tuple[str, int]:
@@ -33,9 +33,10 @@ def _size(word: str) -> tuple[str, int]:
     return symbol, int(size)
 
 
-def arrays_for(model: Model, args: argparse.Namespace) -> dict[str, Any]:
+def arrays_for(model: Model, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, int]]:
     """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked, of the sizes that the others
-    settle. Raises Refused (E17xx) when a file cannot be read or a size is missing."""
+    settle; and the sizes that are known beside them, of --size and, where arrays are drawn, of the shape set. Raises Refused (E17xx) when a file cannot
+    be read or a size is missing."""
     from ..play.arrays import bind_symbols
     from ..runtime.arrays import random_arrays, read_arrays, sizes_for
     from ..runtime.weights import read_weights
@@ -43,12 +44,11 @@ def arrays_for(model: Model, args: argparse.Namespace) -> dict[str, Any]:
     given = read_arrays(args.inputs)
     folder = Path(args.weights) if args.weights else Path(args.file).parent if args.file and args.file != "-" else Path()
     given |= read_weights(model, folder, given)
-    if args.random is None or all(t.name in given for t in model.inputs):
-        return given
-    settled = bind_symbols(model, given, dict(args.size))
+    if args.random is None:
+        return given, dict(args.size)
+    settled = sizes_for(model, args.shapes, bind_symbols(model, given, dict(args.size), is_partial=True))
     rest = replace(model, inputs=tuple(t for t in model.inputs if t.name not in given))
-    drawn = random_arrays(rest, sizes_for(model, args.shapes, settled), args.random)
-    return drawn | given
+    return random_arrays(rest, settled, args.random) | given, settled
 
 
 def summary_of(outputs: Mapping[str, Any]) -> str:

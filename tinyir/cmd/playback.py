@@ -32,18 +32,18 @@ def model_of(stage: str, module: Any) -> Model:
     return program.tiny.model if stage in ("index", "poly") else program.model
 
 
-def play(stage: str, module: Any, arrays: Mapping[str, Any], watch: Watch | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name; `watch` is told the values on the way. Raises Refused (E17xx, E1403)."""
+def play(stage: str, module: Any, arrays: Mapping[str, Any], watch: Watch | None = None, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """The outputs by name; `watch` is told the values on the way, `sizes` are those of symbols that no array settles. Raises Refused (E17xx, E1403)."""
     if stage == "tiny":
         from ..play.tiny import play as player
     elif stage in ("index", "poly"):
         from ..play.book import play as player
     else:
         from ..play.region import play as player
-    return player(PROGRAMS[stage](module), arrays, watch=watch)
+    return player(PROGRAMS[stage](module), arrays, sizes, watch)
 
 
-def simulate(stage: str, module: Any, arrays: Mapping[str, Any], arch: str) -> dict[str, np.ndarray]:
+def simulate(stage: str, module: Any, arrays: Mapping[str, Any], arch: str, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
     """The outputs by name, of the CUDA that the module becomes. Raises Refused (E17xx, E1480 a text before region, and what lowering refuses)."""
     from ..ir import manifest
     from ..lower import lower_to
@@ -53,4 +53,4 @@ def simulate(stage: str, module: Any, arrays: Mapping[str, Any], arch: str) -> d
         raise refuse("E1480", what="simulation", stage=stage)
     for later in STAGES[STAGES.index(stage) + 1 :]:
         module = lower_to(later, module, arch)
-    return run(manifest.show(module), arrays, device="sim")[0]
+    return run(manifest.show(module), arrays, device="sim", symbols=sizes)[0]

@@ -13,7 +13,8 @@ from ..kit.diag import Diag
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
     """The options that fix sizes, and values, of an ONNX model's inputs."""
-    parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help="the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800; may be repeated")
+    said = "the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800, or with the range of a symbol: x=N,80,L:1..512; may be repeated"
+    parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help=said)
     parser.add_argument("--value", metavar="NAME=NUMBERS", type=_shape, action="append", default=[], help="make a constant of an input of an ONNX model, such as rate=16000; may be repeated")
 
 

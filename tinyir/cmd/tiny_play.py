@@ -20,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _body(session: Session) -> None:
     language, module = any_module(session)
     session.must_hold(language.check(module))
-    arrays = arrays_for(model_of(language.STAGE, module), session.args)
-    outputs = session.timed("play", lambda: play(language.STAGE, module, arrays))
+    arrays, sizes = arrays_for(model_of(language.STAGE, module), session.args)
+    outputs = session.timed("play", lambda: play(language.STAGE, module, arrays, sizes=sizes))
     if session.args.out:
         from ..runtime.arrays import write_arrays
 

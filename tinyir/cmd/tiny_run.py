@@ -36,7 +36,7 @@ def _body(session: Session) -> None:
     from ..runtime.arrays import write_arrays
     from ..runtime.run import run as run_on
 
-    arrays = arrays_for(module.region.model, args)
+    arrays, sizes = arrays_for(module.region.model, args)
     outputs, report = run_on(
         session.text,
         arrays,
@@ -49,6 +49,7 @@ def _body(session: Session) -> None:
         seed=args.seed,
         limit=args.limit,
         module=module,
+        symbols=sizes,
     )
     tell(f"tiny-run: {report.description}")
     said = [d for d in report.notes if d.code.startswith("R")]

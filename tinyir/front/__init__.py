@@ -18,7 +18,7 @@ def is_onnx(raw: bytes) -> bool:
 
 def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], folder: Path | None = None) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights stay in, empty for a pipe; `shapes`
-    gives sizes to inputs that leave them open, `values` makes constants of inputs. `folder` is where the model's file is, for the files beside it;
+    gives sizes to inputs that leave them open, and ranges to symbols (`L:1..512`), `values` makes constants of inputs. `folder` is where the model's file is, for the files beside it;
     None for a pipe. Raises Refused."""
     from .onnx import to_json
 

@@ -1,7 +1,8 @@
 """The instructions of Core IR (seed 004): what each takes and what it gives, by way of the front ends' ops.
 
 The result has the dtype of the operands: narrower floats accumulate in fp32 and are rounded once. What the seed leaves open: a Mean of
-integers drops the fraction; an Index or Gather counts negative indices from the end, and a Gather out of range reads 0.
+integers drops the fraction; an Index, Slice or Gather counts negative indices from the end, an Index or Slice beyond the extent is refused, and a
+Gather out of range reads 0. A Slice that steps backwards ends at -size-1 where it takes the first element too.
 """
 
 from __future__ import annotations
@@ -192,7 +193,20 @@ def _slice(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType
     for what in ("starts", "ends", "steps"):
         if len(attrs[what]) != x.rank:
             raise refuse("E1101", what=what, given=len(attrs[what]), rank=x.rank)
+    for axis, (low, high, step, size) in enumerate(zip(attrs.starts, attrs.ends, attrs.steps, x.shape)):
+        if not (_is_within(low, size, 0, 0 if step > 0 else 1) and _is_within(high, size, 0 if step > 0 else 1, 0)):
+            raise refuse("E1102", axis=axis, low=low, high=high, size=size)
     return _by(b, "Slice", x, starts=list(attrs.starts), ends=list(attrs.ends), steps=list(attrs.steps), axes=list(range(x.rank)))
+
+
+def _is_within(bound: Expr, size: Expr, before: int, less: int) -> bool:
+    """Whether a bound is known to be nowhere beyond the extent: from `before` ahead of the first element to `less` short of the end. A negative
+    number counts from the end."""
+    over = (bound - size).constant
+    if over is not None and over > -less:
+        return False
+    under = (bound + size).constant if bound.constant is not None and bound.constant < 0 else None
+    return under is None or under >= -before
 
 
 @_core("Gather", 2)

@@ -55,7 +55,8 @@ class GraphReader:
         self.faults.append(Diag(code, at, facts, span, labels))
 
     def graph(self, tree: Any) -> Graph:
-        """A graph's header, checked for words that are reserved (E0131), symbols that are not declared (E0134), names used twice (E1301)."""
+        """A graph's header, checked for words that are reserved (E0131), symbols that are not declared (E0134) or say nothing of a
+        default (E0136), names used twice (E1301)."""
         symbols, params, results, body, name = [], [], [], [], None
         for part in tree.children:
             if part is None:
@@ -65,8 +66,10 @@ class GraphReader:
                     name = part
                 else:
                     results = [(None, part, None)]
-            elif part.data == "symbol":
-                symbols.append((str(part.children[0]), int(part.children[1]) if part.children[1] is not None else None))
+            elif part.data in ("symbol", "open_symbol", "bare_symbol"):
+                symbols.append((str(part.children[0]), int(part.children[1]) if part.data == "symbol" else None))
+                if part.data == "bare_symbol":
+                    self.fault("E0136", token_span(part.children[0]), str(part.children[0]), symbol=part.children[0])
             elif part.data == "param":
                 params.append(tuple(part.children))
             elif part.data == "results":

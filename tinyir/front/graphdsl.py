@@ -11,7 +11,8 @@
     }
 
 `graph main` is the entry; calls of the other graphs are inlined, at most MOST_CALLS deep. Their shape variables stand for the sizes that
-the arguments have; those of `main` are the model's symbols, and their defaults the shape set `default`. A value is named as its
+the arguments have; those of `main` are the model's symbols, and their defaults the shape set `default` (`N=none` has none). A graph that nothing
+calls is checked as `main` is. A value is named as its
 variable, inside a called graph as the variable that the call gives and then its own. What functions there are is front.dslcalls, how operands
 agree front.dslexpr.
 
@@ -60,6 +61,7 @@ class _Program(GraphReader):
     def __init__(self, text: str):
         super().__init__(text)
         self.graphs: dict[str, Graph] = {}
+        self.reached: set[str] = {ENTRY}
         self.builder = Builder()
         self.stated: Origin | None = None  # what a `from` line says
         self.is_stated = False
@@ -87,12 +89,10 @@ class _Program(GraphReader):
             if not self.faults:
                 self.fault("E0133", None, known=", ".join(self.graphs) or "none")
             return None
-        scope = Scope({s: Expr.of(s) for s, _ in main.symbols}, dict.fromkeys(main.broken))
-        inputs = [Tensor(p.name, p.type, p.attrs, p.span) for p in main.params]
-        for tensor, param in zip(inputs, main.params):
-            scope.variables[param.name] = self.builder.input(tensor, Place(param.span))
-        given = self.run(main, scope, "", {})
-        results = self.outputs(main, given, scope.symbols)
+        inputs, results = self.alone(main)
+        for graph in self.graphs.values():
+            if graph.name not in self.reached and not graph.broken:
+                self.check(graph)
         if self.faults:
             return None
         outputs = tuple(Tensor(p.name, p.type, p.attrs, p.span) for p in main.results)
@@ -100,6 +100,24 @@ class _Program(GraphReader):
         if defaults and not any(s.name == "default" for s in shape_sets):
             shape_sets.insert(0, Shapes("default", defaults))
         return self.builder.finish(Model(name, tuple(inputs), outputs, tuple(ranges), tuple(shape_sets)), results)
+
+    def alone(self, graph: Graph) -> tuple[list[Tensor], list[tuple[str, Ref]]]:
+        """The inputs and the results of a graph that nothing calls: its shape variables are symbols."""
+        scope = Scope({s: Expr.of(s) for s, _ in graph.symbols}, dict.fromkeys(graph.broken))
+        inputs = [Tensor(p.name, p.type, p.attrs, p.span) for p in graph.params]
+        for tensor, param in zip(inputs, graph.params):
+            scope.variables[param.name] = self.builder.input(tensor, Place(param.span))
+        return inputs, self.outputs(graph, self.run(graph, scope, "", {}), scope.symbols)
+
+    def check(self, graph: Graph) -> None:
+        """Note the faults of a graph that is no part of the model, but for those that are known already."""
+        kept, self.builder, before = self.builder, Builder(), self.faults
+        stated, self.stated, self.is_stated, self.faults = (self.stated, self.is_stated), None, False, []
+        self.reached.add(graph.name)
+        self.alone(graph)
+        known = {(d.code, d.span) for d in before}
+        self.faults = [*before, *(d for d in self.faults if (d.code, d.span) not in known)]
+        self.builder, (self.stated, self.is_stated) = kept, stated
 
     def declare(self, graph: Graph) -> None:
         if graph.name in self.graphs:
@@ -195,6 +213,7 @@ class _Program(GraphReader):
     def called(self, tree: Any, scope: Scope, targets: list[str], is_whole: bool) -> Value:
         graph = self.graphs[str(tree.children[0])]
         span = span_of_tree(tree)
+        self.reached.add(graph.name)
         if graph.broken:
             return None
         if scope.depth >= MOST_CALLS:

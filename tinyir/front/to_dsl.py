@@ -44,7 +44,7 @@ class _Writer:
         """The text."""
         model = self.module.model
         names, defaults = self.symbols()
-        stated = ", ".join(f"{s}={defaults[s]}" if s in defaults else s for s in names)
+        stated = ", ".join(f"{s}={defaults[s]}" if s in defaults else f"{s}=none" for s in names)
         params = ", ".join(map(self.param, model.inputs))
         results = ", ".join(map(self.param, model.outputs))
         lines = [f"graph{'<' + stated + '>' if names else ''} main({params}) -> ({results}) {{"]

@@ -41,10 +41,11 @@ def lower(module: tiny.Module) -> index.Module:
     for value in module.values:
         axes, steps = _RULES[OPS[value.op].group](value, [types[o] for o in value.operands])
         scope = Scope(tuple((a.name, a.size) for a in axes), ranges)
-        steps = tuple(simplify(s, scope) for s in steps)
+        scopes = [_scope_of(s, axes, ranges) for s in steps]
+        steps = tuple(map(simplify, steps, scopes))
         if value.op in ("VIEW", "SHRINK"):  # the others stay inside whatever their attributes are
             faults += check_bounds(value, steps, types, scope)
-        sources = tuple(chains.source_of(s, o, scope) for s, o in zip(steps, value.operands))
+        sources = tuple(map(chains.source_of, steps, value.operands, scopes))
         is_scop = all(_is_affine(s, scope) for s in sources)
         if OPS[value.op].is_movement:
             chains.add(value, steps[0], sources[0], is_scop, scope)
@@ -52,6 +53,13 @@ def lower(module: tiny.Module) -> index.Module:
     if faults:
         raise Refused(faults)
     return index.Module(module, tuple(entries))
+
+
+def _scope_of(step: Access, axes: tuple[Axis, ...], ranges: tuple[tuple[str, int, int], ...]) -> Scope:
+    """The points at which an operand is read. Without the axes of the places that a scatter writes to and a gather reads from, unless it is read along
+    them: there may be none of these, and what is scattered onto, and the index, are read all the same."""
+    named = {name for e in step.exprs() for name in e.names()}
+    return Scope(tuple((a.name, a.size) for a in axes if a.kind != "indirect" or a.name in named), ranges)
 
 
 class Chains:

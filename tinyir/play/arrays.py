@@ -24,7 +24,8 @@ def adopt(array: Any, dtype: DType) -> np.ndarray:
 
 def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
     """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault: E1701 a tensor is missing, E1702 of another dtype, E1703 of
-    another shape, E1704 an array that the signature does not name, E1705 a symbol without a size, E1706 a size outside its range."""
+    another shape, E1704 an array that the signature does not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is
+    no symbol."""
     faults = [
         Diag("E1701", t.name, {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or "nothing"}, t.span)
         for t in model.inputs
@@ -45,9 +46,10 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
         raise Refused(faults)
 
 
-def bind_symbols(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
-    """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand. Raises Refused (E1703, E1705, E1706)."""
-    sizes, faults = _bind(model, arrays, symbols)
+def bind_symbols(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, is_partial: bool = False) -> dict[str, int]:
+    """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand; where `is_partial`, of those that they
+    settle. Raises Refused (E1703, E1705, E1706, E1714)."""
+    sizes, faults = _bind(model, arrays, symbols, is_partial)
     if faults:
         raise Refused(faults)
     return sizes
@@ -59,7 +61,7 @@ def _dtype_name(dtype: np.dtype) -> str:
     return next((d.name for d in DTYPES.values() if d.numpy == dtype.name), dtype.name)
 
 
-def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None) -> tuple[dict[str, int], list[Diag]]:
+def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None, is_partial: bool = False) -> tuple[dict[str, int], list[Diag]]:
     sizes: dict[str, int] = dict(symbols or {})
     giver: dict[str, str] = dict.fromkeys(sizes, "the caller")
     given = {t.name: np.shape(arrays[t.name]) for t in model.inputs if t.name in arrays}
@@ -78,10 +80,12 @@ def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | 
                 sizes[solved[0]], giver[solved[0]] = solved[1], name
                 is_progress = True
     faults = [_shape_fault(t, given[t.name], sizes, giver) for t in model.inputs if t.name in given and not _fits(t, given[t.name], sizes)]
+    strange = [s for s in symbols or () if s not in model.symbols()]
+    faults += [Diag("E1714", s, {"symbol": s, "known": ", ".join(model.symbols()) or "none"}) for s in strange]
     for symbol in model.symbols():
         bounds = model.range_of(symbol)
         if symbol not in sizes:
-            if not faults and len(given) == len(model.inputs):
+            if not faults and not is_partial and len(given) == len(model.inputs):
                 faults.append(Diag("E1705", symbol, {"symbol": symbol}))
         elif not bounds.low <= sizes[symbol] <= bounds.high:
             facts = {"symbol": symbol, "size": sizes[symbol], "low": bounds.low, "high": bounds.high, "tensor": giver[symbol]}

@@ -100,11 +100,11 @@ class _Player:
     def over(self, operand: str, access: Access, frame: Frame, axes: Iterable[str]) -> np.ndarray:
         """What an access reads, over the axes given."""
         axes = tuple(axes)
-        return np.broadcast_to(self.read(operand, access, frame).along(axes), frame.extent(axes))
+        return np.broadcast_to(self.read(operand, access, frame, axes).along(axes), frame.extent(axes))
 
-    def read(self, operand: str, access: Access, frame: Frame) -> Grid:
-        """What an access reads, over the axes along which it varies."""
-        if any(start == stop for start, stop in frame.spans.values()):  # no point, so that the index of none need be inside
+    def read(self, operand: str, access: Access, frame: Frame, over: Iterable[str]) -> Grid:
+        """What an access reads over some axes, along those on which it varies."""
+        if any(frame.spans[axis][0] == frame.spans[axis][1] for axis in over):  # no point, so that the index of none need be inside
             return Grid(np.zeros((), numpy_dtype(self.types[operand].dtype)))
         found: Grid | None = None
         for piece in reversed(access.pieces):
@@ -126,7 +126,7 @@ class _Player:
         own = [a.name for a in entry.own_axes]
         (axis,) = (a for a in entry.axes if a.kind == "indirect")
         source, chosen = entry.sources
-        inside, holds = frame.choosing(axis.name, axis.size.evaluate(self.symbols), self.read(value.operands[1], chosen, frame))
+        inside, holds = frame.choosing(axis.name, axis.size.evaluate(self.symbols), self.read(value.operands[1], chosen, frame, [*own, axis.name]))
         found = self.over(value.operands[0], source, inside, own)
         return np.where(np.broadcast_to(holds.along(own), found.shape), found, np.zeros((), found.dtype))
 

@@ -14,12 +14,12 @@ from ..ir.model import Model, Tensor, is_exchanged
 from ..play.arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
 
 
-def admit(model: Model, arrays: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+def admit(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> tuple[dict[str, int], dict[str, np.ndarray]]:
     """The sizes of the symbols, and each input as it shall lie in device memory (contiguous, native byte order), copied only where it
-    does not already. Raises Refused with every fault (E1701 to E1707)."""
+    does not already; `symbols` are sizes that no array settles. Raises Refused with every fault (E1701 to E1707, E1714)."""
     arrays = {name: native(array) for name, array in arrays.items()}
-    check_arrays(model, arrays)
-    return bind_symbols(model, arrays), {t.name: laid(t, arrays[t.name]) for t in model.inputs}
+    check_arrays(model, arrays, symbols)
+    return bind_symbols(model, arrays, symbols), {t.name: laid(t, arrays[t.name]) for t in model.inputs}
 
 
 def laid(tensor: Tensor, array: np.ndarray) -> np.ndarray:

@@ -49,11 +49,12 @@ def run(
     seed: int = 0,
     limit: float = 0.0,
     module: manifest.Module | None = None,
+    symbols: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, np.ndarray], Report]:
     """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
 
     `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches; `seed` shuffles the simulation's threads (0: in order), which is
-    stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked. Raises Refused with
+    stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles. Raises Refused with
     every fault: E17xx, and E1731 where `check` finds a difference.
     """
     module = module or _checked(text)
@@ -67,7 +68,7 @@ def run(
     if device == "auto":
         chosen = "cpu" if reason else "cuda"
         notes = (Diag("R3701", facts={"reason": reason}),) if reason else ()
-    sizes, inputs = admit(module.region.model, arrays)
+    sizes, inputs = admit(module.region.model, arrays, symbols)
     if chosen == "cpu":
         outputs, report = _play(module, arrays, sizes)
     else:
@@ -95,7 +96,7 @@ def _play(module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str
     from ..play.region import play
 
     start = time.perf_counter()
-    outputs = play(module.region, arrays)
+    outputs = play(module.region, arrays, sizes)
     return outputs, Report("cpu", "CPU playback with NumPy", sizes, time.perf_counter() - start)
 
 

@@ -14,13 +14,14 @@ from ...kit.quote import json_line
 from .constants import Weights
 from .model import Words, load, program_of
 from .program import Program
+from .ranges import without_ranges
 
 MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
 
 
 def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Words | None = None, folder: Path | None = None) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in; `shapes` gives sizes to
-    inputs whose sizes are open, by name; `values` makes constants of inputs, their elements in row-major order. `folder` is where the model's file is: small tensors
+    inputs whose sizes are open, by name, and symbols their ranges (`ranges`); `values` makes constants of inputs, their elements in row-major order. `folder` is where the model's file is: small tensors
     that it keeps in files beside it are read. Raises Refused with every fault found (E0121 to E0128 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
@@ -28,7 +29,8 @@ def to_json(raw: bytes, file: str = "", shapes: Words | None = None, values: Wor
         import onnx  # noqa: F401
     except ImportError:
         raise refuse("E0121", reason="the package onnx is not installed: pip install 'tinyir[onnx]'") from None
-    return _show(*program_of(load(raw), Weights(raw, file, folder), shapes or {}, values or {}))
+    sizes, ranges = without_ranges(shapes or {})
+    return _show(*program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges))
 
 
 def _show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from ...ir.expr import Expr
-from ...ir.model import RESERVED_SYMBOLS
+from ...ir.model import RESERVED_SYMBOLS, Range
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
@@ -22,6 +22,7 @@ from .translate import FAULTY, Scope, Translator, Unequal, node_word, word_of
 
 OLDEST = 1  # opset; each translation reads the forms that its op has had
 Words = Mapping[str, Sequence[str]]
+Ranges = Mapping[str, tuple[int, int]]
 
 
 def load(raw: bytes) -> Any:
@@ -113,24 +114,27 @@ def opsets_of(model: Any) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tuple[str, Program, list[str], list[str]]:
-    """The model's name, its program, and the names of its inputs and outputs. A symbol that an op needs to equal another size is that size.
+def program_of(model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges) -> tuple[str, Program, list[str], list[str]]:
+    """The model's name, its program, and the names of its inputs and outputs. `ranges` are what is stated of symbols, bounds included. A symbol that an op needs to equal another size is that size.
     Raises Refused with every fault found."""
     equal: dict[str, Expr] = {}
     while True:
         try:
-            return _program_of(model, weights, shapes, values, equal)
+            return _program_of(model, weights, shapes, values, ranges, equal)
         except Unequal as found:
             equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {found.symbol: found.size}
 
 
-def _program_of(model: Any, weights: Weights, shapes: Words, values: Words, equal: Mapping[str, Expr]) -> tuple[str, Program, list[str], list[str]]:
+def _program_of(
+    model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges, equal: Mapping[str, Expr]
+) -> tuple[str, Program, list[str], list[str]]:
     graph = model.graph
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     initial = {t.name for t in graph.initializer}
     inputs = [i for i in graph.input if i.name not in initial]
     outputs = [o.name for o in graph.output]
     program = Program({*(i.name for i in inputs), *outputs}, weights, initial - set(outputs))
+    program.builder.limits.state(Range(symbol, low, high) for symbol, (low, high) in ranges.items())
     translator = Translator(program, functions, outputs, _unsupported(model, functions))
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults

@@ -142,17 +142,22 @@ def flip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 @front_op("Roll", inputs=1, attrs=[Attr("shifts", "ints"), Attr("axes", "ints")])
 def roll(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Element i moves to i + shift, what falls off the end comes back at the front."""
+    """Element i moves to i + shift, what falls off the end comes back at the front. An axis whose size is a symbol may be shorter than the shift, or
+    have no element: its places are computed."""
     x = as_ref(b, operands[0])
     if len(attrs.shifts) != len(attrs.axes):
         raise refuse("E1101", what="shifts", given=len(attrs.shifts), rank=len(attrs.axes))
     for shift, axis in zip(attrs.shifts, (axis_of(a, x.rank) for a in attrs.axes)):
         size = x.shape[axis]
-        if size.constant is not None:
-            shift = shift % size.constant if size.constant else 0
+        if size.constant is None and shift:
+            line = [size]
+            ahead = b.emit("SUB", b.iota(DTYPES["i64"], line, 0), b.const(shift, DTYPES["i64"], line))
+            x = b.emit("GATHER", x, b.emit("MOD", ahead, b.const(size, DTYPES["i64"], line), part="place"), axis=axis)
+            continue
+        shift = shift % size.constant if size.constant else 0
         if shift == 0:
             continue
-        middle = size - shift if shift > 0 else Expr.of(-shift)
+        middle = size - shift
         x = concat(b, [cut(b, x, axis, middle, size), cut(b, x, axis, 0, middle)], axis)
     return x
 

@@ -134,7 +134,8 @@ class Writer:
         return {a.name: Expr.of(self.iter_of[place[a.name]]) if a.name in place else ZERO for a in node.own}
 
     def _scope(self) -> Scope:
-        return Scope((*((a.name, a.size) for a in self.iters), *self.fresh.items()), self.graph.ranges())
+        """The points of the region and of the folds that are open here."""
+        return Scope((*((a.name, a.size) for a in self.iters), *((n, self.fresh[n]) for n in self.open)), self.graph.ranges())
 
     def _fresh(self, size: Expr) -> Axis:
         """A new axis for a fold: the first `k` of this size that no fold around it runs along, so that sibling folds share names."""
@@ -218,12 +219,12 @@ class Writer:
         value = node.value
         place = value.attr("axis") % value.type.rank
         inside, axes = dict(point), []
+        types = [self.graph.types[o].dtype for o in value.operands]
+        base = self._operand(node.reads[0], point, types[0], in_fold)  # read where there is no place, too
         for axis in node.extra:
             axes.append(self._fresh(axis.size))
             inside[axis.name] = Expr.of(axes[-1].name)
-        types = [self.graph.types[o].dtype for o in value.operands]
-        points, folds = (point, inside, inside), (in_fold, True, True)
-        base, at, update = (self._operand(*each) for each in zip(node.reads, points, types, folds))
+        at, update = (self._operand(node.reads[n], inside, types[n], True) for n in (1, 2))
         self._close(axes)
         along = Expr.of(point[f"i{place}"]).name
         return Scatter(value.attr("op").lower(), along, tuple(axes), update, at, base, value.type.dtype)
