@@ -173,7 +173,7 @@ def unet(dtype: str) -> Graph:
         return g.op("Add", y, x if inner == outer else g.conv(x, inner, outer, 1, 1))
 
     a = block(x, 16, 16, 8)
-    y = block(g.conv(a, 16, 16, 3, 3, stride=2, pad=1), 16, 32, 4)
+    y = g.conv(g.silu(g.conv(a, 16, 16, 3, 3, stride=2, pad=1)), 16, 32, 1, 1)
     parts = g.turn(g.reshape(g.conv(g.group_norm(y, 4, (2, 32, 4, 4)), 32, 96, 1, 1), 2, 3, 4, 8, 16), 0, 1, 2, 4, 3)
     q, k, v = g.unbind(parts, 1, 3)
     seen = g.reshape(g.turn(g.attention(q, k, v, 2, 4, 16, 8), 0, 1, 3, 2), 2, 32, 4, 4)
@@ -344,25 +344,21 @@ def ghostnet(dtype: str) -> Graph:
 
 
 def lstm(dtype: str) -> Graph:
-    """Two layers, both directions; the gates of the weights put in ONNX's order by slices and concats; initial states."""
-    g, steps, batch, width, hidden = Graph("lstm", dtype), 4, 2, 6, 4
+    """Both directions; the gates of the weights put in ONNX's order by slices and concats; initial states."""
+    g, steps, batch, width, hidden = Graph("lstm", dtype), 3, 2, 6, 4
     x = g.turn(g.input("x", batch, steps, width), 1, 0, 2)
-    states = []
-    for layer in range(2):
-        inner = width if layer == 0 else 2 * hidden
-        kept = []
-        for rows, columns in ((4 * hidden, inner), (4 * hidden, hidden)):
-            sides = []
-            for _ in range(2):
-                whole = g.weight(rows, columns)
-                i, f, c, o = (g.op("Slice", whole, g.ints(n * hidden), g.ints((n + 1) * hidden), g.ints(0)) for n in range(4))
-                sides.append(g.op("Unsqueeze", g.op("Concat", i, o, f, c, axis=0), g.ints(0)))
-            kept.append(g.op("Concat", *sides, axis=0))
-        h, c = (g.input(f"{word}{layer}", 2, batch, hidden) for word in "hc")
-        y, last, cell = g.op("LSTM", x, *kept, g.weight(2, 8 * hidden), "", h, c, outputs=3, hidden_size=hidden, direction="bidirectional")
-        x = g.op("Reshape", g.turn(y, 0, 2, 1, 3), g.ints(0, 0, -1))
-        states += [last, cell]
-    return g.gives(g.linear(g.turn(x, 1, 0, 2), 2 * hidden, 5), *states)
+    kept = []
+    for rows, columns in ((4 * hidden, width), (4 * hidden, hidden)):
+        sides = []
+        for _ in range(2):
+            whole = g.weight(rows, columns)
+            i, f, c, o = (g.op("Slice", whole, g.ints(n * hidden), g.ints((n + 1) * hidden), g.ints(0)) for n in range(4))
+            sides.append(g.op("Unsqueeze", g.op("Concat", i, o, f, c, axis=0), g.ints(0)))
+        kept.append(g.op("Concat", *sides, axis=0))
+    h, c = (g.input(word, 2, batch, hidden) for word in ("h", "c"))
+    y, last, cell = g.op("LSTM", x, *kept, g.weight(2, 8 * hidden), "", h, c, outputs=3, hidden_size=hidden, direction="bidirectional")
+    x = g.op("Reshape", g.turn(y, 0, 2, 1, 3), g.ints(0, 0, -1))
+    return g.gives(g.linear(g.turn(x, 1, 0, 2), 2 * hidden, 5), last, cell)
 
 
 def convnext(dtype: str) -> Graph:
@@ -387,7 +383,7 @@ def densenet(dtype: str) -> Graph:
         return g.op("BatchNormalization", x, g.weight(width, near=1), g.weight(width), g.weight(width), g.const(g.draw.random(width) + 0.5))
 
     parts, total = [x], width
-    for _ in range(3):
+    for _ in range(2):
         whole = g.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
         y = g.conv(g.op("Relu", norm(whole, total)), total, 2 * grown, 1, 1)
         parts.append(g.conv(g.op("Relu", y), 2 * grown, grown, 3, 3, pad=1, has_bias=False))
@@ -498,11 +494,11 @@ def hifigan(dtype: str) -> Graph:
     x = g.conv(g.input("x", 1, 5, 6), 5, width, 7, pad=3)
     x = g.op("ConvTranspose", x, g.weight(width, width // 2, 4), g.weight(width // 2), kernel_shape=[4], strides=[2], pads=[1, 1])
     total = ""
-    for kernel, dilation in ((3, 1), (3, 3), (7, 1)):
+    for kernel, dilation in ((3, 1), (3, 3)):
         y = g.conv(g.op("LeakyRelu", x, alpha=0.1), width // 2, width // 2, kernel, pad=dilation * (kernel - 1) // 2, dilation=dilation)
         y = g.op("Add", x, y)
         total = g.op("Add", total, y) if total else y
-    x = g.op("LeakyRelu", g.op("Div", total, g.const(3.0)))
+    x = g.op("LeakyRelu", g.op("Div", total, g.const(2.0)))
     return g.gives(g.op("Tanh", g.conv(x, width // 2, 1, 7, pad=3)))
 
 

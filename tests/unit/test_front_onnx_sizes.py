@@ -12,6 +12,9 @@ onnx = pytest.importorskip("onnx")
 
 from tinyir import front  # noqa: E402
 from tinyir.front.limits import Limits  # noqa: E402
+from tinyir.front.onnx import ops as _ops  # noqa: E402, F401
+from tinyir.front.onnx.constants import Weights  # noqa: E402
+from tinyir.front.onnx.model import load, program_of  # noqa: E402
 from tinyir.ir import tiny  # noqa: E402
 from tinyir.ir.expr import Expr  # noqa: E402
 from tinyir.ir.read import read_expr  # noqa: E402
@@ -120,6 +123,14 @@ def test_nodes_stand_in_any_order() -> None:
     with pytest.raises(Refused) as caught:
         text(model([node("Add", ["b", "x"], ["a"]), node("Neg", ["a"], ["b"])], {"x": [2]}, ["a"]))
     assert {d.code for d in caught.value.diags} == {"E0121"}
+
+
+def test_ranges_that_are_stated_settle_what_is_clamped() -> None:
+    nodes = [node("Slice", ["x", "zero", "most", "axis"], ["y"])]
+    m = model(nodes, {"x": ["B", "L", 4]}, ["y"], {"zero": np.int64([0]), "most": np.int64([512]), "axis": np.int64([1])})
+    for ranges, size in (({}, "512"), ({"L": (1, 512)}, "L"), ({"L": (600, 900)}, "512")):
+        _, program, _, _ = program_of(load(m.SerializeToString()), Weights(b"", ""), {}, {}, ranges)
+        assert str(program.made["y"].shape[1] if "y" in program.made else program.builder.inputs[0].shape[1]) == size
 
 
 # --- what is known of symbols

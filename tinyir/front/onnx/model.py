@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from ...ir.expr import Expr
+from ...ir.model import Range
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
@@ -113,24 +114,31 @@ def opsets_of(model: Any) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def program_of(model: Any, weights: Weights, shapes: Words, values: Words) -> tuple[str, Program, list[str], list[str]]:
-    """The model's name, its program, and the names of its inputs and outputs. A symbol that an op needs to equal another size is that size.
-    Raises Refused with every fault found."""
+def program_of(model: Any, weights: Weights, shapes: Words, values: Words, ranges: Mapping[str, tuple[int, int]] | None = None) -> tuple[str, Program, list[str], list[str]]:
+    """The model's name, its program, and the names of its inputs and outputs. `ranges` bound symbols; one that an op needs to equal another size
+    is that size. Raises Refused with every fault found."""
     equal: dict[str, Expr] = {}
     while True:
         try:
-            return _program_of(model, weights, shapes, values, equal)
+            return _program_of(model, weights, shapes, values, ranges or {}, equal)
         except Unequal as found:
             equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {found.symbol: found.size}
 
 
-def _program_of(model: Any, weights: Weights, shapes: Words, values: Words, equal: Mapping[str, Expr]) -> tuple[str, Program, list[str], list[str]]:
+def _program_of(model: Any, weights: Weights, shapes: Words, values: Words, ranges: Mapping[str, tuple[int, int]],
+                equal: Mapping[str, Expr]) -> tuple[str, Program, list[str], list[str]]:  # fmt: skip
     graph = model.graph
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     initial = {t.name for t in graph.initializer}
     inputs = [i for i in graph.input if i.name not in initial]
     outputs = [o.name for o in graph.output]
     program = Program({*(i.name for i in inputs), *outputs}, weights, initial - set(outputs))
+    limits = program.builder.limits
+    limits.state(Range(symbol, low, high) for symbol, (low, high) in ranges.items() if symbol not in equal)
+    for symbol, size in equal.items():
+        if symbol in ranges:
+            limits.suppose(size - ranges[symbol][0])
+            limits.suppose(ranges[symbol][1] - size)
     translator = Translator(program, functions, outputs, _unsupported(model, functions))
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults
