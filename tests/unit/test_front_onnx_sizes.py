@@ -115,6 +115,19 @@ def test_resize_keeps_a_symbolic_batch(mode: str) -> None:
         np.testing.assert_allclose(play(module, {"x": x})["y"], ReferenceEvaluator(m).run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("attrs", [{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {}], ids=["asymmetric", "half_pixel"])
+@pytest.mark.parametrize("scale", [2, 3])
+def test_resize_repeats_elements_of_a_symbolic_image(attrs: dict[str, Any], scale: int) -> None:
+    by_scales = model([node("Resize", ["x", "", "s"], ["y"], mode="nearest", **attrs)], {"x": ["B", 1, "H", "W"]}, ["y"], {"s": np.float32([1, 1, scale, scale])})
+    nodes = [node("Shape", ["x"], ["shape"]), node("Mul", ["shape", "k"], ["sizes"]), node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest", **attrs)]
+    by_sizes = model(nodes, {"x": ["B", 1, "H", "W"]}, ["y"], {"k": np.int64([1, 1, scale, scale])})
+    for m in (by_scales, by_sizes):
+        module = front.read(text(m))
+        for height in (1, 4):
+            x = np.arange(2.0 * height * 3, dtype=np.float32).reshape(2, 1, height, 3)
+            np.testing.assert_array_equal(play(module, {"x": x})["y"], x.repeat(scale, 2).repeat(scale, 3))
+
+
 def test_nodes_stand_in_any_order() -> None:
     nodes = [node("Mul", ["b", "a"], ["y"]), node("Add", ["a", "x"], ["b"]), node("Exp", ["x"], ["a"]), constant("c", np.float32([1, 2]))]
     x = np.float32([0, 1])
