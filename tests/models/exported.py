@@ -1,7 +1,8 @@
 """The structures of exported models, small: what torch's exporter writes for blocks of well-known architectures, node by node, from onnx.helper.
 
-    graph = EXPORTED["swin"]("fp16")      a Graph, with the model and its inputs
-    graph.model(), graph.arrays()
+    python tests/models/exported.py DIR [NAME ...]      writes NAME.onnx, in fp16, and NAME.npz, its inputs
+
+    graph = EXPORTED["swin"]("fp16")                    a Graph: graph.model(), graph.arrays()
 
 Each keeps what is hard in the whole model: views that are reshapes around transposes, halves put together again, windows, groups, heads that
 share keys, states that go from step to step; the sizes are a few elements a side.
@@ -9,6 +10,8 @@ share keys, states that go from step to step; the sizes are a few elements a sid
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -571,3 +574,18 @@ EXPORTED: dict[str, Callable[[str], Graph]] = {
     f.__name__: f for f in (unet, swin, decode, t5_encoder, xlnet, segformer, shufflenet, ghostnet, lstm, convnext, densenet, mobilenet, efficientnet,
                             gemma2, qwen2, mamba, moe, hifigan, unet3d, dpt, whisper, clip, distilbert)
 }  # fmt: skip
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the models that are named, or all of them."""
+    folder, *names = argv
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name in names or EXPORTED:
+        graph = EXPORTED[name]("fp16")
+        onnx.save(graph.model(), Path(folder) / f"{name}.onnx")
+        np.savez(Path(folder) / f"{name}.npz", **graph.arrays())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
