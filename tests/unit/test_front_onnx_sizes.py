@@ -115,6 +115,24 @@ def test_resize_keeps_a_symbolic_batch(mode: str) -> None:
         np.testing.assert_allclose(play(module, {"x": x})["y"], ReferenceEvaluator(m).run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("op", "weights", "attrs", "least"),
+    [("TopK", {"k": np.int64([3])}, {"axis": 0}, 3), ("Pad", {"p": np.int64([2, 0, 1, 0])}, {"mode": "reflect"}, 3), ("Pad", {"p": np.int64([0, 0, 2, 0])}, {"mode": "wrap"}, 2),
+     ("Pad", {"p": np.int64([1, 0, 0, 0])}, {"mode": "edge"}, 1), ("Pad", {"p": np.int64([-2, 0, -1, 0])}, {}, 3)],
+)  # fmt: skip
+def test_what_needs_so_many_elements_of_a_symbolic_axis_says_so(op: str, weights: dict[str, np.ndarray], attrs: dict[str, Any], least: int) -> None:
+    m = model([node(op, ["x", *weights], ["y", "i"] if op == "TopK" else ["y"], **attrs)], {"x": ["n", 2]}, ["y"], weights, opset=19)
+    module = front.read(text(m))
+    assert module.model.range_of("n").low == least
+    assert [d for d in index.check(to_index(module)) if d.is_error] == []
+    from onnx.reference import ReferenceEvaluator
+
+    for n in (least, least + 2):
+        x = np.random.default_rng(n).standard_normal((n, 2)).astype(np.float32)
+        wanted = x[2:-1] if op == "Pad" and not attrs else ReferenceEvaluator(m).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(play(module, {"x": x})["y"], wanted)
+
+
 @pytest.mark.parametrize("attrs", [{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {}], ids=["asymmetric", "half_pixel"])
 @pytest.mark.parametrize("scale", [2, 3])
 def test_resize_repeats_elements_of_a_symbolic_image(attrs: dict[str, Any], scale: int) -> None:
