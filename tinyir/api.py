@@ -93,7 +93,7 @@ def compile(
     arch: Arch | None = None,
     weights: str | os.PathLike[str] | None = None,
     params: Mapping[str, Array] | None = None,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, str | Sequence[int | str]] | None = None,
     seed: int = 0,
 ) -> Compiled:
     """A callable from a model.
@@ -160,7 +160,7 @@ def _must_be_one_of(what: str, given: object, known: Sequence[str]) -> None:
         raise ValueError(f"{what} {given!r} is none of {', '.join(known)}")
 
 
-def _read(model: Source, shapes: Mapping[str, Sequence[int | str]]) -> _Model:
+def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Model:
     """Raises Refused (E0001, E0006 to E0008, and what an ONNX file is refused for)."""
     from . import front
 

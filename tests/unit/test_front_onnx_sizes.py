@@ -12,6 +12,9 @@ onnx = pytest.importorskip("onnx")
 
 from tinyir import front  # noqa: E402
 from tinyir.front.limits import Limits  # noqa: E402
+from tinyir.front.onnx import ops as _ops  # noqa: E402, F401
+from tinyir.front.onnx.constants import Weights  # noqa: E402
+from tinyir.front.onnx.model import load, program_of  # noqa: E402
 from tinyir.ir import tiny  # noqa: E402
 from tinyir.ir.expr import Expr  # noqa: E402
 from tinyir.ir.read import read_expr  # noqa: E402
@@ -112,6 +115,37 @@ def test_resize_keeps_a_symbolic_batch(mode: str) -> None:
         np.testing.assert_allclose(play(module, {"x": x})["y"], ReferenceEvaluator(m).run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("op", "weights", "attrs", "least"),
+    [("TopK", {"k": np.int64([3])}, {"axis": 0}, 3), ("Pad", {"p": np.int64([2, 0, 1, 0])}, {"mode": "reflect"}, 3), ("Pad", {"p": np.int64([0, 0, 2, 0])}, {"mode": "wrap"}, 2),
+     ("Pad", {"p": np.int64([1, 0, 0, 0])}, {"mode": "edge"}, 1), ("Pad", {"p": np.int64([-2, 0, -1, 0])}, {}, 3)],
+)  # fmt: skip
+def test_what_needs_so_many_elements_of_a_symbolic_axis_says_so(op: str, weights: dict[str, np.ndarray], attrs: dict[str, Any], least: int) -> None:
+    m = model([node(op, ["x", *weights], ["y", "i"] if op == "TopK" else ["y"], **attrs)], {"x": ["n", 2]}, ["y"], weights, opset=19)
+    module = front.read(text(m))
+    assert module.model.range_of("n").low == least
+    assert [d for d in index.check(to_index(module)) if d.is_error] == []
+    from onnx.reference import ReferenceEvaluator
+
+    for n in (least, least + 2):
+        x = np.random.default_rng(n).standard_normal((n, 2)).astype(np.float32)
+        wanted = x[2:-1] if op == "Pad" and not attrs else ReferenceEvaluator(m).run(None, {"x": x})[0]
+        np.testing.assert_array_equal(play(module, {"x": x})["y"], wanted)
+
+
+@pytest.mark.parametrize("attrs", [{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {}], ids=["asymmetric", "half_pixel"])
+@pytest.mark.parametrize("scale", [2, 3])
+def test_resize_repeats_elements_of_a_symbolic_image(attrs: dict[str, Any], scale: int) -> None:
+    by_scales = model([node("Resize", ["x", "", "s"], ["y"], mode="nearest", **attrs)], {"x": ["B", 1, "H", "W"]}, ["y"], {"s": np.float32([1, 1, scale, scale])})
+    nodes = [node("Shape", ["x"], ["shape"]), node("Mul", ["shape", "k"], ["sizes"]), node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest", **attrs)]
+    by_sizes = model(nodes, {"x": ["B", 1, "H", "W"]}, ["y"], {"k": np.int64([1, 1, scale, scale])})
+    for m in (by_scales, by_sizes):
+        module = front.read(text(m))
+        for height in (1, 4):
+            x = np.arange(2.0 * height * 3, dtype=np.float32).reshape(2, 1, height, 3)
+            np.testing.assert_array_equal(play(module, {"x": x})["y"], x.repeat(scale, 2).repeat(scale, 3))
+
+
 def test_nodes_stand_in_any_order() -> None:
     nodes = [node("Mul", ["b", "a"], ["y"]), node("Add", ["a", "x"], ["b"]), node("Exp", ["x"], ["a"]), constant("c", np.float32([1, 2]))]
     x = np.float32([0, 1])
@@ -120,6 +154,14 @@ def test_nodes_stand_in_any_order() -> None:
     with pytest.raises(Refused) as caught:
         text(model([node("Add", ["b", "x"], ["a"]), node("Neg", ["a"], ["b"])], {"x": [2]}, ["a"]))
     assert {d.code for d in caught.value.diags} == {"E0121"}
+
+
+def test_ranges_that_are_stated_settle_what_is_clamped() -> None:
+    nodes = [node("Slice", ["x", "zero", "most", "axis"], ["y"])]
+    m = model(nodes, {"x": ["B", "L", 4]}, ["y"], {"zero": np.int64([0]), "most": np.int64([512]), "axis": np.int64([1])})
+    for ranges, size in (({}, "512"), ({"L": (1, 512)}, "L"), ({"L": (600, 900)}, "512")):
+        _, program, _, _ = program_of(load(m.SerializeToString()), Weights(b"", ""), {}, {}, ranges)
+        assert str(program.made["y"].shape[1] if "y" in program.made else program.builder.inputs[0].shape[1]) == size
 
 
 # --- what is known of symbols

@@ -134,7 +134,9 @@ class _Player:
         own, places = [a.name for a in entry.own_axes], [a.name for a in entry.axes if a.kind == "indirect"]
         axis = value.attr("axis") % len(own)
         spread = [own, places, [*own[:axis], *places, *own[axis + 1 :]]]
-        operands = [self.over(o, a, frame, axes) for o, a, axes in zip(value.operands, entry.sources, spread)]
+        # The base does not vary along the places, of which there may be none.
+        frames = [frame.within({name: (0, 1) for name in frame.spans if name not in axes}) for axes in spread]
+        operands = [self.over(o, a, own_frame, axes) for o, a, own_frame, axes in zip(value.operands, entry.sources, frames, spread)]
         return PLAYED["SCATTER"](value, shape_of(value, self.symbols), *operands)
 
     def scan(self, value: Value, entry: Entry, frame: Frame) -> np.ndarray:

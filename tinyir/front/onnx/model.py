@@ -115,8 +115,8 @@ def opsets_of(model: Any) -> dict[str, int]:
 
 
 def program_of(model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges) -> tuple[str, Program, list[str], list[str]]:
-    """The model's name, its program, and the names of its inputs and outputs. `ranges` are what is stated of symbols, bounds included. A symbol that an op needs to equal another size is that size.
-    Raises Refused with every fault found."""
+    """The model's name, its program, and the names of its inputs and outputs. `ranges` bound symbols; one that an op needs to equal another size
+    is that size. Raises Refused with every fault found."""
     equal: dict[str, Expr] = {}
     while True:
         try:
@@ -134,7 +134,12 @@ def _program_of(
     inputs = [i for i in graph.input if i.name not in initial]
     outputs = [o.name for o in graph.output]
     program = Program({*(i.name for i in inputs), *outputs}, weights, initial - set(outputs))
-    program.builder.limits.state(Range(symbol, low, high) for symbol, (low, high) in ranges.items())
+    limits = program.builder.limits
+    limits.state(Range(symbol, low, high) for symbol, (low, high) in ranges.items() if symbol not in equal)
+    for symbol, size in equal.items():
+        if symbol in ranges:
+            limits.suppose(size - ranges[symbol][0])
+            limits.suppose(ranges[symbol][1] - size)
     translator = Translator(program, functions, outputs, _unsupported(model, functions))
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults

@@ -3,7 +3,7 @@ reads 0, and an update there is dropped (spec section 16)."""
 
 from __future__ import annotations
 
-from ...ir.expr import Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
@@ -104,6 +104,8 @@ def scatter(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     if update.shape != index.shape:
         raise refuse("E1304", left=f"{index.tensor} = {index.type}", right=f"{update.tensor} = {update.type}")
     check_constant(index, x.shape[axis], axis)
+    if ZERO in index.shape:
+        return x
     flat = b.reshape(x, [product(x.shape)])
     places = b.reshape(_places(b, x, index, axis), [product(index.shape)])
     updates = b.reshape(b.cast(update, x.dtype), [product(index.shape)])

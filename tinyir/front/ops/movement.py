@@ -272,6 +272,8 @@ def pad(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     for axis, low, high in zip(axes, attrs.pads, attrs.pads[len(axes) :]):
         if attrs.mode == "constant":
             pairs = [(low, high) if a == axis else (0, 0) for a in range(x.rank)]
+            for amount in (low, high, low + high):
+                b.limits.suppose(x.shape[axis] + amount)
             x = b.pad(x, pairs, attrs.value)
             continue
         sizes = [low.constant, high.constant]

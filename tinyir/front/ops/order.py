@@ -18,7 +18,7 @@ def top_k(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref,
     x = tensor(operands[0], "TopK", 0)
     axis = axis_of(attrs.axis, x.rank)
     size = x.shape[axis]
-    if size.constant is not None and attrs.k > size.constant:
+    if not b.limits.suppose(size - attrs.k):
         raise refuse("E0107", key="k", range=f"at most {size}", given=attrs.k)
     i64 = DTYPES["i64"]
     pairs = (*x.shape[: axis + 1], size, *x.shape[axis + 1 :])  # an axis of the others after the element's own

@@ -39,7 +39,8 @@ Tap = tuple[list[int], list[float]]  # for each place of the result: which eleme
 )
 def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """x sampled to other sizes along `axes` (default: all), an axis after the other, as ONNX defines it: the nearest element, or the two or four
-    around the place, weighted; with `antialias` as many as one element of the result covers. Sizes must be numbers. With `sizes` alone they give
+    around the place, weighted; with `antialias` as many as one element of the result covers. Sizes must be numbers, but where each element is repeated a
+    whole number of times. With `sizes` alone they give
     the scales, with `scales` alone these give the sizes. Elements beyond the border are those at the border; `crop` samples the part `roi` of x
     (all starts, then all ends, of 0..1) and gives `extrapolation` outside of x."""
     x = tensor(operands[0], "Resize", 0)
@@ -54,6 +55,11 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     dtype = x.dtype
     for at, axis in enumerate(axes):
         size = x.shape[axis].constant
+        times = _times(attrs, at) if size is None else None
+        if times is not None:
+            index = [Expr.of(f"i{a}") // times if a == axis else Expr.of(f"i{a}") for a in range(x.rank)]
+            x = b.view(x, [d * times if a == axis else d for a, d in enumerate(x.shape)], index)
+            continue
         if not size:
             raise refuse("E1015", mode="Resize", axis=axis)
         if attrs.scales is not None and not math.isfinite(attrs.scales[at]):
@@ -74,6 +80,14 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             if attrs.coordinates == "crop":
                 x = _extrapolated(b, x, axis, [0 <= p <= size - 1 for p in places], attrs.extrapolation)
     return b.cast(x, dtype)
+
+
+def _times(attrs: Attrs, at: int) -> int | None:
+    """How often each element is repeated along an axis, whatever its size; None where the places depend on that."""
+    scale = attrs.scales[at] if attrs.scales is not None else 0.0
+    is_floor = attrs.coordinates == "asymmetric" and attrs.rounding == "floor"
+    is_middle = attrs.coordinates in ("half_pixel", "half_pixel_symmetric") and attrs.rounding.startswith("round")
+    return int(scale) if attrs.mode == "nearest" and scale >= 1 and scale == int(scale) and (is_floor or is_middle) else None
 
 
 def _place(i: int, size: int, out: int, scale: Fraction, coordinates: str, part: tuple[float, float]) -> Fraction:

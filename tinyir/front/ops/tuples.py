@@ -80,6 +80,8 @@ def scatter_nd(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     sizes, rest = x.shape[:depth], x.shape[depth:]
     if update.shape != (*index.shape[:-1], *rest):
         raise refuse("E1304", left=f"{index.tensor} = {index.type}", right=f"{update.tensor} = {update.type}")
+    if ZERO in update.shape:
+        return x
     count = product(index.shape[:-1])
     places = b.reshape(_places(b, index, sizes), [count])
     rows = b.reshape(b.cast(update, x.dtype), [count, *rest])

@@ -6,11 +6,12 @@ know more than it does gives None, and the node is translated as any other.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 import numpy as np
 
-from ....ir.expr import Expr, Floor
+from ....ir.expr import Expr
+from ...limits import Limits
 from ..node import Node
 from ..table import fold
 from ..terms import MAX_KNOWN, Term, element_of, known
@@ -23,31 +24,19 @@ def _like(node: Node, value: Any, position: int = 0) -> Term | None:
     return known(value, node.input(position).dtype) if np.size(value) <= MAX_KNOWN else None
 
 
-def least(size: Expr) -> int | None:
-    """A number that the size is never below, symbols being 0 or more; None when none is known."""
-    total = 0
-    for coefficient, monomial in size.terms:
-        if not monomial:
-            total += coefficient
-        elif coefficient < 0 or any(isinstance(a, Floor) and (low := least(a.num)) is not None and low < 0 or isinstance(a, Floor) and least(a.num) is None for a in monomial):
-            return None
-    return total
-
-
-def _sign(x: Any, y: Any) -> tuple[bool | None, bool | None]:
+def _sign(limits: Limits, x: Any, y: Any) -> tuple[bool | None, bool | None]:
     """Whether x < y, and whether x = y; None where it depends on symbols."""
     difference = Expr.of(x) - y
     if difference.constant is not None:
         return difference.constant < 0, difference.constant == 0
-    low, high = least(difference), least(-difference)
-    if low is not None and low >= 0:
-        return False, False if low > 0 else None
-    if high is not None and high >= 0:
-        return True if high > 0 else None, False if high > 0 else None
+    if limits.shows(difference):
+        return False, False if limits.shows(difference - 1) else None
+    if limits.shows(-difference):
+        return (True, False) if limits.shows(-difference - 1) else (None, None)
     return None, None
 
 
-def _arithmetic(numbers: Callable[..., Any], sizes: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
+def _arithmetic(numbers: Callable[..., Any], sizes: Callable[[Limits, Any, Any], Any] | None) -> Callable[..., Any]:
     """A binary op, by one function on arrays of numbers and one on pairs of sizes; None from either declines."""
 
     def compute(node: Node, x: Array, y: Array) -> Any:
@@ -56,7 +45,8 @@ def _arithmetic(numbers: Callable[..., Any], sizes: Callable[[Any, Any], Any] | 
                 found = numbers(x, y)
             return None if found is None else _like(node, found)
         x, y = np.broadcast_arrays(x, y)
-        pairs = [sizes(a, b) if sizes else None for a, b in zip(x.reshape(-1).tolist(), y.reshape(-1).tolist())]
+        limits = node.program.builder.limits
+        pairs = [sizes(limits, a, b) if sizes else None for a, b in zip(x.reshape(-1).tolist(), y.reshape(-1).tolist())]
         if any(p is None for p in pairs):
             return None
         found = np.empty(len(pairs), object)
@@ -74,19 +64,17 @@ def _divide(x: Array, y: Array) -> Any:
     return np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y)) if x.dtype.kind == "i" else x // y
 
 
-def _divide_sizes(x: Any, y: Any) -> Any:
-    low, step = least(Expr.of(x)), least(Expr.of(y))
-    return Expr.of(x) // y if low is not None and low >= 0 and step is not None and step > 0 else None
+def _divide_sizes(limits: Limits, x: Any, y: Any) -> Any:
+    return Expr.of(x) // y if limits.shows(Expr.of(x)) and limits.shows(Expr.of(y) - 1) else None
 
 
-def _modulo_sizes(x: Any, y: Any) -> Any:
-    step = least(Expr.of(y))
-    return Expr.of(x) - Expr.of(y) * (Expr.of(x) // y) if step is not None and step > 0 else None
+def _modulo_sizes(limits: Limits, x: Any, y: Any) -> Any:
+    return Expr.of(x) - Expr.of(y) * (Expr.of(x) // y) if limits.shows(Expr.of(y) - 1) else None
 
 
-def _chosen(is_greatest: bool) -> Callable[[Any, Any], Any]:
-    def choose(x: Any, y: Any) -> Any:
-        (less, same), (more, _) = _sign(x, y), _sign(y, x)
+def _chosen(is_greatest: bool) -> Callable[[Limits, Any, Any], Any]:
+    def choose(limits: Limits, x: Any, y: Any) -> Any:
+        (less, same), (more, _) = _sign(limits, x, y), _sign(limits, y, x)
         if less is None or more is None:
             if same is None or less is not False and more is not False:
                 return None
@@ -100,9 +88,9 @@ def _integers(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, y: None if (y == 0).any() else function(x, y)
 
 
-fold("Add")(_arithmetic(np.add, lambda x, y: Expr.of(x) + y))
-fold("Sub")(_arithmetic(np.subtract, lambda x, y: Expr.of(x) - y))
-fold("Mul")(_arithmetic(np.multiply, lambda x, y: Expr.of(x) * y))
+fold("Add")(_arithmetic(np.add, lambda _, x, y: Expr.of(x) + y))
+fold("Sub")(_arithmetic(np.subtract, lambda _, x, y: Expr.of(x) - y))
+fold("Mul")(_arithmetic(np.multiply, lambda _, x, y: Expr.of(x) * y))
 fold("Div")(_arithmetic(_divide, _divide_sizes))
 fold("Pow")(_arithmetic(lambda x, y: np.power(x, y.astype(x.dtype)) if x.dtype.kind == "f" or (y >= 0).all() else None, None))
 fold("And")(_arithmetic(np.logical_and, None))
@@ -140,7 +128,7 @@ def compare(node: Node, x: Array, y: Array) -> Any:
     for a, b in zip(x.reshape(-1).tolist(), y.reshape(-1).tolist()):
         if op in ("Greater", "LessOrEqual"):
             a, b = b, a
-        less, same = _sign(a, b)
+        less, same = _sign(node.program.builder.limits, a, b)
         answer = same if op == "Equal" else less
         if answer is None:
             return None
@@ -338,6 +326,3 @@ def scatter_nd(node: Node, x: Array, index: Array, update: Array) -> Any:
     for place in np.ndindex(index.shape[:-1]):
         found[tuple(index[place])] = update[place]
     return _like(node, found)
-
-
-__all__: Sequence[str] = ["least"]

@@ -70,9 +70,9 @@ def dequantize(node: Node) -> Any:
     x, scale = node.input(0), plain(node, 1)
     axis, block = _axis(node, x, scale), node.attr("block_size", 0)
     gives = node.element(node.attr("output_dtype", 0))[0] if node.attr("output_dtype", 0) else scale.dtype
-    centred = centred(node, x, None if not node.has(2) else _along(node, x, node.input(2), axis, block))
+    number = centred(node, x, None if not node.has(2) else _along(node, x, node.input(2), axis, block))
     f32 = DTYPES["fp32"]
-    return node.cast(node.fn("mul", node.cast(centred, f32), node.cast(_along(node, x, scale, axis, block), f32), part="scaled"), gives)
+    return node.cast(node.fn("mul", node.cast(number, f32), node.cast(_along(node, x, scale, axis, block), f32), part="scaled"), gives)
 
 
 def centred(node: Node, x: Term, zero: Term | None) -> Term:

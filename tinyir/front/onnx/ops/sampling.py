@@ -78,6 +78,9 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
         return x
     parts = {"sizes": [sizes[i] for i in kept] if sizes else None, "scales": [scales[i] for i in kept] if scales else None}
     if parts["sizes"] and any(isinstance(n, Expr) for n in parts["sizes"]):
-        raise node.fault("its sizes are symbols")
+        times = [Expr.of(n) // x.shape[all_axes[i]] for n, i in zip(parts["sizes"], kept)]
+        if any(t.constant is None or t * x.shape[all_axes[i]] != n for t, n, i in zip(times, parts["sizes"], kept)):
+            raise node.fault("its sizes are symbols")
+        parts = {"sizes": None, "scales": [float(t.constant) for t in times]}
     region = [roi[i] for i in kept] + [roi[i + count] for i in kept] if roi else None
     return node.op("Resize", x, axes=[all_axes[i] for i in kept], mode=mode, roi=region, **parts, **attrs)
