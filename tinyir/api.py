@@ -31,7 +31,7 @@ class Compiled:
     manifest: what tiny-run takes. Close it, or use it in a `with`, to give the device's memory back early.
 
     >>> import numpy, tinyir
-    >>> with tinyir.compile("graph main(x: f32[N]) -> (y: f32[N]) { y = x * 2 }", device="cpu") as double:
+    >>> with tinyir.compile("graph<N=1> main(x: f32[N]) -> (y: f32[N]) { return x * 2 }", device="cpu") as double:
     ...     double
     ...     double(numpy.ones(3, "float32"))["y"].tolist()
     <main(x: fp32[N]) -> y: fp32[N] on cpu>

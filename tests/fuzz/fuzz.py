@@ -71,6 +71,8 @@ def main() -> int:
     slowest = (0.0, -1)
     for what, runs in (("text", text_runs(range(args.first, args.first + args.texts))), ("model", model_runs(range(args.first, args.first + args.models), args.keep))):
         for number, line, raw, ending in runs:
+            if number % 500 == 0:
+                print(f"{what} {number} ...", file=sys.stderr, flush=True)
             codes[ending.code] += 1
             slowest = max(slowest, (ending.seconds, number))
             if ending.code not in GOOD:

@@ -12,7 +12,7 @@ from ..ir import region as region_text
 from ..kit.cli import Session, must_be_faultless, parser_of, run, tell
 from ..kit.diag import Refused
 from ..kit.progress import Progress
-from ..kit.text import cache_dir
+from ..kit.kept import cache_dir
 from ..lower import lowering_of
 from .feed import size_options
 from .stage import any_module, must_be, stage_of

@@ -68,12 +68,12 @@ def name_of(token: Any) -> str:
     return string_of(token, text) if text.startswith('"') else text
 
 
-def string_of(token: Any, text: str = "") -> str:
-    """The string that a QUOTED token spells. Raises Refused (E0015)."""
+def string_of(token: Any, text: str = "", offset: int = 0) -> str:
+    """The string that a QUOTED token spells, or `text` in its place; `offset` is where the token's text begins. Raises Refused (E0015)."""
     try:
         return unquoted(text or str(token))
     except ValueError as fault:
-        raise refuse("E0015", given=str(token), fault=str(fault), span=token_span(token)) from None
+        raise refuse("E0015", given=str(token), fault=str(fault), span=token_span(token, offset)) from None
 
 
 def _span(tree: Any) -> Span | None:
@@ -119,7 +119,7 @@ def _item_of(tree: Any) -> Any:
     if tree.data == "neg_float":
         return -float(tree.children[0])
     if tree.data == "string":
-        return string_of(tree.children[0])
+        return string_of(tree.children[0], offset=1)  # the attributes stand in brackets
     if tree.data == "list":
         return tuple(_item_of(i) for i in tree.children if i is not None)
     return expr_of(tree)

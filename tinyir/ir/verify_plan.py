@@ -348,9 +348,9 @@ def most_of(size: Expr, model: Model) -> int | None:
     return size.evaluate({name: model.range_of(name).high for name in size.names()})
 
 
-_FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages, _check_arch)
+_FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
 _RESOURCE_CHECKS = (  # they divide by what the others have found to be counts
-    _check_smem, _check_registers,
+    _check_arch, _check_smem, _check_registers,
     _check_predicate, _check_epilogue, _check_vectors, _check_row, check_boxes, check_copies, _check_streaming, _check_atomics,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from .diag import Diag, Refused, refuse
+from .kept import cache_dir, read_sealed, write_sealed
 from .span import Span, span_of
 
 VERSION = "1.0"
@@ -113,27 +112,6 @@ def _grammar_dir() -> Path:
     return packaged if packaged.is_dir() else packaged.parent.parent / "grammars"
 
 
-def cache_dir() -> Path:
-    """Where tinyir keeps what it can make again: `$XDG_CACHE_HOME/tinyir`, else `~/.cache/tinyir`."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "tinyir"
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is no error: the cache is a favour."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-    except OSError:
-        return
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-
-
 def _load(name: str, starts: tuple[str, ...]) -> Any:
     import lark
 
@@ -142,14 +120,16 @@ def _load(name: str, starts: tuple[str, ...]) -> Any:
     key = sha256("\0".join([lark.__version__, repr(starts), source]).encode()).hexdigest()[:32]
     kept = cache_dir() / f"grammar-{name}-{key}.json"
     options: dict[str, Any] = dict(parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
-    try:
-        tables, memo = _decode(json.loads(kept.read_bytes()))
-        return lark.Lark._load_from_dict(tables, memo)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
+    found = read_sealed(kept)
+    if found is not None:
+        try:
+            tables, memo = _decode(json.loads(found))
+            return lark.Lark._load_from_dict(tables, memo)
+        except Exception:  # noqa: BLE001 - sealed by another program, and no table: it fails anywhere
+            pass
     built = lark.Lark(source, start=list(starts), **options)
     tables, memo = built.memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
-    write_atomically(kept, json.dumps(_encode([tables, memo])).encode())
+    write_sealed(kept, json.dumps(_encode([tables, memo])).encode())
     return built
 
 

@@ -19,7 +19,6 @@ from typing import Any, Callable
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import span_of_line
-from ..kit.text import write_atomically
 from .cache import built, key_of
 
 OPTIONS = ("-std=c++17", "-lineinfo")
@@ -66,23 +65,17 @@ def cubin_of(text: str, arch: str, compiler: Compiler | None = None) -> Cubin:
     """The cubin of an emitted text for `arch`. Raises Refused (E1715 no compiler, E1716 the compiler refuses the text)."""
     chosen = compiler or find_compiler()
     key = key_of([text, chosen.name, arch, *OPTIONS])
-    log = ""
 
-    def build(out: Path) -> None:
-        nonlocal log
+    @functools.cache
+    def compiled() -> tuple[bytes, str]:
         try:
-            image, log = chosen.compile_text(text, arch)
+            return chosen.compile_text(text, arch)
         except CompilerFault as fault:
             raise Refused(_faults_of(text, fault.args[0], chosen.name)) from None
-        out.write_bytes(image)
 
-    path = built("cubin", key, ".cubin", build)
-    kept_log = path.with_suffix(".log")
-    if log:
-        write_atomically(kept_log, log.encode("utf-8"))
-    elif kept_log.exists():
-        log = kept_log.read_text(encoding="utf-8")
-    return Cubin(path.read_bytes(), arch, chosen.name, log)
+    image = built("cubin", key, ".cubin", lambda out: out.write_bytes(compiled()[0]))
+    log = built("cubin", key, ".log", lambda out: out.write_text(compiled()[1], encoding="utf-8"))
+    return Cubin(image.read_bytes(), arch, chosen.name, log.read_text(encoding="utf-8"))
 
 
 def usage_of(cubin: Cubin) -> dict[str, Usage]:

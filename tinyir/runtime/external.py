@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..ir.model import Tensor
 from ..ir.types import DTYPES, DType
-from ..kit.diag import refuse
+from ..kit.diag import Refused, refuse
 from ..play.arrays import numpy_dtype
 
 CPU = 1  # kDLCPU
@@ -83,13 +83,14 @@ def on_host(name: str, array: Any) -> np.ndarray:
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__") or array.__dlpack_device__()[0] != CPU:
         return np.asarray(array)
     try:
-        return np.from_dlpack(array)
+        try:
+            found = of_capsule(name, array.__dlpack__(), array)
+        except Refused:  # another dtype or other strides: NumPy may know them
+            found = None
+        if found is None or found.dtype.name not in NARROW_CODES:
+            return np.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError, ValueError) as fault:
-        reason = str(fault)
-    try:
-        found = of_capsule(name, array.__dlpack__(), array)
-    except (BufferError, RuntimeError, TypeError, ValueError):
-        raise refuse("E1732", name, tensor=name, reason=reason) from None
+        raise refuse("E1732", name, tensor=name, reason=str(fault)) from None
     room = (ctypes.c_char * (math.prod(found.shape) * found.dtype.bytes)).from_address(found.address)
     room._owner = found.owner  # what NumPy keeps is this object
     return np.frombuffer(room, numpy_dtype(found.dtype)).reshape(found.shape)

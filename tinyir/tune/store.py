@@ -14,7 +14,7 @@ from typing import Iterable, Sequence
 
 from ..ir import plan, region
 from ..kit.diag import Refused, refuse
-from ..kit.text import cache_dir, write_atomically
+from ..kit.kept import cache_dir, read_sealed, write_sealed
 from ..runtime.cache import key_of
 
 FOLDER = "tuned"
@@ -23,16 +23,17 @@ LOG_COLUMNS = ("region", "device", "compiler", "sizes", "algo", "tile", "flops",
 
 def load_winner(program: region.Module, device: str, compiler: str) -> tuple[plan.Plan, ...]:
     """The plans kept for a region alone (`alone.alone`) on a card with a compiler; empty when there are none."""
+    kept = read_sealed(_place(program, device, compiler))
     try:
-        module = plan.parse(_place(program, device, compiler).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, Refused):
+        module = plan.parse((kept or b"").decode("utf-8"))
+    except (UnicodeDecodeError, Refused):
         return ()
     return () if any(d.is_error for d in plan.check(module)) else module.plans
 
 
 def keep_winner(program: region.Module, device: str, compiler: str, plans: tuple[plan.Plan, ...]) -> None:
     """Keep the plans, the fastest first. A cache that cannot be written is no error."""
-    write_atomically(_place(program, device, compiler), plan.show(plan.Module(program, plans)).encode("utf-8"))
+    write_sealed(_place(program, device, compiler), plan.show(plan.Module(program, plans)).encode("utf-8"))
 
 
 def append_log(path: Path, rows: Iterable[Sequence[object]]) -> None:

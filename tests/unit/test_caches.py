@@ -1,0 +1,92 @@
+"""What is kept is used only while it is whole: a damaged file is made again, whatever is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from tinyir.kit.kept import read_sealed, write_sealed
+from tinyir.kit.text import Grammar
+from tinyir.runtime import cache
+from tinyir.runtime.compile import Compiler, cubin_of
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda raw: raw[: len(raw) // 2],
+    "empty": lambda raw: b"",
+    "one bit": lambda raw: bytes([raw[0] ^ 1]) + raw[1:],
+    "longer": lambda raw: raw + b"\0",
+    "zeros": lambda raw: bytes(len(raw)),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache._folder.cache_clear()
+    yield tmp_path / "tinyir"
+    cache._folder.cache_clear()
+
+
+def damage(folder: Path, pattern: str, how: str) -> None:
+    files = sorted(folder.rglob(pattern))
+    assert files
+    for file in files:
+        file.write_bytes(DAMAGES[how](file.read_bytes()))
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("pattern", ["*.so", "*.sha256", "*"])
+def test_a_built_file_is_made_again_when_it_or_its_index_is_damaged(folder: Path, pattern: str, how: str) -> None:
+    calls = []
+
+    def build(out: Path) -> None:
+        calls.append(out)
+        out.write_bytes(b"machine code" * 100)
+
+    for _ in range(2):
+        assert cache.built("sim", "key", ".so", build).read_bytes() == b"machine code" * 100
+    assert len(calls) == 1
+    damage(folder / "sim", pattern, how)
+    assert cache.built("sim", "key", ".so", build).read_bytes() == b"machine code" * 100
+    assert len(calls) == 2 and [f for f in (folder / "sim").iterdir() if f.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("pattern", ["*.cubin", "*.log"])
+def test_a_cubin_and_its_log_are_compiled_again(folder: Path, pattern: str) -> None:
+    calls = []
+    compiler = Compiler("own 1", lambda text, arch: (calls.append(text), (b"\x7fELF" + text.encode(), f"log of {arch}"))[1])
+    for count in (1, 1):
+        found = cubin_of("code", "sm_90a", compiler)
+        assert (found.image, found.log, len(calls)) == (b"\x7fELFcode", "log of sm_90a", count)
+    damage(folder / "cubin", pattern, "cut")
+    found = cubin_of("code", "sm_90a", compiler)
+    assert (found.image, found.log, len(calls)) == (b"\x7fELFcode", "log of sm_90a", 2)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_grammar_tables_are_made_again(folder: Path, how: str) -> None:
+    wanted = Grammar("expr", ("guard",)).parse("0 <= i0 < M")
+    damage(folder, "grammar-expr-*.json", how)
+    assert Grammar("expr", ("guard",)).parse("0 <= i0 < M") == wanted
+    (kept,) = folder.glob("grammar-expr-*.json")
+    assert read_sealed(kept) is not None, "what was made again is kept"
+
+
+def test_a_forged_table_is_none(folder: Path) -> None:
+    """One that carries its own sha256 and is no table."""
+    wanted = Grammar("expr", ("guard",)).parse("k0 = 3")
+    (kept,) = folder.glob("grammar-expr-*.json")
+    for content in (b"[]", b'{"l": [{"d": []}, {"d": []}]}', b"{", b'{"x": 1}', b"\xff"):
+        write_sealed(kept, content)
+        assert Grammar("expr", ("guard",)).parse("k0 = 3") == wanted
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_seal_holds_only_what_was_sealed(tmp_path: Path, how: str) -> None:
+    write_sealed(tmp_path / "a", b"first line\nlast")
+    assert read_sealed(tmp_path / "a") == b"first line\nlast"
+    (tmp_path / "a").write_bytes(DAMAGES[how]((tmp_path / "a").read_bytes()))
+    assert read_sealed(tmp_path / "a") is None and read_sealed(tmp_path / "none") is None
