@@ -39,9 +39,9 @@ def unshown(index: Iterable[Expr], shape: Iterable[Expr], facts: Facts) -> Itera
             yield axis, Bound(e, low, high)
 
 
-def written_by(v: Visit, tensors: dict[str, Any]) -> Place | None:
-    """The element of a tensor that a statement writes."""
-    return v.statement.to if isinstance(v.statement, WRITERS) and tensor_of(v.statement.to.name, v) in tensors else None
+def written_by(v: Visit, tensors: dict[str, Any]) -> list[Place]:
+    """The elements of tensors that a statement writes, or tells other CTAs of."""
+    return [place for _, place in places_in(v.statement) if isinstance(v.statement, WRITERS) and tensor_of(place.name, v) in tensors]
 
 
 class _Asked:
@@ -73,9 +73,9 @@ def _faults(asked: _Asked) -> Iterator[Diag]:
     kernel, tensors = asked.kernel, asked.tensors
     for v in asked.take_walked():
         s = v.statement
+        for place in written_by(v, tensors):
+            yield from _outside(kernel, v, place, tensors[tensor_of(place.name, v)].type.shape, v.inside, "E1615")
         for _, place in places_in(s):
-            if place is written_by(v, tensors):
-                yield from _outside(kernel, v, place, tensors[tensor_of(place.name, v)].type.shape, v.inside, "E1615")
             if isinstance(s, nodes.StoreRows) and place is s.to:
                 yield from _outside_rows(kernel, v, tensors[tensor_of(place.name, v)].type.shape)
             array = v.arrays.get(place.name)

@@ -11,12 +11,13 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Collection, Iterable, Iterator, Mapping
 
-from ..expr import Atom, Expr, Floor, Monomial
+from ..expr import ZERO, Atom, Expr, Floor, Monomial
 from ..intervals import Interval, interval_of
 from ..remainder import exact_quotient
 from ..sets import within_steps
 
-MOST_STEPS = 40_000  # of isl for one set, some ten milliseconds
+MOST_STEPS = 600  # of isl for one set, some hundredths of a second; what holds takes up to 300
+MOST_READING = 400_000  # of isl to read the set, some hundreds for each fact
 MOST_UNKNOWNS = 64  # beyond them no more facts are taken
 FAR = 1 << 40  # ends of ranges beyond it are of no use
 MOST_CASES = 32  # in which a set is looked at, for guards that do not hold
@@ -88,14 +89,20 @@ class _System:
                 self._compare(atom)
 
     def _compare(self, floor: Floor) -> None:
-        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n."""
+        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n; what else the fact speaks of keeps in its range."""
         value = Expr(((1, (floor,)),))
         for fact in self.known.naturals:
-            for bound, is_above in ((fact + floor.num + 1, True), (floor.num - fact, False)):
-                if len(bound.terms) <= len(fact.terms):
-                    quotient = exact_quotient(bound, floor.den)
-                    if quotient is not None:
-                        self.add(quotient - value - 1 if is_above else value - quotient)
+            whole = _multiples(fact, floor)
+            if whole.terms:
+                rest = whole - fact  # rest <= whole
+                if self._is_in_range(rest - floor.num - 1):
+                    self.add(_quotient(whole, floor.den) - value - 1)
+                if self._is_in_range(floor.num + rest):  # -whole <= n
+                    self.add(value - _quotient(-whole, floor.den))
+
+    def _is_in_range(self, expr: Expr) -> bool:
+        low = interval_of(expr, self.known.ranges).low
+        return low is not None and low >= 0
 
     def _is_natural(self, atom: Atom) -> bool:
         """Whether a name or a floor is >= 0: a floor is where its number is."""
@@ -168,6 +175,23 @@ class _System:
         return " + ".join(f"{c}v{self.numbers[m]}" if m else str(c) for c, m in fact.terms) or "0"
 
 
+def _multiples(fact: Expr, floor: Floor) -> Expr:
+    """The part of a fact that is a multiple of a floor's divisor without more ado: each term by itself, or all but the floor's number and one."""
+    if len(floor.den.terms) > 1:
+        return next((e for e in (fact + floor.num + 1, fact - floor.num) if _is_multiple(e, floor.den)), ZERO)
+    return Expr(tuple((c, m) for c, m in fact.terms if m and _is_multiple(Expr(((c, m),)), floor.den)))
+
+
+def _is_multiple(expr: Expr, den: Expr) -> bool:
+    return exact_quotient(expr, den) is not None
+
+
+def _quotient(expr: Expr, den: Expr) -> Expr:
+    quotient = exact_quotient(expr, den)
+    assert quotient is not None, "a sum of multiples is one"
+    return quotient
+
+
 def _monomials(facts: Iterable[Expr]) -> Iterator[Monomial]:
     return (m for fact in facts for _, m in fact.terms if m)
 
@@ -177,6 +201,8 @@ def _is_empty(text: str) -> bool:
     import islpy
 
     found = False
-    with within_steps(MOST_STEPS):
-        found = islpy.Set(text).is_empty()
+    with within_steps(MOST_READING):
+        facts = islpy.Set(text)
+        with within_steps(MOST_STEPS):
+            found = facts.is_empty()
     return found

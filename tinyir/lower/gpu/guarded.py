@@ -55,8 +55,8 @@ class _Guards:
         """Guards what a statement itself reads and writes."""
         old = self.others[id(v.statement)][1] if id(v.statement) in self.others else v.statement
         s = replace(old, **{word: self._guarded(body, v, v.inside) for word in ("value", "init") if (body := getattr(old, word, None)) is not None and not isinstance(body, Expr)})
-        place = written_by(v, self.tensors)
-        guard = self._missing(place.name, place.index, v, v.inside) if place is not None else ()
+        places = written_by(v, self.tensors) if isinstance(old, (nodes.Store, nodes.Atomic)) else []
+        guard = tuple(bound for place in places for bound in self._missing(place.name, place.index, v, v.inside))
         if guard:
             s = _under(guard, s)
         if s != old and getattr(s, "vector", 1) > 1 and not isinstance(s, nodes.CpAsync):
