@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Iterable, Mapping
 
 from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
-from .expr import ONE, Bound, Expr
+from .expr import ONE, ZERO, Bound, Expr
 from .kernels import SIBLING, Contraction, extent_of, nearest
 from .model import Model, is_exchanged
 from .region import Region, Tensor, Yield
@@ -71,11 +71,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one: `cast(bias[i1]) : fp32`."""
+    """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one: `cast(bias[i1]) : fp32`. `limits`: of a read
+    that stands under a guard, that its index is inside, which the whole tile's need not be."""
 
     side: int  # 0 along left, 1 along right
     body: Body
     tensor: str
+    limits: tuple[Bound, ...] = ()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -83,18 +85,21 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
     """The vectors of an epilogue, each once, in the order of the values."""
     names = tuple({a.name for a in group} for group in (kernel.left, kernel.right))
     axes = {a.name for a in region.iters}
+    shapes = {t.name: t.type.shape for t in region.inputs}
+    size_of = {a.name: a.size for a in region.iters}
     found: dict[Body, Vector] = {}
 
-    def search(body: Body) -> None:
+    def search(body: Body, is_guarded: bool = False) -> None:
         read = body.x if isinstance(body, Unary) and body.op == "cast" else body
         if isinstance(read, Read):
             used = {n for e in read.index for n in e.names()} & axes
             side = next((s for s in (0, 1) if used & names[s] and not used & names[1 - s]), None)
             if side is not None:
-                found.setdefault(body, Vector(side, body, read.tensor))
+                limits = tuple(Bound(e, ZERO, size) for e, size in zip(read.index, shapes[read.tensor]) if size_of.get(e.name or "") != size and e.constant is None)
+                found.setdefault(body, Vector(side, body, read.tensor, limits if is_guarded else ()))
                 return
         for inner in operands_of(body):
-            search(inner)
+            search(inner, is_guarded or isinstance(body, Select))
 
     for body in [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]:
         search(body)

@@ -63,7 +63,7 @@ def show(module: Module) -> str:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify`, `order`, `mbarriers`, `rings`, `sends`, `replay`, `replay_products` and `writes`:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`, `replay`, `replay_products` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)

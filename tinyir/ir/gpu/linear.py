@@ -7,18 +7,21 @@ Sound, not complete: of a product isl knows no more than its range and what it i
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass, field
-from typing import Iterable, Iterator, Mapping
+from typing import Collection, Iterable, Iterator, Mapping
 
-from ..expr import Atom, Expr, Floor, Monomial
+from ..expr import ZERO, Atom, Expr, Floor, Monomial
 from ..intervals import Interval, interval_of
 from ..remainder import exact_quotient
 from ..sets import within_steps
 
-MOST_STEPS = 40_000  # of isl for one set, some ten milliseconds
+MOST_STEPS = 600  # of isl for one set, some hundredths of a second; what holds takes up to 300
+MOST_READING = 400_000  # of isl to read the set, some hundreds for each fact
 MOST_UNKNOWNS = 64  # beyond them no more facts are taken
 FAR = 1 << 40  # ends of ranges beyond it are of no use
 MOST_CASES = 32  # in which a set is looked at, for guards that do not hold
+MOST_ATOMS = 4  # of an unknown whose factors facts are multiplied by
 MOST_PRODUCTS = 48
 
 
@@ -50,6 +53,7 @@ class _System:
     facts: dict[Expr, None] = field(default_factory=dict)
     numbers: dict[Monomial, int] = field(default_factory=dict)
     cases: list[tuple[Expr, ...]] = field(default_factory=list)
+    products: int = 0
 
     def add(self, fact: Expr) -> None:
         """fact >= 0, and what its unknowns bring."""
@@ -85,14 +89,20 @@ class _System:
                 self._compare(atom)
 
     def _compare(self, floor: Floor) -> None:
-        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n."""
+        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n; what else the fact speaks of keeps in its range."""
         value = Expr(((1, (floor,)),))
         for fact in self.known.naturals:
-            for bound, is_above in ((fact + floor.num + 1, True), (floor.num - fact, False)):
-                if len(bound.terms) <= len(fact.terms):
-                    quotient = exact_quotient(bound, floor.den)
-                    if quotient is not None:
-                        self.add(quotient - value - 1 if is_above else value - quotient)
+            whole = _multiples(fact, floor)
+            if whole.terms:
+                rest = whole - fact  # rest <= whole
+                if self._is_in_range(rest - floor.num - 1):
+                    self.add(_quotient(whole, floor.den) - value - 1)
+                if self._is_in_range(floor.num + rest):  # -whole <= n
+                    self.add(value - _quotient(-whole, floor.den))
+
+    def _is_in_range(self, expr: Expr) -> bool:
+        low = interval_of(expr, self.known.ranges).low
+        return low is not None and low >= 0
 
     def _is_natural(self, atom: Atom) -> bool:
         """Whether a name or a floor is >= 0: a floor is where its number is."""
@@ -113,21 +123,18 @@ class _System:
         for den in dict.fromkeys(a.den for m in list(self.numbers) for a in m if isinstance(a, Floor) and a.den.constant is None):
             self.add(goal * den)
         factors = self._factors()
+        self._multiply(list(self.facts)[1:], factors, 0)
         yield
         waiting = dict.fromkeys(self.known.naturals)
         count = 1
-        before, made = 0, 0
+        before = 0
         while len(self.facts) + len(self.cases) > before and len(self.numbers) < MOST_UNKNOWNS:
             before = len(self.facts) + len(self.cases)
-            for fact in [f for f in waiting if any(m in self.numbers for m in _monomials((f,)))]:
+            new = [f for f in waiting if any(m in self.numbers for m in _monomials((f,)))]
+            for fact in new:
                 del waiting[fact]
                 self.add(fact)
-                for factor, partners in factors.items():
-                    if made < MOST_PRODUCTS and any(m in partners for _, m in fact.terms):
-                        product = fact * Expr(((1, factor),))
-                        if sum(m not in self.numbers for m in _monomials((product,))) <= 1:
-                            made += 1
-                            self.add(product)
+            self._multiply(new, factors, 1)
             for case in reversed(self.known.broken):
                 if case not in self.cases and count * len(case) <= MOST_CASES and any(m in self.numbers for m in _monomials(case)):
                     count *= len(case)
@@ -136,13 +143,24 @@ class _System:
             if len(self.facts) + len(self.cases) > before:
                 yield
 
+    def _multiply(self, facts: Iterable[Expr], factors: Mapping[Monomial, Collection[Monomial]], most: int) -> None:
+        """Adds products of facts that bring so many unknowns at most."""
+        for fact in facts:
+            for factor, partners in factors.items():
+                if self.products < MOST_PRODUCTS and any(m in partners for _, m in fact.terms):
+                    product = fact * Expr(((1, factor),))
+                    if sum(m not in self.numbers for m in _monomials((product,))) <= most:
+                        self.products += 1
+                        self.add(product)
+
     def _factors(self) -> dict[Monomial, set[Monomial]]:
         """What facts are multiplied by, each with the unknowns of which one makes the product speak of what is there: i < m gives i*n <= m*n - n."""
         found: dict[Monomial, set[Monomial]] = {}
-        for monomial in [m for m in self.numbers if len(m) > 1]:
-            for at, atom in enumerate(monomial):
-                if self._is_natural(atom):
-                    found.setdefault((atom,), set()).add((*monomial[:at], *monomial[at + 1 :]))
+        for monomial in [m for m in self.numbers if 1 < len(m) <= MOST_ATOMS]:
+            for chosen in itertools.product((False, True), repeat=len(monomial)):
+                factor = tuple(itertools.compress(monomial, chosen))
+                if factor and factor != monomial and all(map(self._is_natural, factor)):
+                    found.setdefault(factor, set()).add(tuple(a for a, c in zip(monomial, chosen) if not c))
         return found
 
     @property
@@ -157,6 +175,23 @@ class _System:
         return " + ".join(f"{c}v{self.numbers[m]}" if m else str(c) for c, m in fact.terms) or "0"
 
 
+def _multiples(fact: Expr, floor: Floor) -> Expr:
+    """The part of a fact that is a multiple of a floor's divisor without more ado: each term by itself, or all but the floor's number and one."""
+    if len(floor.den.terms) > 1:
+        return next((e for e in (fact + floor.num + 1, fact - floor.num) if _is_multiple(e, floor.den)), ZERO)
+    return Expr(tuple((c, m) for c, m in fact.terms if m and _is_multiple(Expr(((c, m),)), floor.den)))
+
+
+def _is_multiple(expr: Expr, den: Expr) -> bool:
+    return exact_quotient(expr, den) is not None
+
+
+def _quotient(expr: Expr, den: Expr) -> Expr:
+    quotient = exact_quotient(expr, den)
+    assert quotient is not None, "a sum of multiples is one"
+    return quotient
+
+
 def _monomials(facts: Iterable[Expr]) -> Iterator[Monomial]:
     return (m for fact in facts for _, m in fact.terms if m)
 
@@ -166,6 +201,8 @@ def _is_empty(text: str) -> bool:
     import islpy
 
     found = False
-    with within_steps(MOST_STEPS):
-        found = islpy.Set(text).is_empty()
+    with within_steps(MOST_READING):
+        facts = islpy.Set(text)
+        with within_steps(MOST_STEPS):
+            found = facts.is_empty()
     return found

@@ -16,6 +16,7 @@ from . import nodes
 from .accesses import check_vectors
 from .across import ACROSS
 from .atomics import check_atomics
+from .bounds import check_bounds
 from .counts import check_counts
 from .early import check_early
 from .in_turn import check_turns
@@ -250,58 +251,6 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 yield Diag("E1607", kernel.name, {"name": name, "given": int(slot is not None), "wanted": int(ring > 1), "what": "ring slots"}, s.span)
 
 
-def _check_bounds(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """Whatever is read or written is inside, at every point that its guards let through."""
-    tensors = tensors_of(kernel, module)
-    for v in walked:
-        s = v.statement
-        for _, place in places_in(s):
-            if isinstance(s, (nodes.Store, nodes.Atomic, *ACROSS)) and tensor_of(place.name, v) in tensors:
-                yield from _outside(kernel, v, place, tensors[tensor_of(place.name, v)].type.shape, v.inside, "E1615")
-            if isinstance(s, nodes.StoreRows) and place is s.to:
-                yield from _outside_rows(kernel, v, tensors[tensor_of(place.name, v)].type.shape)
-            array = v.arrays.get(place.name)
-            if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
-                yield from _outside(kernel, v, place, array.type.shape, v.inside, "E1614")
-        for body in bodies_in(s):
-            yield from _reads_outside(kernel, v, body, v.inside, tensors)
-
-
-def _reads_outside(kernel: Kernel, v: Visit, body: Any, facts: Any, tensors: dict) -> Iterator[Diag]:
-    if isinstance(body, Select):
-        yield from _reads_outside(kernel, v, body.then, facts.with_guard(body.guard), tensors)
-        yield from _reads_outside(kernel, v, body.other, facts.with_broken(body.guard), tensors)
-        return
-    if isinstance(body, Read):
-        array = v.arrays.get(body.tensor)
-        if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
-            yield from _outside(kernel, v, Place(body.tensor, body.index, body.slot), array.type.shape, facts, "E1614")
-        elif array is None or isinstance(array, nodes.Pick):
-            yield from _outside(kernel, v, Place(body.tensor, body.index), tensors[tensor_of(body.tensor, v)].type.shape, facts, "E1615")
-    from ..body import operands_of
-
-    for inner in operands_of(body):
-        yield from _reads_outside(kernel, v, inner, facts, tensors)
-
-
-def _outside_rows(kernel: Kernel, v: Visit, shape: tuple[Expr, ...]) -> Iterator[Diag]:
-    """Rows that leave together end with the tensor; their first element, and what counts batches, is inside."""
-    s = v.statement
-    tile = v.arrays[s.source.name].type.shape
-    for axis, side, size in zip((0, 1), (s.box[n] for n in s.sides), tile):
-        if not v.inside.is_below(side, size + 1):
-            yield Diag("E1614", kernel.name, {"place": str(s.source), "index": str(side - 1), "axis": axis, "size": str(size)}, s.span)
-    for axis, (e, size) in enumerate(zip(s.to.index, s.dims or shape)):
-        if not v.inside.is_at_least(e, Expr.of(0)) or axis not in s.sides and not v.inside.is_below(e, size):
-            yield Diag("E1615", kernel.name, {"place": str(s.to), "index": str(e), "axis": axis, "size": str(size)}, s.span)
-
-
-def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], facts: Any, code: str) -> Iterator[Diag]:
-    for axis, (e, size) in enumerate(zip(place.index, shape)):
-        if not facts.is_at_least(e, Expr.of(0)) or not facts.is_below(e, size):
-            yield Diag(code, kernel.name, {"place": str(place), "index": str(e), "axis": axis, "size": str(size)}, v.statement.span)
-
-
 # --- resources
 
 
@@ -356,4 +305,4 @@ def _registers_held(body: Any, is_exact: bool = False) -> int:
     return most
 
 
-_CHECKS = (_check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics, check_early)
+_CHECKS = (check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics, check_early)

@@ -6,11 +6,12 @@ A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...ir.ampere import COPIES
 from ...ir.body import Body, Random, Read, Select, walk
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
 from ...ir.intervals import Interval
@@ -41,17 +42,18 @@ class Ampere:
         self._in_turn(s, s.vector, copy)
 
     def _bytes_inside(self: Any, s: nodes.CpAsync, guard: tuple, size: int) -> str:
-        """C of how many bytes of a copy lie inside. Along the copy's own axis a limit that is no multiple of the copy cuts it."""
+        """C of how many bytes of a copy lie inside. Along the copy's own axis limits that are no multiples of the copy cut it."""
         axis = s.over[-1][0]
-        whole, cut = [], []
+        whole, left = [], f"{s.vector}ll"
         for bound in guard:
             moves = s.vector > 1 and axis in self.facts.plain(bound.expr).names()
-            (cut if moves and bound.upper is not None and not is_known_multiple(self.kernel, bound.upper, s.vector) else whole).append(bound)
+            if moves and bound.upper is not None and not is_known_multiple(self.kernel, bound.upper, s.vector):
+                left = f"min((long long)({self.integers.c(bound.upper - bound.expr, 0)}), {left})"
+                bound = replace(bound, upper=None)
+            if bound != Bound(bound.expr):
+                whole.append(bound)
         inside = self.integers.guard(tuple(whole))
-        bytes_ = str(size)
-        for bound in cut:
-            left = self.integers.c(bound.upper - bound.expr, 0)
-            bytes_ = f"{s.value.dtype.bytes} * (int)max(0ll, min((long long)({left}), {s.vector}ll))"
+        bytes_ = str(size) if left == f"{s.vector}ll" else f"{s.value.dtype.bytes} * (int)max(0ll, {left})"
         return bytes_ if inside == "true" else f"{inside} ? {bytes_} : 0"
 
     def _commit(self: Any, s: nodes.Commit) -> None:

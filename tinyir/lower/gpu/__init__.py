@@ -6,7 +6,7 @@ The family and the algo name the template; tile, micro, threads and bind are obe
 are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
 and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs
 wait for one another has scan.start, which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of siblings has one kernel for all of them.
-Kernels of sm90 that follow one another start early (`early`).
+Kernels of sm90 that follow one another start early (`early`). What is not shown to be inside has a guard (`guarded`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ...ir.region import Region, Tensor
 from ...ir.siblings import siblings_of
 from ...ir.streaming import Streaming, streaming_of
 from ...kernels.plain import plain_kernel
-from ...kit.diag import Refused, refuse
+from ...kit.diag import Diag, Refused, refuse
 from .contraction import synchronous_kernel
 from .early import with_early_starts
 from .flat import flat_kernel
 from .gemv import gemv_kernel
+from .guarded import with_guards
 from .look_back import look_back_kernel, look_back_workspaces, start_kernel
 from .multistage import multistage_kernel
 from .padding import padding_kernel, workspaces_of
@@ -44,6 +45,15 @@ OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": mu
 
 def lower(module: plan.Module) -> gpu.Module:
     """The module with a kernel for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a template cannot hold)."""
+    return _lowered(module)[0]
+
+
+def verdicts(module: plan.Module) -> list[Diag]:
+    """R3601 for each access of a tensor that has a guard because nothing shows it to be inside."""
+    return _lowered(module)[1]
+
+
+def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     kernels, faults = [], []
     workspaces: dict[str, Tensor] = {}
     for number, one in enumerate(module.plans):
@@ -61,7 +71,9 @@ def lower(module: plan.Module) -> gpu.Module:
         kernels.append(main)
     if faults:
         raise Refused(faults)
-    return gpu.Module(module, with_early_starts(kernels), tuple(workspaces.values()))
+    buffers = tuple(workspaces.values())
+    guarded, notes = with_guards(module, with_early_starts(kernels), buffers)
+    return gpu.Module(module, guarded, buffers), notes
 
 
 def _in_front(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
@@ -115,4 +127,4 @@ def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kerne
     return template(one, region, kernel)
 
 
-__all__ = ["lower"]
+__all__ = ["lower", "verdicts"]

@@ -206,7 +206,7 @@ def _fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> B
     start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
-    inside = {place: bounds_of(place, plan, kernel, staged.vector.side)}
+    inside = {place: (*bounds_of(place, plan, kernel, staged.vector.side), *(b.substitute(point) for b in staged.vector.limits))}
     return substitute(_shielded(substitute(staged.vector.body, point), (), inside), {str(place): start + _element_of(staged, fresh)})
 
 
