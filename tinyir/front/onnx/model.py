@@ -8,7 +8,6 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from ...ir.expr import Expr
-from ...ir.model import RESERVED_SYMBOLS
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
@@ -21,6 +20,7 @@ from .translate import FAULTY, Scope, Translator, node_word, word_of
 
 OLDEST = 11  # the opset that the translations begin with; older models are converted to it where onnx can
 MOST_READ = 4096  # bytes of a constant whose numbers a conversion may depend on
+_RESERVED = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|exists|min|max|true|false|inf|nan|infty)$")
 Words = Mapping[str, Sequence[str]]
 
 
@@ -232,12 +232,12 @@ def _symbol(word: str, otherwise: str) -> Expr:
     if word and not word.isidentifier():
         try:
             size = read_dim(word)
-            if not any(RESERVED_SYMBOLS.match(n) for n in size.names()) and size.constant is None:
+            if not any(_RESERVED.match(n) for n in size.names()) and size.constant is None:
                 return size
         except ValueError:
             pass
     name = bare(word if re.search(r"[^\W_]", word) else otherwise).replace(".", "_")  # a `?` is no name: two of them may differ
-    return Expr.of(name + "_" if RESERVED_SYMBOLS.match(name) else name)
+    return Expr.of(name + "_" if _RESERVED.match(name) else name)
 
 
 def _unsupported(model: Any, functions: Mapping[tuple[str, str], Any]) -> dict[str, list[str]]:
