@@ -247,6 +247,15 @@ def test_operands_are_promoted_and_literals_are_not_in_the_way() -> None:
     assert caught.value.diags[0].code == "E1002"
 
 
+def test_far_limits_of_a_clip_are_the_ends_of_the_dtype() -> None:
+    """Exporters write the ends of fp32 where no limit is meant, whatever the dtype."""
+    half = np.array([-np.inf, -3, 0.5, 65504, np.inf, np.nan], np.float16)
+    equal = lambda given, wanted: np.testing.assert_array_equal(given, np.asarray(wanted, np.float16))  # noqa: E731
+    equal(run("Clip", {"h": half}, min=-3.4028234663852886e38, max=3.4028234663852886e38), half)
+    equal(run("Clip", {"h": half}, min=-3.4028234663852886e38, max=1.0), [-np.inf, -3, 0.5, 1, 1, np.nan])
+    assert run("Clip", {"w": np.array([-5, 5], np.int8)}, min=-1e39, max=2.5).tolist() == [-5, 2]
+
+
 def test_casts_saturate_drop_the_fraction_and_wrap() -> None:
     x = np.array([1.9, -1.9, 1e30, -1e30, np.nan, np.inf], np.float32)
     assert run("Cast", {"x": x}, to="i8").tolist() == [1, -1, 127, -128, 0, 127]

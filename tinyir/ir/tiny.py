@@ -181,7 +181,7 @@ def check(module: Module) -> list[Diag]:
     4. each op has its number of operands, of dtypes that it accepts              (E0204, E1002)
     5. operands agree in shape and dtype                                          (E1001, E1002)
     6. the stated type follows from op, operands and attributes                   (E1003, E10xx, E11xx)
-    7. a map or a guard names axes that the value has                             (E1205)
+    7. sizes are made of the signature's symbols, and maps of the value's axes    (E1304, E1205)
     8. every output has exactly one result, of its type                           (E1305)
     9. every input is used                                                        (W2001)
     10. no RESHAPE only changes the order of symbols                              (W2102)

@@ -7,7 +7,7 @@ import re
 from typing import Any, Iterable, Iterator, Sequence
 
 from ..kit.diag import Diag, Label, Refused
-from .expr import ONE, Expr
+from .expr import ONE, Bound, Expr
 from .ops import OPS
 from .rules import infer
 
@@ -69,12 +69,27 @@ def _check_types(module: Any) -> Iterator[Diag]:
 
 
 def _check_names(module: Any) -> Iterator[Diag]:
+    symbols = module.model.symbols()
     for value in module.values:
-        exprs = [*(value.attr("index_map") or ()), *(e for b in value.attr("guard") or () for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)]
         axes = [f"i{axis}" for axis in range(value.type.rank)]
-        for name in dict.fromkeys(n for e in exprs for n in e.names()):
+        used = [*value.type.shape, *_exprs_in(tuple(item for _, item in value.attrs))]
+        for name in dict.fromkeys(n for e in used for n in e.names()):
             if _AXIS.fullmatch(name) and name not in axes:
                 yield Diag("E1205", value.name, {"name": name, "known": ", ".join(axes) or "no axis, since the value is a scalar"}, value.span)
+            elif name not in symbols and name not in axes:
+                facts = {"left": f"{name} in {value.name}", "right": f"a size made of {', '.join(symbols) or 'no symbol'}"}
+                yield Diag("E1304", value.name, facts, value.span)
+
+
+def _exprs_in(item: Any) -> Iterator[Expr]:
+    """The expressions of an attribute."""
+    if isinstance(item, Expr):
+        yield item
+    elif isinstance(item, Bound):
+        yield from (e for e in (item.expr, item.lower, item.upper, item.equals) if e is not None)
+    elif isinstance(item, tuple):
+        for inner in item:
+            yield from _exprs_in(inner)
 
 
 _AXIS = re.compile(r"[iko]\d+")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ...ir.rules import broadcast_mismatch
-from ...ir.types import DTYPES, TensorType
+from ...ir.types import DTYPES, TensorType, round_to
 from ...kit.diag import refuse
 from ..builder import Builder, Literal, Operand, Ref
 from . import functions
@@ -173,7 +173,7 @@ def clip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             continue
         else:
             bound = Literal(limit)
-        if isinstance(bound, Literal) and found.dtype.is_integer and bound.value == bound.value:
+        if isinstance(bound, Literal) and found.dtype.kind != "b" and bound.value == bound.value:
             bound = Literal(_within(bound.value, found.dtype, op))
         limits = b.agree(found, bound, dtype=found.dtype)
         if limits[0].shape != found.shape:
@@ -182,14 +182,17 @@ def clip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return found
 
 
-def _within(limit: float, dtype: Any, op: str) -> int:
-    """The limit as an integer of the dtype that clips to the same integers: infinities and far limits are the dtype's ends."""
+def _within(limit: float, dtype: Any, op: str) -> int | float:
+    """The limit as a value of the dtype that clips to the same values: infinities and far limits are the dtype's ends."""
     import math
 
     if limit <= dtype.lowest:
-        return int(dtype.lowest)
+        return dtype.lowest
     if limit >= dtype.highest:
-        return int(dtype.highest)
+        return dtype.highest
+    if dtype.is_float:
+        rounded = round_to(dtype, limit)
+        return limit if math.isfinite(rounded) else dtype.lowest if limit < 0 else dtype.highest
     return math.ceil(limit) if op == "MAX" else math.floor(limit)
 
 
