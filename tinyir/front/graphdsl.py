@@ -87,6 +87,7 @@ class _Program(GraphReader):
             if not self.faults:
                 self.fault("E0133", None, known=", ".join(self.graphs) or "none")
             return None
+        self.builder.limits.state(ranges)
         scope = Scope({s: Expr.of(s) for s, _ in main.symbols}, dict.fromkeys(main.broken))
         inputs = [Tensor(p.name, p.type, p.attrs, p.span) for p in main.params]
         for tensor, param in zip(inputs, main.params):
