@@ -23,7 +23,7 @@ FAR = (1 << 63) - 1
 
 
 class Graph:
-    """A model in the making; each method that stands for ops gives the name of what they give."""
+    """A model in the making; each method adds nodes and returns the name of their result."""
 
     def __init__(self, name: str, dtype: str):
         self.name, self.dtype, self.draw = name, _TYPES[dtype], np.random.default_rng(7)

@@ -203,3 +203,12 @@ def test_a_stated_range_settles_what_a_slice_clamps() -> None:
             "graph": [{"op": "Slice", "inputs": ["x"], "outputs": ["y"], "attrs": {"starts": [0], "ends": [5]}}]})).model.range_of("n").low)  # fmt: skip
 
     assert [shape(0, 5, "n"), shape(1, 4, "n"), shape(5, 9, 5), shape(0, 9, 5)] == ["0", "1", "5", "5"]
+
+
+def test_the_graph_dsl_keeps_the_ranges_that_it_states() -> None:
+    def found(stated: str) -> tuple[int, int]:
+        text = f"model m\n{stated}graph<n=4> main(x: f32[n]) -> (y: f32[1]) {{\nreturn slice(x, [(-1, 2147483647)])\n}}\n"
+        known = front.read(text).model.range_of("n")
+        return known.low, known.high
+
+    assert [found(""), found("sym n in 4..10\n"), found("sym n in 0..10\n")] == [(1, (1 << 31) - 1), (4, 10), (1, 10)]

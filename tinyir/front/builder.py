@@ -171,9 +171,13 @@ class Builder:
         values = tuple(
             tiny.Value(r.name, r.op, tuple(o.name for o in r.operands), r.attrs, r.type, r.origin) for r in self._values if id(r) in needed
         )
-        known = {r.symbol: r for r in (*model.ranges, *self.limits.ranges())}
-        symbols = model.symbols()
-        model = replace(model, ranges=tuple(r for s, r in known.items() if s in symbols or r in model.ranges))
+        known = {r.symbol: r for r in model.ranges}
+        for r in self.limits.ranges():
+            if r.symbol in known:
+                r = replace(r, low=max(r.low, known[r.symbol].low), high=min(r.high, known[r.symbol].high))
+            if r.symbol in known or r.symbol in model.symbols():
+                known[r.symbol] = r
+        model = replace(model, ranges=tuple(known.values()))
         return tiny.Module(model, values, tuple(tiny.Result(name, ref.name) for name, ref in results))
 
     @staticmethod

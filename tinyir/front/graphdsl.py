@@ -89,6 +89,7 @@ class _Program(GraphReader):
             if not self.faults:
                 self.fault("E0133", None, known=", ".join(self.graphs) or "none")
             return None
+        self.builder.limits.state(ranges)
         inputs, results = self.alone(main)
         for graph in self.graphs.values():
             if graph.name not in self.reached and not graph.broken:

@@ -189,7 +189,7 @@ def _element(value: Any) -> tuple[DType, str]:
 
 def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -> tuple[Expr, ...]:
     """The sizes of an input: numbers, symbols by their ONNX names, or `NAME_AXIS` for those without a name; `given` overrides what is open.
-    `symbols` keeps what stands for each ONNX name. Raises Refused (E0128)."""
+    `symbols` maps ONNX names to symbols. Raises Refused (E0128)."""
     own: list[Expr] = []
     if value.type.tensor_type.HasField("shape"):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
