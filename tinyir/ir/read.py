@@ -34,7 +34,7 @@ def expr_of(tree: Any) -> Expr:
         return left - right
     if kind == "mul":
         return left * right
-    if right.constant is not None and right.constant <= 0:
+    if all(c < 0 and all(isinstance(atom, str) for atom in m) for c, m in right.terms):  # 0 has no term, and sizes are 0 or more
         raise refuse("E1105", divisor=str(right), span=_span(tree))
     return left // right if kind == "floor" else left.ceildiv(right)
 
