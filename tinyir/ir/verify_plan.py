@@ -54,12 +54,16 @@ def check_plans(module: Any) -> list[Diag]:
             diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
         case = Case(plan, regions, kernel, module.program.model)
-        for checks in (_FORM_CHECKS, _RESOURCE_CHECKS):
-            faults = [d for check in checks for d in check(case)]
-            diags += faults
-            if faults:
-                break
+        for check in _CHECKS if _has_counts(plan, kernel) else _FORM_CHECKS:
+            diags += check(case)
     return diags
+
+
+def _has_counts(plan: Any, kernel: Kernel) -> bool:
+    """Whether the fields that the later checks divide by are counts; where they are not, an earlier check says so."""
+    optional = [n for given, n in ((plan.consumers, "count"), (plan.split_k, "parts")) if given for n in (getattr(given, n),)]
+    counts = (*plan.tile, *plan.warp_tile, *plan.micro, *plan.threads, *(plan.cluster.shape if plan.cluster else ()), plan.stages, plan.partials, *optional)
+    return len(plan.tile) == len(kernel.groups) and min(counts) >= 1
 
 
 def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
@@ -349,8 +353,8 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 
 _FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
-_RESOURCE_CHECKS = (  # they divide by what the others have found to be counts
-    _check_arch, _check_smem, _check_registers,
+_CHECKS = (
+    *_FORM_CHECKS, _check_arch, _check_smem, _check_registers,
     _check_predicate, _check_epilogue, _check_vectors, _check_row, check_boxes, check_copies, _check_streaming, _check_atomics,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]
