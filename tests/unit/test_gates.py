@@ -45,7 +45,7 @@ def test_a_name_stays_in_its_comment(case: str, file: str) -> None:
     assert made.code == 0
     cuda = made.printed.decode()
     assert not re.search(r'^(extern "C" int creat|int q)|\\$', cuda, re.M) and "\u2028" not in cuda
-    assert "#pragma unroll" in cuda or "case" == "comment-newline-region"
+    assert "#pragma unroll" in cuda
     assert run("tiny-check", text=cuda).code == 0
 
 
@@ -274,17 +274,19 @@ def test_sixty_pairs_of_permute_and_reshape_pass_the_chain(size: str) -> None:
         values += [f"  %p{k} = PERMUTE({before}) {{perm=[1, 0]}} : fp32[{turned}]", f"  %r{k} = RESHAPE(%p{k}) : fp32[{size}]"]
         before = f"%r{k}"
     text = tiny_text(size, *values).replace("fp32[N]\n", f"fp32[{size}]\n").replace("Y = X", "Y = %r59")
-    ending = run("tinyc", "--emit=region", text=text)
-    assert ending.code in (0, 1) and ending.seconds < 20, ending.said
+    ending = run("tinyc", "--emit=poly", text=text)
+    assert ending.code == 0 and ending.seconds < 20, ending.said
 
 
-def test_a_power_of_a_sum_is_refused_or_compiled_in_time() -> None:
-    ending = run("tinyc", text=shaped(POWER))
-    assert ending.code in (0, 1) and ending.seconds < 20, ending.said
+def test_a_power_of_a_sum_is_refused() -> None:
+    assert codes(run("tinyc", text=shaped(POWER)))[0] in ("E0006", "E0111")
 
 
-def test_onnx_functions_that_double(tmp_path: Path) -> None:
+def test_onnx_functions_that_double(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     onnx = pytest.importorskip("onnx")
+    from tinyir.front.onnx import translate
+
+    monkeypatch.setattr(translate, "MAX_NODES", 2000)  # in the child too; the bound is one of nodes, whose work is alike
     from onnx import TensorProto, helper
 
     own = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]

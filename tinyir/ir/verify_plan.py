@@ -24,6 +24,7 @@ from .verify_plan_copies import check_boxes, check_copies
 
 MAX_STAGES = 16
 MAX_PARTS = 256
+MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 
 def check_plans(module: Any) -> list[Diag]:
@@ -235,6 +236,9 @@ def _check_stages(case: Case) -> Iterator[Diag]:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
         counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS))
+    counts += [("order", "the width of order", plan.order.width, 0, MAX_COUNT)] if plan.order else []
+    counts += [(word, word, getattr(plan, word), 0, MAX_COUNT) for word in ("persistent", "promote")]
+    counts += [(word, word, max(getattr(plan, word), default=1), 1, MAX_COUNT) for word in ("tile", "micro", "warp_tile") if min(getattr(plan, word), default=1) >= 1]
     for word, what, given, least, most in counts:
         if not least <= given <= most:
             yield fault_of(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
