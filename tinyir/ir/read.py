@@ -24,6 +24,8 @@ def expr_of(tree: Any) -> Expr:
     if kind == "int":
         return Expr.of(int(parts[0]))
     if kind == "symbol":
+        if not parts[0].isascii():  # what isl and C cannot spell
+            raise refuse("E0002", found=str(parts[0]), expected="a symbol of ASCII letters, digits and `_`", span=_span(tree))
         return Expr.of(str(parts[0]))
     if kind == "neg":
         return -expr_of(parts[0])
