@@ -154,3 +154,11 @@ def test_a_string_of_a_text_is_json_and_may_hold_controls(text: str, code: str |
         tiny.parse(source)
     (diag,) = fault.value.diags
     assert diag.code == code and source[diag.span.start : diag.span.end] == text
+
+
+@pytest.mark.parametrize("size", ["M\u00e9", "M\u00b2", "2*\u03b1", "\u0663"])
+def test_a_symbol_is_of_ascii(size: str) -> None:
+    """isl and C have no other names for integers."""
+    source = f"tinyir 1.0 tiny\n\nmodel main\n  in  X           : fp32[{size}]\n  out Y           : fp32[{size}]\n\n  %y              = RELU(X) : fp32[{size}]\n\noutputs: Y = %y\n"
+    with pytest.raises(Refused, match="E0002"):
+        tiny.parse(source)

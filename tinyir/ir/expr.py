@@ -19,7 +19,7 @@ from typing import Iterator, Mapping, Union
 from ..kit.diag import refuse
 
 
-MOST_TERMS = 1 << 14  # of a product before equal ones are put together
+MOST_TERMS = 512  # of a product: sizes of real models have a dozen
 MOST_BITS = 256  # of one integer: four times what a machine has
 
 
@@ -79,9 +79,11 @@ class Expr:
     def __mul__(self, other: Like) -> "Expr":
         """The product. Raises Refused (E0006) for one that no kernel could compute: of too many terms, or with too long a number in it."""
         right = Expr.of(other)
-        if len(self.terms) * len(right.terms) > MOST_TERMS:
+        if len(self.terms) * len(right.terms) > MOST_TERMS**2:
             raise refuse("E0006", what=f"a product of {len(self.terms)} by {len(right.terms)} terms")
         found = _sum(tuple((a * b, tuple(sorted(m + n, key=_atom_key))) for a, m in self.terms for b, n in right.terms))
+        if len(found.terms) > MOST_TERMS:
+            raise refuse("E0006", what=f"an expression of {len(found.terms)} terms (at most {MOST_TERMS})")
         if any(c.bit_length() > MOST_BITS for c, _ in found.terms):
             raise refuse("E0006", what=f"an integer of more than {MOST_BITS} bits")
         return found

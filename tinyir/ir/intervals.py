@@ -37,10 +37,11 @@ class Interval:
         return Interval(min(products), max(products))
 
     def divided(self, by: "Interval") -> "Interval":
-        """The range of floor(self/by); `by` is positive."""
+        """The range of floor(self/by); `by` is positive wherever it is computed, whatever its range says."""
         least = max(by.low or 1, 1)
-        low = None if self.low is None else self.low // least if self.low < 0 else 0 if by.high is None else self.low // by.high
-        high = None if self.high is None else self.high // least if self.high >= 0 else -1 if by.high is None else self.high // by.high
+        most = None if by.high is None else max(by.high, least)
+        low = None if self.low is None else self.low // least if self.low < 0 else 0 if most is None else self.low // most
+        high = None if self.high is None else self.high // least if self.high >= 0 else -1 if most is None else self.high // most
         return Interval(low, high)
 
 

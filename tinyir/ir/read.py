@@ -24,6 +24,8 @@ def expr_of(tree: Any) -> Expr:
     if kind == "int":
         return Expr.of(int(parts[0]))
     if kind == "symbol":
+        if not parts[0].isascii():  # what isl and C cannot spell
+            raise refuse("E0002", found=str(parts[0]), expected="a symbol of ASCII letters, digits and `_`", span=_span(tree))
         return Expr.of(str(parts[0]))
     if kind == "neg":
         return -expr_of(parts[0])
@@ -34,7 +36,7 @@ def expr_of(tree: Any) -> Expr:
         return left - right
     if kind == "mul":
         return left * right
-    if right.constant is not None and right.constant <= 0:
+    if all(c < 0 and all(isinstance(atom, str) for atom in m) for c, m in right.terms):  # 0 has no term, and sizes are 0 or more
         raise refuse("E1105", divisor=str(right), span=_span(tree))
     return left // right if kind == "floor" else left.ceildiv(right)
 

@@ -24,6 +24,7 @@ from .verify_plan_copies import check_boxes, check_copies
 
 MAX_STAGES = 16
 MAX_PARTS = 256
+MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 
 def check_plans(module: Any) -> list[Diag]:
@@ -54,12 +55,16 @@ def check_plans(module: Any) -> list[Diag]:
             diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
         case = Case(plan, regions, kernel, module.program.model)
-        for checks in (_FORM_CHECKS, _RESOURCE_CHECKS):
-            faults = [d for check in checks for d in check(case)]
-            diags += faults
-            if faults:
-                break
+        for check in _CHECKS if _has_counts(plan, kernel) else _FORM_CHECKS:
+            diags += check(case)
     return diags
+
+
+def _has_counts(plan: Any, kernel: Kernel) -> bool:
+    """Whether the fields that the later checks divide by are counts; where they are not, an earlier check says so."""
+    optional = [n for given, n in ((plan.consumers, "count"), (plan.split_k, "parts")) if given for n in (getattr(given, n),)]
+    counts = (*plan.tile, *plan.warp_tile, *plan.micro, *plan.threads, *(plan.cluster.shape if plan.cluster else ()), plan.stages, plan.partials, *optional)
+    return len(plan.tile) == len(kernel.groups) and min(counts) >= 1
 
 
 def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
@@ -231,6 +236,9 @@ def _check_stages(case: Case) -> Iterator[Diag]:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
         counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS))
+    counts += [("order", "the width of order", plan.order.width, 0, MAX_COUNT)] if plan.order else []
+    counts += [(word, word, getattr(plan, word), 0, MAX_COUNT) for word in ("persistent", "promote")]
+    counts += [(word, word, max(getattr(plan, word), default=1), 1, MAX_COUNT) for word in ("tile", "micro", "warp_tile") if min(getattr(plan, word), default=1) >= 1]
     for word, what, given, least, most in counts:
         if not least <= given <= most:
             yield fault_of(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
@@ -349,8 +357,8 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 
 _FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
-_RESOURCE_CHECKS = (  # they divide by what the others have found to be counts
-    _check_arch, _check_smem, _check_registers,
+_CHECKS = (
+    *_FORM_CHECKS, _check_arch, _check_smem, _check_registers,
     _check_predicate, _check_epilogue, _check_vectors, _check_row, check_boxes, check_copies, _check_streaming, _check_atomics,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -32,11 +32,12 @@ def opened_under(folder: Path, name: str) -> Iterator[BinaryIO]:
         if not path.is_relative_to(root):
             raise FileFault("a link leads out of that folder")
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise FileFault("it is no regular file")
     except (OSError, ValueError, RuntimeError) as fault:  # RuntimeError: a circle of links
         raise FileFault(getattr(fault, "strerror", None) or str(fault)) from None
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileFault("it is no regular file")
         yield file
 
 

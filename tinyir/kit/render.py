@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any, Iterator, Sequence
 
-from .diag import Diag
+from .diag import MOST_SHOWN, Diag
 from .quote import json_line, visible
 from .span import Span
 
@@ -39,7 +39,7 @@ def as_json(d: Diag, lang: str) -> dict[str, Any]:
     """One diagnostic as the JSON object of seed 001 section 14, with span, labels and edit."""
     shown: dict[str, Any] = {"code": d.code, "kind": d.kind, "at": d.at, "why": d.why(lang), "suggestion": d.suggestion(lang)}
     if d.facts:
-        shown["facts"] = {k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else str(v) for k, v in d.facts.items()}
+        shown["facts"] = {k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else str(v)[:MOST_SHOWN] for k, v in d.facts.items()}
     if d.span:
         shown["span"] = _span(d.span)
     if d.labels:

@@ -26,12 +26,12 @@ MAX_DIGITS = 300  # of one number: as many as the largest double has, and far fe
 MOST_UNBROKEN = 1 << 16  # characters between two commas or ends of lines: longer expressions are nobody's, and take minutes to read
 _UNBROKEN = re.compile(rf"[^,\n]{{{MOST_UNBROKEN}}}")
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 
 def is_word(text: str) -> bool:
-    """Whether `text` is a name as the grammars have it, without dots; a shortcut past the parser."""
+    """Whether `text` is the name of a symbol or an axis, without dots; a shortcut past the parser."""
     return _WORD.fullmatch(text) is not None
 
 
