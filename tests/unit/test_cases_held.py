@@ -143,3 +143,11 @@ def test_vectors_of_many_tensors_leave_registers() -> None:
     names = [f"x{i}" for i in range(60)]
     found = stages_of(model([node("Concat", names, ["c"], axis=0), node("Relu", ["c"], ["y"])], {n: [1, 4, 64] for n in names}, ["y"]))
     assert [p.widest for p in found["plan"].plans] == [4]
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("names", [("k0", "k1"), ("i0", "i1"), ("i1", "k0")])
+def test_weights_may_be_called_as_axes_are(names: tuple[str, str]) -> None:
+    w, b = names
+    agrees(model([node("Conv", ["x", w, b], ["c"]), node("Relu", ["c"], ["y"])], {"x": [1, 2, 6, 6]}, ["y"], {w: numbers(3, 2, 3, 3), b: numbers(3)}))
+    stages_of(model([node("Gemm", ["x", w, b], ["c"]), node("Softmax", ["c"], ["y"])], {"x": [8, 16]}, ["y"], {w: numbers(16, 8), b: numbers(8)}))

@@ -107,6 +107,8 @@ def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | 
     if isinstance(work, Read):
         return None
     tensor = next(t for t in one.inputs if t.name == operand.tensor)
+    if not names.isdisjoint(f"i{n}" for n in range(tensor.type.rank)):  # memory that is called as an axis would be
+        return None
     turned = _turned(operand, work, {a.name for a in (*one.iters, *kernel.sum)})
     if turned is None:
         return None
@@ -127,7 +129,7 @@ def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: se
     every = [a for a in (*kernel.batch, *((*own, *kernel.sum) if is_along else (*kernel.sum, *own))) if a.name in used]
     axes = [a for a in every if a.size != ONE]
     shape = tuple(a.size for a in axes)
-    if rules.product(shape).evaluate(sizes_of(module.model)) * factor.dtype.bytes > MOST_BYTES:
+    if rules.product(shape).evaluate(sizes_of(module.model)) * factor.dtype.bytes > MOST_BYTES or not names.isdisjoint(f"i{n}" for n in range(len(shape))):
         return None
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(shape))
     point = {a.name: ZERO for a in every} | {a.name: i.name for a, i in zip(axes, iters)}

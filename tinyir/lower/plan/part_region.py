@@ -104,7 +104,7 @@ class _Naming:
     def __init__(self, region: Region):
         self.region, self.lets = region, []
         self.axes_of = axes_of_values(region)
-        self.taken = {*(let.name for let in region.lets), *fold_sizes(region), *(n for body in bodies_of(region) for n in axes_of(body))}
+        self.taken = {*(t.name for t in region.inputs + region.outputs), *(let.name for let in region.lets), *fold_sizes(region), *(n for body in bodies_of(region) for n in axes_of(body))}
 
     def at(self, body: Body) -> Body:
         """The expression, its outermost folds named."""

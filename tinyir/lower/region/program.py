@@ -17,7 +17,7 @@ from ...kit.diag import refuse
 from .cluster import Cluster
 from .fuse import Partition
 from .graph import Graph
-from .write import Writer
+from .write import Writer, free_axes
 
 KEPT = ("layout", "alignment")
 
@@ -186,8 +186,8 @@ def _fitting(name: str, taken: set[str]) -> str:
 def _copy(memory: Memory, source: str, target: str, name: str) -> Region:
     given, wanted = memory.known[source], memory.known[target]
     axes = [(at, size) for at, size in enumerate(wanted.type.shape) if size != ONE]
-    iters = tuple(Axis(f"i{n}", size) for n, (_, size) in enumerate(axes))
-    place = {at: Expr.of(f"i{n}") for n, (at, _) in enumerate(axes)}
+    iters = tuple(Axis(axis, size) for axis, (_, size) in zip(free_axes("i", memory.known), axes))
+    place = {at: Expr.of(axis.name) for axis, (at, _) in zip(iters, axes)}
     index = tuple(place.get(at, ZERO) for at in range(wanted.type.rank))
     return Region(name, (given,), (wanted,), iters, (), (Yield(target, index, Read(source, index, given.type.dtype)),))
 

@@ -7,7 +7,8 @@ broadcast_in_dim; inside a fold operands are read directly (C-CON1).
 
 from __future__ import annotations
 
-from typing import Callable, Mapping
+import itertools
+from typing import Callable, Container, Iterator, Mapping
 
 from ...analysis.access import simplify
 from ...ir.accumulate import neutral_of
@@ -39,6 +40,7 @@ class Writer:
         self.cluster = cluster
         self.outputs = outputs
         self.tensor_of, self.known = tensor_of, known
+        self.taken = known.keys() | graph.types.keys()  # by memory, which an index cannot name beside an axis
         self.length: dict[str, int] = {}
         self.lets = self._choose_lets()
         self.iter_of, self.iters = self._name_axes()
@@ -87,11 +89,12 @@ class Writer:
         cluster = self.cluster
         widest = max(self.outputs, key=lambda n: len(cluster.own(n)) if n in cluster.place else 0)
         iter_of: dict[int, str] = {}
+        free = free_axes("i", self.taken)
         for name in (widest, *self.outputs, *(n for n in cluster.members if n in self.lets)):
             place = cluster.place.get(name, {})
             for axis in cluster.members[name].own:
-                if axis.name in place:
-                    iter_of.setdefault(place[axis.name], f"i{len(iter_of)}")
+                if axis.name in place and place[axis.name] not in iter_of:
+                    iter_of[place[axis.name]] = next(free)
         return iter_of, tuple(Axis(name, cluster.sizes[number]) for number, name in iter_of.items())
 
     # --- the region
@@ -139,12 +142,10 @@ class Writer:
 
     def _fresh(self, size: Expr) -> Axis:
         """A new axis for a fold: the first `k` of this size that no fold around it runs along, so that sibling folds share names."""
-        at = 0
-        while f"k{at}" in self.open or self.fresh.get(f"k{at}", size) != size:
-            at += 1
-        self.fresh[f"k{at}"] = size
-        self.open.append(f"k{at}")
-        return Axis(f"k{at}", size)
+        name = next(n for n in free_axes("k", self.taken) if n not in self.open and self.fresh.get(n, size) == size)
+        self.fresh[name] = size
+        self.open.append(name)
+        return Axis(name, size)
 
     def _close(self, axes: list[Axis]) -> None:
         """The fold over these axes ends here."""
@@ -275,6 +276,11 @@ class Writer:
         return operands if in_fold else meet(operands, tuple(a.name for a in self.iters), self.axes_of)
 
 
+def free_axes(letter: str, taken: Container[str]) -> Iterator[str]:
+    """i0, i1, ... without the names that are taken."""
+    return (name for name in (f"{letter}{number}" for number in itertools.count()) if name not in taken)
+
+
 def moved(access: Access, point: Point) -> Access:
     """The access at another point: its axes replaced."""
     def put(piece: Piece) -> Piece:
@@ -286,4 +292,4 @@ def moved(access: Access, point: Point) -> Access:
     return Access(tuple(map(put, access.pieces)))
 
 
-__all__ = ["Writer", "moved"]
+__all__ = ["Writer", "free_axes", "moved"]
