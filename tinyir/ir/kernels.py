@@ -282,7 +282,7 @@ def scans_of(region: Region) -> tuple[Scan, ...]:
 
 def _prefix_of(region: Region) -> Prefix | None:
     scans = scans_of(region)
-    if not scans or _folds_own_iters(region) or _folds_in_gathers(region, Scan) or len({(s.axis, s.reverse) for s in scans}) > 1:
+    if not scans or _folds_own_iters(region) or _scans_inside(region) or len({(s.axis, s.reverse) for s in scans}) > 1:
         return None
     row = tuple(a for a in region.iters if a.name == scans[0].axis)
     return Prefix(tuple(a for a in region.iters if a not in row), row, scans[0].reverse) if row else None
@@ -291,6 +291,13 @@ def _prefix_of(region: Region) -> Prefix | None:
 def _folds_in_gathers(region: Region, kind: type) -> bool:
     """Whether a fold is done at places that the data choose."""
     return any(isinstance(n, kind) for body in bodies_of(region) for g in walk(body) if isinstance(g, Gather) for n in walk(g.body))
+
+
+def _scans_inside(region: Region) -> bool:
+    """Whether a scan is done again at each turn of a fold, or at places that the data choose."""
+    around = (n for body in bodies_of(region) for n in walk(body) if isinstance(n, (Gather, Reduce, Scatter)))
+    inside = (inner for n in around for inner in ((n.update, n.at) if isinstance(n, Scatter) else (n.body,)))
+    return any(isinstance(n, Scan) for body in inside for n in walk(body))
 
 
 def _scatters(region: Region) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir import region
 from ...ir.boxes import WGMMA_FACTORS, misfit
-from ...ir.kernels import Contraction, kernels_of, sizes_of
+from ...ir.kernels import Contraction, kernels_of, sizes_of, why_none
 from ...ir.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
 from .candidate import Regions
@@ -32,7 +32,20 @@ def verdicts(module: region.Module, arch: str = "sm90", device: str | None = Non
         facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
         said.append(Diag("R3470", one.region.name, facts, one.region.span))
     said += _without_unit(module, arch, device, fp32)
+    said += _plain(whole, planner)
     return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us)[0], planner))
+
+
+def _plain(module: region.Module, planner: Planner) -> list[Diag]:
+    """A remark for each kernel that is a plain one, with what no other family holds, or why none of their plans is taken."""
+    said = []
+    for group in launches(module, planner):
+        one = group[0]
+        if planner.plans(module, *group)[0].algo == "plain":
+            found = candidates(module, one, planner.card.arch.name, planner.card.name)
+            reason = why_none(one) or ", ".join(dict.fromkeys(c.rejected for c in found if c.rejected))
+            said.append(Diag("R3475", one.name, {"region": one.name, "what": reason}, one.span))
+    return said
 
 
 def _without_unit(module: region.Module, arch: str, device: str | None, fp32: str) -> list[Diag]:
