@@ -104,7 +104,7 @@ def test_any_program_runs_plainly() -> None:
 def test_it_is_planned_where_nothing_faster_is_and_says_so() -> None:
     module = program([BODIES["a fold of scans"], BODIES["a scan of folds"]])
     assert sorted(p.algo for p in to_plan.lower(module).plans) == ["flat", "plain", "scan_block"]
-    assert [(d.at, d.facts["what"]) for d in to_plan.verdicts(module) if d.code == "R3475"] == [("y0", "scan sum (i0)")]
+    assert [(d.at, d.facts["what"]) for d in to_plan.verdicts(module) if d.code == "R3475"] == [("y", "scan sum (i0)")]
 
 
 def test_a_result_has_a_thread_and_no_more() -> None:
