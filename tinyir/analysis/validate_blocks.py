@@ -118,7 +118,7 @@ class _Validation:
         try:
             rests = (given.subtract(wanted), wanted.subtract(given))
         except isl.Error:  # an edited text has another number of axes
-            yield self._said(block, f"its {what} is not the book's", "its axes are others")
+            yield self._said(block, f"its {what} is not the book's")
             return
         for rest in rests:
             if not rest.is_empty():
