@@ -313,6 +313,37 @@ def test_a_tile_of_zero_is_refused(command: str) -> None:
     assert codes(run(command, str(CASES / "plan-tile-zero" / "cumsum.plan"))) == ["E1508"]
 
 
+ROW = """tinyir 1.0 plan
+
+model r
+  in  X           : fp32[R, 300]
+  out Y           : fp32[R, 300]
+
+program r
+
+region r
+  in  X           : fp32[R, 300]
+  out Y           : fp32[R, 300]
+  for i0: R, i1: 300
+    %z             = reduce sum (i1) : fp32 { X[i0, i1] }
+  yield Y[i0, i1] = fdiv(X[i0, i1], broadcast_in_dim(%z, dims=[0]))
+
+plan r : sm90 row
+  algo       row_resident
+  tile       [1, 384]
+  threads    [128]
+  stages     1
+  bind       i0.o -> cta.x, i1.i -> thread.x
+  predicate  [i1]
+"""
+
+
+@pytest.mark.parametrize("tile, code", [(384, ""), (1 << 20, "E1513"), (1 << 31, "E1510")])
+def test_a_row_that_no_threads_hold_is_refused(tile: int, code: str) -> None:
+    ending = run("tiny-gpu", text=ROW.replace("384", str(tile)))
+    assert code in codes(ending) if code else ending.code == 0
+
+
 NUMBERS = ("0", "1", "3", "2147483648", "18446744073709551616")
 
 

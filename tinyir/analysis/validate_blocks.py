@@ -115,7 +115,12 @@ class _Validation:
     def _compare(self, block: str, what: str, given: Any, wanted: Any) -> Iterator[Diag]:
         import islpy as isl
 
-        for rest in (given.subtract(wanted), wanted.subtract(given)):
+        try:
+            rests = (given.subtract(wanted), wanted.subtract(given))
+        except isl.Error:  # an edited text has another number of axes
+            yield self._said(block, f"its {what} is not the book's")
+            return
+        for rest in rests:
             if not rest.is_empty():
                 points = rest.domain() if isinstance(rest, isl.Map) else rest
                 yield self._said(block, f"its {what} is not the book's", _place(points))

@@ -272,6 +272,10 @@ def _check_registers(case: Case) -> Iterator[Diag]:
     arch = ARCHS[plan.arch]
     threads, held = resources.threads_of(plan), resources.accumulators_of(plan, kernel)
     takes = [("micro" if plan.micro else "tile", "accumulators", held + (0 if plan.regs else resources.ADDRESSING // 2), arch.registers_per_thread)]
+    if plan.algo == "row_resident" and plan.threads and len(plan.tile) == 2:
+        takes.append(("tile", "elements of a row", resources.each_of(plan), arch.registers_per_thread))
+    if plan.algo == "scan_look_back":
+        takes.append(("tile", "elements of a tile", resources.held_of(plan), arch.registers_per_thread))
     if plan.regs:
         consumers = plan.consumers.count if plan.consumers else 1
         takes.append(("regs", "regs", 128 * (plan.regs.producer * (1 + plan.is_split) + plan.regs.consumer * consumers), arch.registers_per_sm))

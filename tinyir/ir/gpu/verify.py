@@ -220,7 +220,7 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
     if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
         sides = [e.constant for e in mapped.box if e.constant != 1]
         shape = [e.constant for e in tile.type.shape][-len(sides) :]
-        if len(sides) != len(shape) or any(not side or size % side or isinstance(s, nodes.TmaStore) and size != side for size, side in zip(shape, sides)):
+        if len(sides) != len(shape) or any(not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side for size, side in zip(shape, sides)):
             yield moved[0].name, f"is not made of boxes of {mapped.name}"
 
 
