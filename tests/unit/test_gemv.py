@@ -15,7 +15,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
-from .emitted import lowered, played, simulated
+from .emitted import lowered, played, region_text, simulated
 from .test_any_shape import sized, whole_numbers
 from .test_warp_specialized import BIAS, RESIDUAL, SCALED
 
@@ -55,6 +55,23 @@ def test_wide_accesses_are_assumed_and_single_ones_assume_nothing() -> None:
     assumed = {(max((v.width for v in p.vectorize), default=1), tuple(map(str, p.assume))) for p in proposed(sized("NN", (1, 4096, 77), **SINGLE))}
     assert assumed == {(4, ("4*floor(N/4) = N",)), (1, ())}
     assert {p.vectorize for p in proposed(sized("NN", (1, 4095, 77), **SINGLE))} == {()}
+
+
+def test_a_guard_that_always_holds_has_no_other_side() -> None:
+    """A sum of one step is inside whatever the thread: its text has neither an `if` nor an `else`."""
+    tensors = "in a : fp16[2, 512]\nin w : fp16[2048, 512]\nout y : fp32[2, 2048]"
+    body = "for i0: 2, i1: 2048\n  %y = reduce sum (k0: 512) : fp32 { mul(a[i0, k0], w[i1, k0]) : fp32 }\nyield y[i0, i1] = %y"
+    module = region.parse(region_text(tensors, body))
+    texts = {manifest.show(lowered(plan.Module(module, (one,)))[1]) for one in proposed(module)}
+    assert texts
+    for text in texts:
+        opened = []
+        for line in text[text.index('extern "C"') :].splitlines():
+            if line.strip().startswith("}") and opened:
+                start = opened.pop()
+                assert "else" not in line or start.startswith(("if", "} else if")), line
+            if line.rstrip().endswith("{"):
+                opened.append(line.strip())
 
 
 def test_an_access_that_nothing_assumes_is_found() -> None:

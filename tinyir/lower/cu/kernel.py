@@ -291,7 +291,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         alone, self.is_one_thread = self.is_one_thread, self.is_one_thread or picks_one_thread(s)
         self._nested("" if guard == "true" else f"if ({guard})", s.body)
         self.facts, self.is_one_thread = facts, alone
-        if s.otherwise:
+        if s.otherwise and guard != "true":
             self.lines[-1] += " else {"
             self.depth += 1
             self.block(s.otherwise)

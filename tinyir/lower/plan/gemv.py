@@ -15,6 +15,7 @@ from ...ir.model import Model
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Bind, Plan, SplitK, Vectorize
 from ...ir.region import Region
+from ...ir.resources import share_of
 from ...ir.verify_plan import guarded_axes
 from .candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
 
@@ -51,8 +52,8 @@ def _proposals(kernel: Contraction, region: Region, card: Device, rows: int, is_
             tile = rows, columns * spans[0], depth * spans[1]
             guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
             for parts in PARTS:
-                if parts > 1 and (not card.arch.has_tma or tile[1] % parts):
-                    continue
+                if parts > 1 and (not card.arch.has_tma or tile[1] % parts or 4 * share_of(*tile[:2], parts)[1] % ACCESS_BYTES):
+                    continue  # a share of the sums is sent in whole accesses
                 yield Proposal(
                     Plan(
                         regions=(region.name,),
