@@ -4,7 +4,7 @@
 //   in  Q           : fp16[B, H, M, D]
 //   in  K           : fp16[B, H, N, D]
 //   out n15         : fp16[B, H, M, N]
-// shapes default {B=1, H=8, M=1024, N=1024, D=64}
+// shapes default {B=1, H=8, M=512, N=512, D=64}
 //
 // program attention_scores
 //   buffer n8          : fp32[B, H, M, N]
@@ -47,13 +47,16 @@
 // manifest
 //   buffer n8.Q.padded : fp16[B, H, M, 64*floor((D + 63)/64)]
 //   buffer n8.K.padded : fp16[B, H, N, 64*floor((D + 63)/64)]
-//   tensor_map a.map = n8.Q.padded box [1, 1, 128, 64] swizzle 128
-//   tensor_map b.map = n8.K.padded box [1, 1, 256, 64] swizzle 128
-//   launch n8 : sm90 grid [B*H*floor((M + 63)/64)*floor((N + 63)/64)] block [128] smem 50176 B
-//     tensors [Q, K, n8]  symbols [M, D, N]
-//     assume 8*floor(N/8) = N and 8*floor(D/8) = D
+//   tensor_map a.map = Q box [1, 1, 128, 64] swizzle 128
+//   tensor_map b.map = K box [1, 1, 128, 64] swizzle 128
+//   tensor_map n8.out.map = n8 box [1, 1, 64, 32] swizzle 128
+//   tensor_map a.map.2 = n8.Q.padded box [1, 1, 128, 64] swizzle 128
+//   tensor_map b.map.2 = n8.K.padded box [1, 1, 128, 64] swizzle 128
+//   launch n8 : sm90 grid [132] block [384] smem 229472 B
+//     tensors []  maps [a.map, b.map, n8.out.map]  symbols [B, H, M, D, N]
+//     assume 8*floor(D/8) = D and 4*floor(N/4) = N and 1 <= D
 //     assume B*H < 2147418112
-//     assume B*H*floor((M + 63)/64)*floor((N + 63)/64) < 2147418112
+//     assume B*H*floor((M + 127)/128)*floor((N + 127)/128) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
 //   launch n8.2.pad as n8_2_pad of n8 for n8.2 : sm90 grid [floor((B*H*M + 7)/8)*floor((D + 511)/512) + floor((B*H*N + 7)/8)*floor((D + 511)/512)] block [256]
 //     tensors [Q, K, n8.Q.padded, n8.K.padded]  symbols [B, H, M, D, N]
@@ -61,53 +64,52 @@
 //     assume floor((B*H*N + 7)/8)*floor((D + 511)/512) < 2147418112
 //     assume floor((B*H*M + 7)/8)*floor((D + 511)/512) + floor((B*H*N + 7)/8)*floor((D + 511)/512) < 2147418112
 //     flops 0  bytes 0
-//   launch n8.2 as n8_2 of n8 : sm90 grid [132] block [384] smem 229440 B early
-//     tensors [n8]  maps [a.map, b.map]  symbols [B, H, M, D, N]
+//   launch n8.2 as n8_2 of n8 : sm90 grid [132] block [384] smem 229472 B early
+//     tensors [n8]  maps [a.map.2, b.map.2]  symbols [B, H, M, D, N]
 //     assume 1 <= D
 //     assume B*H < 2147418112
-//     assume B*H*floor((M + 127)/128)*floor((N + 255)/256) < 2147418112
+//     assume B*H*floor((M + 127)/128)*floor((N + 127)/128) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
-//   launch n8.3 as n8_3 of n8 : sm90 grid [B*H*floor((M + 127)/128)*floor((N + 255)/256)] block [256] smem 133120 B
+//   launch n8.3 as n8_3 of n8 : sm90 grid [floor((N + 127)/128), floor((M + 127)/128), B*H] block [16, 16]
 //     tensors [Q, K, n8]  symbols [M, D, N]
-//     assume B*H < 2147418112
-//     assume B*H*floor((M + 127)/128)*floor((N + 255)/256) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
-//   launch n9 : sm90 grid [B*H*M] block [64] early
+//   launch n9 : sm90 grid [B*H*M] block [32] early
 //     tensors [n8, n15]  symbols [H, M, N]
 //     flops 6*B*H*M*N  bytes 6*B*H*M*N
 
 struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
+__device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
 __device__ void copy_16(void *to, const void *from);
-__device__ void cp_async_16(void *to, const void *from, int bytes);
-__device__ void cp_async_commit();
-template <int pending> __device__ __forceinline__ void cp_async_wait();
-__device__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
-__device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
 __device__ unsigned int shared_address(const void *p);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
 __device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
 __device__ void fence_mbarrier_init();
+__device__ void fence_async_proxy();
 __device__ void warpgroup_barrier(int number);
 __device__ void tma_load_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u);
+__device__ void tma_store_4d(const tensor_map *map, int x, int y, int z, int u, const void *from);
 __device__ void prefetch_map(const tensor_map *map);
 __device__ void wait_previous();
 __device__ void launch_next();
+__device__ void tma_store_commit();
+template <int pending> __device__ __forceinline__ void tma_store_wait();
 __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned long long a, unsigned long long b, bool is_added);
+__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
 
 #ifndef TINYIR_SIM
+__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
@@ -122,42 +124,32 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
   *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
                             __funnelshift_r(w[3], w[4], bits));
 }
-__device__ __forceinline__ void cp_async_16(void *to, const void *from, int bytes) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared_address(to)), "l"(from), "r"(bytes) : "memory"); }
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int pending> __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory"); }
-__device__ __forceinline__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
-}
-__device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
 __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
 __device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("bar.sync %0, 128;" :: "r"(number) : "memory"); }
 __device__ __forceinline__ void tma_load_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory"); }
+__device__ __forceinline__ void tma_store_4d(const tensor_map *map, int x, int y, int z, int u, const void *from) { asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" :: "l"(map), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory"); }
 __device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 __device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(pending) : "memory"); }
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127 "
-    "}, %128, %129, p, 1, 1, %131, %132; }"
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63 "
+    "}, %64, %65, p, 1, 1, %67, %68; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
@@ -165,15 +157,7 @@ __device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned 
       "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
       "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
       "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-      "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-      "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-      "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-      "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-      "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-      "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-      "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-      "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
 template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
@@ -246,150 +230,126 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
-template <int span, int count>
-__device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
-  const int lane = (int)threadIdx.x % 32;
-  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
-#pragma unroll
-  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
-}
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction multistage: tile [64, 64, 32], threads [128], stages 5
-extern "C" __global__ void __launch_bounds__(128, 3)
-n8(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__ n8, int M, int D, int N)
+// plan contraction warp_specialized: tile [128, 128, 64], stages 6
+extern "C" __global__ void __launch_bounds__(384, 1)
+n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map n8_out_map, int B, int H, int M, int D, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
-  const int warp_index = (int)threadIdx.x / 32;
+  const int warpgroup_thread = (int)threadIdx.x % 128;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
-  fp16 *const a = (fp16 *)smem;  // 5 x [64, 32], swizzled by 64 B
-  fp16 *const b = (fp16 *)(smem + 20480);  // 5 x [64, 32], swizzled by 64 B
-  float (&staged)[4][16][36] = *(float (*)[4][16][36])(smem + 40960);
-  const int tiles_m = (M + 63) / 64;
-  const int tiles_n = (N + 63) / 64;
-  const int batch = cta_x / ((long long)tiles_m * tiles_n);
-  launch_next();
-  const tile_place tm_tn = grouped_tile((long long)cta_x - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
-  const int tm = tm_tn.row, tn = tm_tn.column;
-  const int m0 = 64 * tm;
-  const int n0 = 64 * tn;
-  const int wm = 32 * (warp_index / 2);
-  const int wn = 32 * (warp_index % 2);
-  float acc[2][4][4] = {};  // this thread's part of its warp's [32, 32]
-  unsigned int af[2][2][4];  // its part of [32, 16]
-  unsigned int bf[2][2][4];  // its part of [16, 32]
-  #pragma unroll
-  for (int t = 0; t < 4; ++t) {
-    // plan cache: Q -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_x; element < 256; element += 128) {
-      const int r = element / 4;
-      const int c = 8 * (element % 4);
-      const int i2 = m0 + r;
-      const int k0 = c + 32 * t;
-      cp_async_16(&swizzled_at<64>(a + 2048 * t, r, c), &Q[(long long)D * M * batch + (long long)D * i2 + k0], i2 < M && k0 < D ? 16 : 0);
-    }
-    // plan cache: K -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_x; element < 256; element += 128) {
-      const int r = element / 4;
-      const int c = 8 * (element % 4);
-      const int i3 = n0 + r;
-      const int k0 = c + 32 * t;
-      cp_async_16(&swizzled_at<64>(b + 2048 * t, r, c), &K[(long long)D * N * batch + (long long)D * i3 + k0], i3 < N && k0 < D ? 16 : 0);
-    }
-    cp_async_commit();
-  }
-  int p_slot = 4;
-  int s_slot = 0;
-  cp_async_wait<3>();
+  if (thread_x == 32) prefetch_map(&a_map);
+  if (thread_x == 32) prefetch_map(&b_map);
+  if (thread_x == 32) prefetch_map(&n8_out_map);
+  fp16 *const a = (fp16 *)smem;  // 6 x [128, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 98304);  // 6 x [128, 64], swizzled by 128 B
+  float *const n8_out = (float *)(smem + 196608);  // 4 x [64, 32], swizzled by 128 B
+  unsigned long long *const full = (unsigned long long *)(smem + 229376);
+  mbarriers_init<6, 12>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 229424);
+  mbarriers_init<6, 12>(empty, 2);
+  fence_mbarrier_init();
   __syncthreads();
-  operand_along<64>(af[0], a + 2048 * s_slot, wm, 0);
-  operand_along<64>(bf[0], b + 2048 * s_slot, wn, 0);
-  #pragma unroll 1
-  for (int k = 0; k < D; k += 32) {
-    const int next = k + 128;
-    // plan cache: Q -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_x; element < 256; element += 128) {
-      const int r = element / 4;
-      const int c = 8 * (element % 4);
-      const int i2 = m0 + r;
-      const int k0 = c + next;
-      cp_async_16(&swizzled_at<64>(a + 2048 * p_slot, r, c), &Q[(long long)D * M * batch + (long long)D * i2 + k0], i2 < M && k0 < D ? 16 : 0);
-    }
-    // plan cache: K -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_x; element < 256; element += 128) {
-      const int r = element / 4;
-      const int c = 8 * (element % 4);
-      const int i3 = n0 + r;
-      const int k0 = c + next;
-      cp_async_16(&swizzled_at<64>(b + 2048 * p_slot, r, c), &K[(long long)D * N * batch + (long long)D * i3 + k0], i3 < N && k0 < D ? 16 : 0);
-    }
-    cp_async_commit();
-    operand_along<64>(af[1], a + 2048 * s_slot, wm, 16);
-    operand_along<64>(bf[1], b + 2048 * s_slot, wn, 16);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
-    if (++p_slot == 5) { p_slot = 0; }
-    if (++s_slot == 5) { s_slot = 0; }
-    cp_async_wait<3>();
-    __syncthreads();
-    operand_along<64>(af[0], a + 2048 * s_slot, wm, 0);
-    operand_along<64>(bf[0], b + 2048 * s_slot, wn, 0);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
-  }
-  cp_async_wait<0>();
-  // region n8: staged, n8
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    __syncwarp();
-    #pragma unroll
-    for (int piece = 0; piece < 4; ++piece) {
-      #pragma unroll
-      for (int element_ = 0; element_ < 4; ++element_) {
-        const int r = 8 * (element_ / 2) + lane / 4;
-        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
-        staged[warp_index][r][n] = acc[i][piece][element_];
+  const int tiles_m = (M + 127) / 128;
+  const int tiles_n = (N + 127) / 128;
+  const int tiles = (int)((long long)B * H * tiles_m * tiles_n);
+  const int steps = (D + 63) / 64;
+  launch_next();
+  if (thread_x < 128) {  // role producer
+    give_registers<40>();
+    if (warpgroup_thread == 0) {
+      int p_slot = 0;
+      unsigned int p_phase = 1;
+      #pragma unroll 1
+      for (int tile = cta_x; tile < tiles; tile += 132) {
+        const int batch = tile / ((long long)tiles_m * tiles_n);
+        const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
+        const int tm = tm_tn.row, tn = tm_tn.column;
+        const int m0 = 128 * tm;
+        const int n0 = 128 * tn;
+        #pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          mbarrier_wait(&empty[p_slot], p_phase);
+          mbarrier_expect(&full[p_slot], 32768);
+          tma_load_4d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0, (long long)(batch % H), batch / H);
+          tma_load_4d(b + 8192 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
+          if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
+        }
       }
     }
-    __syncwarp();
-    #pragma unroll
-    for (int v = 0; v < 2; ++v) {
-      const int down = 8 * v + lane / 4;
-      const int across = 8 * (lane % 4);
-      const int row = down + 16 * i + m0 + wm;
-      const int col = across + n0 + wn;
-      if (row < M && col + 7 < N) {
-        float n8_out[8];
-        #pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          n8_out[e] = staged[warp_index][down][across + e];
-        }
+  } else {  // role consumer
+    take_registers<232>();
+    const int warpgroup_index = thread_x / 128 - 1;
+    int s_slot = 0;
+    unsigned int s_phase = 0;
+    int s_previous = 5;
+    const int part = 64 * warpgroup_index;
+    int o_slot = 0;
+    float acc[64];  // this thread's part of [64, 128]
+    // region n8: n8.out
+    #pragma unroll 1
+    for (int tile = cta_x; tile < tiles; tile += 132) {
+      const int batch = tile / ((long long)tiles_m * tiles_n);
+      const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
+      const int tm = tm_tn.row, tn = tm_tn.column;
+      const int m0 = 128 * tm;
+      const int n0 = 128 * tn;
+      #pragma unroll 1
+      for (int k = 0; k < steps; ++k) {
+        mbarrier_wait(&full[s_slot], s_phase);
+        wgmma_fence();
         {
-          vector_of<float, 8> piece;
+          const unsigned long long a_start = matrix_descriptor(a + 64 * part + 8192 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 16, 1024);
           #pragma unroll
-          for (int e = 0; e < 8; ++e)
-            piece.x[e] = n8_out[e];
-          *(vector_of<float, 8> *)&n8[(long long)M * N * batch + (long long)N * row + col] = piece;
+          for (int step = 0; step < 4; ++step)
+            wgmma_m64n128k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+          wgmma_commit();
         }
+        wgmma_wait<1>();
+        if (1 <= k) {
+          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+        }
+        s_previous = s_slot;
+        if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
+      wgmma_wait<0>();
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (warpgroup_thread == 0) {
+          tma_store_wait<1>();
+        }
+        warpgroup_barrier(2 + warpgroup_index);
+        #pragma unroll
+        for (int piece = 0; piece < 2; ++piece) {  // 16 columns
+          #pragma unroll
+          for (int element_ = 0; element_ < 8; ++element_) {
+            const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+            swizzled_at<128>(n8_out + 2048 * o_slot + 4096 * warpgroup_index, r, n) = acc[element_ + 16 * j + 8 * piece];
+          }
+        }
+        fence_async_proxy();
+        warpgroup_barrier(2 + warpgroup_index);
+        if (warpgroup_thread == 0) {
+          tma_store_4d(&n8_out_map, 32 * j + n0, m0 + part, (long long)(batch % H), batch / H, n8_out + 2048 * o_slot + 4096 * warpgroup_index);
+          tma_store_commit();
+        }
+        if (++o_slot == 2) { o_slot = 0; }
+      }
+    }
+    if (warpgroup_thread == 0) {
+      tma_store_wait<0>();
     }
   }
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction warp_specialized: tile [128, 256, 64], stages 4
+// plan contraction warp_specialized: tile [128, 128, 64], stages 6
 extern "C" __global__ void __launch_bounds__(256)
 n8_2_pad(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, fp16 *__restrict__ n8_Q_padded, fp16 *__restrict__ n8_K_padded, int B, int H, int M, int D, int N)
 {
@@ -460,7 +420,7 @@ n8_2_pad(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, fp16 *__restric
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction warp_specialized: tile [128, 256, 64], stages 4
+// plan contraction warp_specialized: tile [128, 128, 64], stages 6
 extern "C" __global__ void __launch_bounds__(384, 1)
 n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int B, int H, int M, int D, int N)
 {
@@ -471,17 +431,17 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
   extern __shared__ __align__(1024) unsigned char smem[];
   if (thread_x == 32) prefetch_map(&a_map);
   if (thread_x == 32) prefetch_map(&b_map);
-  fp16 *const a = (fp16 *)smem;  // 4 x [128, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 65536);  // 4 x [256, 64], swizzled by 128 B
+  fp16 *const a = (fp16 *)smem;  // 6 x [128, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 98304);  // 6 x [128, 64], swizzled by 128 B
   float *const n8_out = (float *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
   unsigned long long *const full = (unsigned long long *)(smem + 229376);
-  mbarriers_init<4, 12>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 229408);
-  mbarriers_init<4, 12>(empty, 2);
+  mbarriers_init<6, 12>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 229424);
+  mbarriers_init<6, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 127) / 128;
-  const int tiles_n = (N + 255) / 256;
+  const int tiles_n = (N + 127) / 128;
   const int tiles = (int)((long long)B * H * tiles_m * tiles_n);
   const int steps = (D + 63) / 64;
   wait_previous();
@@ -497,14 +457,14 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
         const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
         const int m0 = 128 * tm;
-        const int n0 = 256 * tn;
+        const int n0 = 128 * tn;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 49152);
+          mbarrier_expect(&full[p_slot], 32768);
           tma_load_4d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0, (long long)(batch % H), batch / H);
-          tma_load_4d(b + 16384 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
-          if (++p_slot == 4) { p_slot = 0; p_phase ^= 1; }
+          tma_load_4d(b + 8192 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
+          if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
@@ -513,9 +473,9 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
     const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
-    int s_previous = 3;
+    int s_previous = 5;
     const int part = 64 * warpgroup_index;
-    float acc[128];  // this thread's part of [64, 256]
+    float acc[64];  // this thread's part of [64, 128]
     // region n8: n8.out, n8
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
@@ -523,17 +483,17 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
       const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 128 * tm;
-      const int n0 = 256 * tn;
+      const int n0 = 128 * tn;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 64 * part + 8192 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 16384 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 16, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n256k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+            wgmma_m64n128k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         wgmma_wait<1>();
@@ -541,12 +501,12 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
           if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         }
         s_previous = s_slot;
-        if (++s_slot == 4) { s_slot = 0; s_phase ^= 1; }
+        if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      for (int j = 0; j < 2; ++j) {
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
         for (int piece = 0; piece < 4; ++piece) {  // 16 columns
@@ -565,146 +525,95 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction multistage: tile [128, 256, 64], threads [256], stages 2
+// plan contraction synchronous: tile [128, 128, 32], micro [8, 8], threads [16, 16]
 extern "C" __global__ void __launch_bounds__(256, 1)
 n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__ n8, int M, int D, int N)
 {
   const int cta_x = (int)blockIdx.x;
-  const int lane = (int)threadIdx.x % 32;
-  const int warp_index = (int)threadIdx.x / 32;
+  const int cta_y = (int)blockIdx.y;
+  const int cta_z = (int)blockIdx.z;
+  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
-  extern __shared__ __align__(1024) unsigned char smem[];
-  fp16 *const a = (fp16 *)smem;  // 2 x [128, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 32768);  // 2 x [256, 64], swizzled by 128 B
-  float (&staged)[8][16][68] = *(float (*)[8][16][68])(smem + 98304);
-  const int tiles_m = (M + 127) / 128;
-  const int tiles_n = (N + 255) / 256;
-  const int batch = cta_x / ((long long)tiles_m * tiles_n);
+  const int thread_y = (int)threadIdx.y;
+  __shared__ __align__(16) float a[32][132];
+  __shared__ __align__(16) float b[32][132];
+  float acc[8][8] = {};
+  float ar[8];
+  float br[8];
+  const int m0 = 128 * cta_y;
+  const int n0 = 128 * cta_x;
   launch_next();
-  const tile_place tm_tn = grouped_tile((long long)cta_x - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
-  const int tm = tm_tn.row, tn = tm_tn.column;
-  const int m0 = 128 * tm;
-  const int n0 = 256 * tn;
-  const int wm = 64 * (warp_index / 4);
-  const int wn = 64 * (warp_index % 4);
-  float acc[4][8][4] = {};  // this thread's part of its warp's [64, 64]
-  unsigned int af[2][4][4];  // its part of [64, 16]
-  unsigned int bf[2][4][4];  // its part of [16, 64]
-  #pragma unroll
-  for (int t = 0; t < 1; ++t) {
-    // plan cache: Q -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_x; element < 8192; element += 256) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i2 = m0 + r;
-      const int k0 = c + 64 * t;
-      swizzled_at<128>(a + 8192 * t, r, c) = i2 < M && k0 < D ? Q[(long long)D * M * batch + (long long)D * i2 + k0] : fp16{0x0000};
-    }
-    // plan cache: K -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_x; element < 16384; element += 256) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i3 = n0 + r;
-      const int k0 = c + 64 * t;
-      swizzled_at<128>(b + 16384 * t, r, c) = i3 < N && k0 < D ? K[(long long)D * N * batch + (long long)D * i3 + k0] : fp16{0x0000};
-    }
-  }
-  int p_slot = 1;
-  int s_slot = 0;
-  __syncthreads();
-  operand_along<128>(af[0], a + 8192 * s_slot, wm, 0);
-  operand_along<128>(bf[0], b + 16384 * s_slot, wn, 0);
   #pragma unroll 1
-  for (int k = 0; k < D; k += 64) {
-    const int next = k + 64;
+  for (int k = 0; k < D; k += 32) {
     // plan cache: Q -> smem at k0.o, as a
     #pragma unroll
-    for (int element = thread_x; element < 8192; element += 256) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i2 = m0 + r;
-      const int k0 = c + next;
-      swizzled_at<128>(a + 8192 * p_slot, r, c) = i2 < M && k0 < D ? Q[(long long)D * M * batch + (long long)D * i2 + k0] : fp16{0x0000};
+    for (int element = thread_index; element < 4096; element += 256) {
+      const int ro = element / 128;
+      const int co = element / 32 % 4;
+      const int ri = element / 8 % 4;
+      const int ci = element % 8;
+      const int i2 = m0 + ri + 4 * ro;
+      const int k0 = ci + 8 * co + k;
+      a[ci + 8 * co][ri + 4 * ro] = i2 < M && k0 < D ? float_of_fp16(Q[(long long)D * M * cta_z + (long long)D * i2 + k0]) : 0.0f;
     }
     // plan cache: K -> smem at k0.o, as b
     #pragma unroll
-    for (int element = thread_x; element < 16384; element += 256) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i3 = n0 + r;
-      const int k0 = c + next;
-      swizzled_at<128>(b + 16384 * p_slot, r, c) = i3 < N && k0 < D ? K[(long long)D * N * batch + (long long)D * i3 + k0] : fp16{0x0000};
+    for (int element = thread_index; element < 4096; element += 256) {
+      const int ro = element / 128;
+      const int co = element / 32 % 4;
+      const int ri = element / 8 % 4;
+      const int ci = element % 8;
+      const int i3 = n0 + ri + 4 * ro;
+      const int k0 = ci + 8 * co + k;
+      b[ci + 8 * co][ri + 4 * ro] = i3 < N && k0 < D ? float_of_fp16(K[(long long)D * N * cta_z + (long long)D * i3 + k0]) : 0.0f;
     }
-    operand_along<128>(af[1], a + 8192 * s_slot, wm, 16);
-    operand_along<128>(bf[1], b + 16384 * s_slot, wn, 16);
-    #pragma unroll
-    for (int i = 0; i < 4; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
-    operand_along<128>(af[0], a + 8192 * s_slot, wm, 32);
-    operand_along<128>(bf[0], b + 16384 * s_slot, wn, 32);
-    #pragma unroll
-    for (int i = 0; i < 4; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
-    operand_along<128>(af[1], a + 8192 * s_slot, wm, 48);
-    operand_along<128>(bf[1], b + 16384 * s_slot, wn, 48);
-    #pragma unroll
-    for (int i = 0; i < 4; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
-    if (++p_slot == 2) { p_slot = 0; }
-    if (++s_slot == 2) { s_slot = 0; }
     __syncthreads();
-    operand_along<128>(af[0], a + 8192 * s_slot, wm, 0);
-    operand_along<128>(bf[0], b + 16384 * s_slot, wn, 0);
-    #pragma unroll
-    for (int i = 0; i < 4; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
-  }
-  // region n8: staged, n8
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    __syncwarp();
-    #pragma unroll
-    for (int piece = 0; piece < 8; ++piece) {
+    // plan micro [8, 8]: this thread's share of the tile
+    #pragma unroll 2
+    for (int kk = 0; kk < 32; ++kk) {
       #pragma unroll
-      for (int element_ = 0; element_ < 4; ++element_) {
-        const int r = 8 * (element_ / 2) + lane / 4;
-        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
-        staged[warp_index][r][n] = acc[i][piece][element_];
+      for (int g = 0; g < 2; ++g) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v)
+          ar[4 * g + v] = a[kk][64 * g + 4 * thread_y + v];
+      }
+      #pragma unroll
+      for (int g = 0; g < 2; ++g) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v)
+          br[4 * g + v] = b[kk][64 * g + 4 * thread_x + v];
+      }
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          acc[i][j] += ar[i] * br[j];
+        }
       }
     }
-    __syncwarp();
-    #pragma unroll 8
-    for (int v = 0; v < 32; ++v) {
-      const int down = (lane + 32 * v) / 64;
-      const int across = (lane + 32 * v) % 64;
-      const int row = down + 16 * i + m0 + wm;
-      const int col = across + n0 + wn;
-      if (row < M && col < N) {
-        n8[(long long)M * N * batch + (long long)N * row + col] = staged[warp_index][down][across];
+    __syncthreads();
+  }
+  // region n8: n8
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int i2 = i + m0 + 4 * thread_y + 60 * (i / 4);
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int i3 = j + n0 + 4 * thread_x + 60 * (j / 4);
+      if (i2 < M && i3 < N) {
+        n8[(long long)M * N * cta_z + (long long)N * i2 + i3] = acc[i][j];
       }
     }
   }
 }
 
 // region n9: n9 : REDUCE at 17:5, n10 : SUB at 19:5, n11 : MUL at 20:5, n12 : EXP2 at 21:5, n13 : REDUCE at 22:5, n14 : FDIV at 24:5, n15 : CAST at 25:5
-// plan row row_streamed: tile [1, 1024], threads [64]
-extern "C" __global__ void __launch_bounds__(64)
+// plan row row_streamed: tile [1, 512], threads [32]
+extern "C" __global__ void __launch_bounds__(32)
 n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
-  __shared__ __align__(16) float part[2];
-  __shared__ __align__(16) float part2[2];
   const int i2 = (int)((long long)(cta_x % M));
   const int i1 = (int)((long long)(cta_x / M % H));
   const int i0 = cta_x / ((long long)H * M);
@@ -714,7 +623,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   float n9_acc[1] = {__uint_as_float(0xff800000u)};
   wait_previous();
   #pragma unroll 2
-  for (int c = thread_x; c < whole; c += 64) {
+  for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v[8];
     {
@@ -732,18 +641,12 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const int i3 = (int)(left);
     n9_acc[0] = max_nan(n9_acc[0], n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
   }
-  // max over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) n9_acc[0] = max_nan(n9_acc[0], __shfl_xor_sync(0xffffffffu, n9_acc[0], lanes));
-  if (thread_x % 32 == 0) part[thread_x / 32] = n9_acc[0];
-  __syncthreads();
-  n9_acc[0] = part[0];
-  #pragma unroll
-  for (int w = 1; w < 2; ++w) n9_acc[0] = max_nan(n9_acc[0], part[w]);
   const float n9 = n9_acc[0];  // n9 : REDUCE at 17:5
   float n13_acc[1] = {};
   #pragma unroll 2
-  for (int c = thread_x; c < whole; c += 64) {
+  for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v2[8];
     {
@@ -767,18 +670,12 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const float n12 = exp2f(n11);  // n12 : EXP2 at 21:5
     n13_acc[0] += n12;
   }
-  // sum over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) n13_acc[0] = n13_acc[0] + __shfl_xor_sync(0xffffffffu, n13_acc[0], lanes);
-  if (thread_x % 32 == 0) part2[thread_x / 32] = n13_acc[0];
-  __syncthreads();
-  n13_acc[0] = part2[0];
-  #pragma unroll
-  for (int w = 1; w < 2; ++w) n13_acc[0] = n13_acc[0] + part2[w];
   const float n13 = n13_acc[0];  // n13 : REDUCE at 22:5
   // region n9: %n10, %n11, %n12, %n14, n15
   #pragma unroll 2
-  for (int c = thread_x; c < whole; c += 64) {
+  for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v3[8];
     {

@@ -231,7 +231,7 @@ FAULTS = [
     ("    barrier warp\n    each", "    each", "E1613"),
     ("assume 8*floor(N/8) = N and 8*floor(K/8) = K", "assume 8*floor(N/8) = N and 4*floor(K/4) = K", "E1671"),
     ("where i0 < M and k0 < K else 0.0 vector 8", "where i0 < M else 0.0 vector 8", "E1615"),
-    ("if row < M and col + 7 < N", "if row < M and col < N", "E1615"),
+    ("if row < M and col + 7 < N", "if row < M and col < N + 7", "E1615"),
     ("else 0.0 vector 8", "else 0.0", "E1670"),
     ("ldmatrix bf[0]", "ldmatrix acc", "E1602"),
 ]

@@ -15,7 +15,6 @@ from tests.models import resnet50
 from tests.models.counts import regions_of
 from tinyir.front.json import read
 from tinyir.ir import plan, region
-from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
 from tinyir.lower.plan import card_of
 from tinyir.lower.plan import planner as judging
@@ -71,15 +70,11 @@ def test_a_constant_is_not_like_an_activation() -> None:
         assert found == tuple(Planner(card_of("sm90", None)).plans(m, r)[0] for m, r in ((module, one), (kept, other)))
 
 
-def test_what_has_no_plan_is_told_of_by_its_own_name() -> None:
+def test_where_nothing_fits_a_card_plans_are_plain_ones_of_their_own_names() -> None:
     module, card = products(*CONTRACTIONS), card_of("sm80", None)
     planner = Planner(replace(card, arch=replace(card.arch, smem_per_cta=16, static_smem=16)))
-    told = []
-    for one in module.program.regions:
-        with pytest.raises(Refused) as refused:
-            planner.plans(module, one)
-        told += [(d.code, d.at) for d in refused.value.diags]
-    assert told == [("E1520", one.name) for one in module.program.regions]
+    found = [planner.plans(module, one) for one in module.program.regions]
+    assert [[(p.algo, p.regions) for p in plans] for plans in found] == [[("plain", (one.name,))] for one in module.program.regions]
 
 
 def test_who_shares_an_operand_is_not_like_who_shares_none() -> None:

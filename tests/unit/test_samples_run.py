@@ -17,7 +17,7 @@ from tinyir.sim.host import COMPILERS
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
 SAMPLES = sorted((Path(__file__).resolve().parents[2] / "samples").glob("*/*.cu"))
-SMALL = {"N": 1, "H": 13, "W": 11, "M": 37, "S": 9, "V": 20, "R": 5, "C": 77, "B": 1, "K": 40}
+SMALL = {"N": 1, "H": 13, "W": 11, "M": 37, "S": 9, "V": 20, "R": 5, "C": 77, "B": 1, "K": 40, "D": 24}
 
 
 def arrays_of(text: str, sizes: Mapping[str, int] = {}) -> dict[str, np.ndarray]:

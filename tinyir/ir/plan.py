@@ -27,6 +27,8 @@ several axes of one kind are cut as their product. `threads` and `cta` count in 
 
 from __future__ import annotations
 
+import math
+
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Iterable
 
@@ -183,7 +185,7 @@ ALWAYS = ("algo", "tile", "stages")
 
 def show_microseconds(value: float) -> str:
     """A time as the text has it: no fraction where there is none, else the shortest that reads back the same."""
-    return str(int(value)) if value == int(value) else repr(value)
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
 
 
 def _list(items: Iterable[Any]) -> str:

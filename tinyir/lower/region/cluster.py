@@ -27,7 +27,8 @@ class Cluster:
     """Members by name. `copies` are members that other clusters compute for themselves as well. `place` gives the cluster's axis of each
     axis of a member; a copy that is computed wherever it is read has none. `sources` are the computed values that it reads from outside,
     `open` those of its own that others read. `folds` are the members that fold at their place. `stored` are movements of
-    members, with the member and the index at which each element of it is written. `is_memory` marks what is about memory itself, and
+    members, with the member and the index at which each element of it is written. `choosing` are the members, copies too, that fold, scan or take what
+    data choose: not every family has a place for them. `is_memory` marks what is about memory itself, and
     stands alone."""
 
     number: int
@@ -41,6 +42,7 @@ class Cluster:
     is_memory: bool = False
     stored: dict[str, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     is_streamed: bool = False
+    choosing: frozenset[str] = frozenset()
 
     def own(self, name: str) -> frozenset[int]:
         """The axes of the shape of a member."""
@@ -158,6 +160,7 @@ def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
                 else:
                     cluster.members[source] = inner
                 pending.append(inner)
+    cluster.choosing = frozenset(n.name for n in cluster.members.values() if n.kind not in ("elementwise", "movement"))
     cluster.sources = outside_of(cluster.members, (s for n in cluster.members.values() for s in n.sources), graph)
     cluster.open = {node.name: None} if cluster.is_read_outside(node.name, graph) else {}
     return cluster
@@ -231,7 +234,8 @@ def _union(producer: Cluster, consumer: Cluster, rename: dict[int, int], sizes: 
             del place[name]
     copies = (producer.copies - (consumer.members.keys() - consumer.copies)) | (consumer.copies - (producer.members.keys() - producer.copies))
     folds = tuple(sorted({*producer.folds, *consumer.folds}, key=order.__getitem__)) if producer.folds or consumer.folds else ()
-    whole = Cluster(base.number, members, copies, place, sizes, {}, {}, folds, stored={**producer.stored, **consumer.stored})
+    choosing = producer.choosing | consumer.choosing
+    whole = Cluster(base.number, members, copies, place, sizes, {}, {}, folds, stored={**producer.stored, **consumer.stored}, choosing=choosing)
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     whole.open = {n: None for n in (*producer.open, *consumer.open) if whole.is_read_outside(n, graph)}
     return whole

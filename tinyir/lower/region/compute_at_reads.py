@@ -42,7 +42,7 @@ def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points:
         return "cost"
     members = {**producer.members, **consumer.members}
     copies = consumer.copies | (producer.members.keys() - consumer.members.keys())
-    whole = Cluster(consumer.number, members, copies, consumer.place, consumer.sizes, {}, consumer.open, consumer.folds, stored=consumer.stored)
+    whole = Cluster(consumer.number, members, copies, consumer.place, consumer.sizes, {}, consumer.open, consumer.folds, stored=consumer.stored, choosing=producer.choosing | consumer.choosing)
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     return whole
 

@@ -248,8 +248,11 @@ class Partition:
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can write the results and do the folds of a cluster; empty when one can."""
+        may_be_empty = frozenset(i for i, size in found.sizes.items() if self._may_be_zero(size))
+        if not found.folds and not may_be_empty and any(found.sizes.keys() <= found.lying(name) for name in (*found.open, *(self.graph.results.keys() & found.members.keys()))):
+            return ""  # one result lies along all axes
         iters, heavy = found.iters(self.graph), found.heavy()
-        may_be_empty = frozenset(i for i in iters if self._may_be_zero(found.sizes[i]))
+        may_be_empty &= iters
         if may_be_empty and self._may_leave_unwritten(found, may_be_empty):
             return "no point"
         if not found.folds:

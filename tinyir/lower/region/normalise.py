@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Callable, Mapping
 
@@ -41,13 +40,11 @@ def drafted(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> Region:
 def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> str:
     """`family` when no family of kernels holds the region of a cluster, `size` when a thread would fold too much at once; else empty. One fold or
     none, with elementwise work, is always held, and so are places that data choose beside elementwise work."""
-    kinds = Counter(node.kind for node in cluster.members.values())
-    chosen = kinds["gather"]
-    folded = kinds.total() - kinds["elementwise"] - kinds["movement"] - chosen
-    if folded + chosen < 2:
+    chosen = [name for name in cluster.choosing if name in cluster.members]
+    if len(chosen) < 2:
         return ""
-    if not folded and all(name in cluster.place for name, node in cluster.members.items() if node.kind == "gather"):
-        return "size" if chosen > MOST_FOLDED else ""
+    if all(cluster.members[name].kind == "gather" and name in cluster.place for name in chosen):
+        return "size" if len(chosen) > MOST_FOLDED else ""
     region = drafted(cluster, graph, order)
     if not kernels_of(region):
         return "family"
