@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from tinyir.sim.host import COMPILERS
 
 from .graphs import random_graphs
 
+SAMPLES = Path(__file__).parents[2] / "samples"
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
 BODIES: dict[str, tuple[str, ...]] = {
@@ -119,3 +121,8 @@ def test_a_tile_is_a_result_for_each_thread() -> None:
     with pytest.raises(Refused) as caught:
         to_gpu.lower(replace(planned, plans=(replace(one, tile=(128,)),)))
     assert [d.code for d in caught.value.diags] == ["E1611"]
+
+
+def test_no_sample_needs_it() -> None:
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in SAMPLES.glob("*/*.plan")}
+    assert texts and [name for name, text in texts.items() if "algo       plain" in text] == []
