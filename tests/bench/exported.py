@@ -2,7 +2,7 @@
 
 Each ONNX file is compiled by a process of its own, run on random inputs, and compared with onnxruntime on the CPU; an fp16 network may differ by 2e-2 of an
 output's greatest number. onnxruntime leaves out roundings to fp16 that the model asks for: where a network differs by more, playback, which makes each of
-them, decides. FILE.py has a function `build(name)` that gives a torch module and its inputs; the time of a call stands beside that of the module in
+them, decides. FILE.py has a function `build(name)` that gives a torch module and its inputs; the time of a call is printed beside that of the module in
 torch eager, called and captured in a CUDA graph. A row also says how many contractions of 2^24 products and more are multiplied by a plain kernel: none should be.
 `--device sim` or `cpu` leaves the times out. Exit code 1 when a network fails or differs.
 """

@@ -29,7 +29,7 @@ OF_MODELS = "concat group recur softmax attend deep split table flatten fold_win
 
 
 class Graph:
-    """A tiny module in the making; operands are drawn from what is there. `prefix` stands before every name but those of symbols."""
+    """A tiny module in the making; operands are drawn from what is there. `prefix` begins every name but those of symbols."""
 
     def __init__(self, seed: int, has_empty: bool = False, is_wide: bool = False, prefix: str = ""):
         self.draw = random.Random(seed)
@@ -290,7 +290,7 @@ def random_graph(seed: int, most: int = 14, has_empty: bool = False, is_wide: bo
 
 def random_graphs(seeds: range) -> tuple[Module, dict[str, np.ndarray]]:
     """Several graphs that share nothing but their symbols as one module, so that one compiled text runs them all; the names of each begin with its seed.
-    Every fifth has axes of no point, but symbols are no 0."""
+    Every fifth has axes of no point, but symbols are never 0."""
     found = [random_graph(2 * seed, has_empty=seed % 5 == 0, is_wide=True, prefix=f"s{seed}.") for seed in seeds]
     modules = [module for module, _ in found]
     model = Model("random", tuple(t for m in modules for t in m.model.inputs), tuple(t for m in modules for t in m.model.outputs))

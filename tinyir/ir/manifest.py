@@ -235,10 +235,11 @@ def check(module: Module) -> list[Diag]:
     tensors = {t.name for t in (*module.region.model.inputs, *module.region.model.outputs, *program.buffers, *module.buffers)}
     known = {"tensor": tensors, "map": {m.name for m in module.maps}, "symbol": set(module.region.model.symbols()),
              "launch": {launch.name for launch in module.launches if not launch.serves}}
+    bodies = _bodies_of({launch.entry for launch in module.launches if launch.is_early}, module.source)
     for launch in module.launches:
         if f"{launch.entry}(" not in module.source:
             diags.append(Diag("E1631", launch.name, {"entry": launch.entry}, launch.span))
-        elif launch.is_early and (fault := _early_fault(launch, module.source)):
+        elif launch.is_early and (fault := _early_fault(launch, bodies)):
             diags.append(Diag("E1634", launch.name, {"entry": launch.entry, "fault": fault}, launch.span))
         for what, names in (("tensor", launch.tensors), ("map", launch.maps), ("symbol", launch.symbols), ("launch", (launch.serves,) if launch.serves else ())):
             diags += [Diag("E1632", launch.name, {"what": what, "name": n}, launch.span) for n in names if n not in known[what]]
@@ -247,10 +248,21 @@ def check(module: Module) -> list[Diag]:
     return diags
 
 
-def _early_fault(launch: Launch, source: str) -> str:
-    """Why a launch must not start early; the call is looked for in its entry's text, up to the bracket that closes it, comments left out."""
+def _early_fault(launch: Launch, bodies: dict[str, str]) -> str:
+    """Why a launch must not start early; empty where it may."""
     if launch.arch not in ARCHS or not ARCHS[launch.arch].has_tma:
         return f"is for {launch.arch}, where no launch starts early"
+    return "" if "wait_previous();" in bodies.get(launch.entry, "") else "does not call wait_previous()"
+
+
+def _bodies_of(entries: set[str], source: str) -> dict[str, str]:
+    """The first function of each name in the code, up to the bracket that closes it, comments left out: one walk for all."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)
-    body = re.search(rf"\b{re.escape(launch.entry)}\([^{{}}]*\)\s*{{.*?\n}}", code, flags=re.DOTALL)
-    return "" if body and re.search(r"\bwait_previous\(\);", body[0]) else "does not call wait_previous()"
+    found: dict[str, str] = {}
+    for call in re.finditer(r"\b(\w+)\(", code):
+        if call[1] in entries and call[1] not in found and (body := _BODY.match(code, call.end())):
+            found[call[1]] = body[0]
+    return found
+
+
+_BODY = re.compile(r"[^{}]*\)\s*{.*?\n}", re.DOTALL)
