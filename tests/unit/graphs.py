@@ -209,9 +209,10 @@ class Graph:
             self.add("EXPAND", [made], [Expr.of(2) if a == at and d == 1 else d for a, d in enumerate(shape)])
 
     def table(self, name: str, axis: int) -> None:
-        """A row of a table, at places that are computed, some of them outside."""
+        """A row of a table, at places that are computed, some of them outside; no two libraries' TANH or EXP2 lie on two sides of such a place."""
         shape = list(self.types[name].shape)
-        places = self.add("CAST", [self.add("MUL", [name, self.add("EXPAND", [self.add("CONST", [], [], value=2.0)], shape)])], shape, as_=I32)
+        scale, past = (self.add("EXPAND", [self.add("CONST", [], [], value=value)], shape) for value in (2.0, 0.3183))
+        places = self.add("CAST", [self.add("ADD", [self.add("MUL", [name, scale]), past])], shape, as_=I32)
         if len(shape) <= 2:
             self.add("GATHER", [self.prefix + "big", places], axis=0)
 
