@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -289,7 +289,7 @@ def random_graph(seed: int, most: int = 14, has_empty: bool = False, is_wide: bo
     return module, arrays
 
 
-def random_graphs(seeds: range) -> tuple[Module, dict[str, np.ndarray]]:
+def random_graphs(seeds: Sequence[int]) -> tuple[Module, dict[str, np.ndarray]]:
     """Several graphs that share nothing but their symbols as one module, so that one compiled text runs them all; the names of each begin with its seed.
     Every fifth has axes of no point, but symbols are never 0."""
     found = [random_graph(2 * seed, has_empty=seed % 5 == 0, is_wide=True, prefix=f"s{seed}.") for seed in seeds]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from .body import Body, BroadcastInDim, Gather, Index, Random, Read, Reduce, Ref, Scan, Scatter, Select, operands_of
+from .body import Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, operands_of
 from .expr import Bound, Expr
 
 AxesOf = Mapping[str, tuple[str, ...]]
@@ -50,6 +50,14 @@ def is_scalar(body: Body) -> bool:
     return not isinstance(body, (Read, Ref)) and all(is_scalar(o) for o in operands_of(body))
 
 
+def is_whole(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> bool:
+    """True when the operands of every op in an expression meet without a broadcast, so that it may be moved out of a fold as it is: inside of one
+    operands are read directly, whatever they vary along."""
+    operands, own = operands_of(body), frozenset(iters)
+    met = {present_axes(o, iters, axes_of) & own for o in operands if not is_scalar(o) or present_axes(o, iters, axes_of) & own}
+    return len(met) <= 1 and all(isinstance(o, (Read, Ref, Literal)) or is_whole(o, iters, axes_of) for o in operands)
+
+
 def axes_of_values(region: Any) -> dict[str, tuple[str, ...]]:
     """The free axes of each value of a region, in the order of `for`."""
     iters = tuple(a.name for a in region.iters)
@@ -60,4 +68,4 @@ def axes_of_values(region: Any) -> dict[str, tuple[str, ...]]:
     return found
 
 
-__all__ = ["AxesOf", "axes_of_values", "guard_names", "is_scalar", "names_in", "present_axes"]
+__all__ = ["AxesOf", "axes_of_values", "guard_names", "is_scalar", "is_whole", "names_in", "present_axes"]

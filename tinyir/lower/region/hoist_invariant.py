@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...ir.body import Body, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
+from ...ir.body import Body, Gather, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
 from ...ir.kernels import is_product_of_sides
-from ...ir.present import axes_of_values, is_scalar, present_axes
+from ...ir.present import axes_of_values, is_scalar, is_whole, present_axes
 from ...ir.region import Let, Region
 from .share_values import free_name
 
@@ -49,14 +49,7 @@ def hoist_invariant(region: Region) -> Region:
 def _is_fixed(body: Body, along: frozenset[str], iters: tuple[str, ...], axes_of: dict[str, tuple[str, ...]]) -> bool:
     """True for work on what is read that does not vary along the axes of the fold."""
     is_work = bool(operands_of(body)) and not is_scalar(body)
-    return is_work and not present_axes(body, iters, axes_of) & along and _is_whole(body, iters, axes_of)
-
-
-def _is_whole(body: Body, iters: tuple[str, ...], axes_of: dict[str, tuple[str, ...]]) -> bool:
-    """True when the operands of every op in it meet without a broadcast, so that it may stand outside of a fold as it is."""
-    operands = operands_of(body)
-    own = {present_axes(o, iters, axes_of) & set(iters) for o in operands if not is_scalar(o) or present_axes(o, iters, axes_of) & set(iters)}
-    return len(own) <= 1 and all(isinstance(o, (Read, Ref, Literal)) or _is_whole(o, iters, axes_of) for o in operands)
+    return is_work and not present_axes(body, iters, axes_of) & along and is_whole(body, iters, axes_of)
 
 
 __all__ = ["hoist_invariant"]

@@ -6,8 +6,8 @@ after:  %max.in = X[i0, i1] where i1 <= i0 else -inf
         %max = reduce max (i1) : fp32 { %max.in }
         %d   = sub(%max.in, broadcast_in_dim(%max, dims=[0]))
 
-Bare reads, values and numbers stay as they are, and so does what names an axis of a fold's own, or stands under a guard that its reads
-need.
+Bare reads, values and numbers stay as they are, and so does what names an axis of a fold's own, what a fold reads along several axes without a
+broadcast, and what stands under a guard that its reads need.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Iterator
 
 from ...ir.body import Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scatter, Select, operands_of, rebuild, walk
-from ...ir.present import axes_of_values, is_scalar, present_axes
+from ...ir.present import axes_of_values, is_scalar, is_whole, present_axes
 from ...ir.region import Let, Region, Yield
 
 
@@ -40,7 +40,7 @@ def share_values(region: Region) -> Region:
         inner = body if isinstance(body, Select) else rebuild(body, lambda o: shown(o, item, name, True))
         if not is_inside or counts[body] < 2 or body in shared or not present_axes(body, iters, axes_of) <= known:
             return inner
-        if not present_axes(body, iters, axes_of) & set(iters):
+        if not present_axes(body, iters, axes_of) & set(iters) or not is_whole(body, iters, axes_of):
             return inner
         new = shared[body] = free_name(f"{name}.in", taken)
         axes_of[new] = tuple(n for n in iters if n in present_axes(body, iters, axes_of))
