@@ -42,8 +42,9 @@ def test_no_program_is_refused_and_all_values_are_right(first: int) -> None:
 
 
 def test_what_was_found_once_stays_right() -> None:
-    """Vectors of a map under two guards and at places chosen in their loop; work of two ranks that a fold shares."""
-    agree((344, 427, 2387))
+    """Vectors of a map under two guards and at places chosen in their loop; work of two ranks that a fold shares;
+    a fold that reads nothing; a fold of few, copied beside another reader of its product; two scans in one block."""
+    agree((344, 427, 480, 668, 2387, 2695))
 
 
 @pytest.mark.slow

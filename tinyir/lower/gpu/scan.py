@@ -70,19 +70,25 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     def where_inside(lines: list[Statement]) -> list[Statement]:
         return [nodes.If(guard, tuple(lines))] if guard else lines
 
+    whole = Prefixes(region, fresh, done=done)
+
+    def writer() -> Prefixes:
+        """One for all where all is in one block, whose values are computed once; else one for each block under the guard."""
+        return Prefixes(region, fresh, done=done) if guard else whole
+
     for scan in dict.fromkeys(scans_of(region)):
         dtype, base = wide(scan.dtype), name_of(region, scan)
         mine, carry = fresh.name(f"{base}.acc"), fresh.name(f"{base}.carry")
         if threads > WARP:
             shared[dtype] = shared.get(dtype) or fresh.name("part")
         head += [_register(mine, dtype, scan, False), _register(carry, dtype, scan, True)]
-        before, element = Prefixes(region, fresh, done=done).element(scan)
+        before, element = writer().element(scan)
         if guard:
             inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
         inner += where_inside([*before, nodes.Assign(Place(mine, (ZERO,)), element)])
         inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, shared.get(dtype, "")))
         done[scan] = cast(Read(mine, (ZERO,), dtype), scan.dtype)
-    inner += where_inside(Prefixes(region, fresh, done=done).at_point(region.yields))
+    inner += where_inside(writer().at_point(region.yields))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     arrays = tuple(nodes.Shared(name, type_of(dtype, threads // 32)) for dtype, name in shared.items())
     loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.body import Body, Gather, Reduce, Ref, Scan, Scatter, Select, rebuild
+from ...ir.present import is_scalar, present_axes
 from ...ir.region import Let, Region, Yield
 from .share_values import free_name
 
@@ -19,14 +20,15 @@ from .share_values import free_name
 def apply_epilogue(region: Region) -> Region:
     """The region with a line for each of its folds."""
     taken = {v.name for v in region.lets}
+    iters = tuple(a.name for a in region.iters)
     lets: list[Let] = []
 
     def shown(body: Body, item: Let | Yield, is_inside: bool) -> Body:
         if isinstance(body, (Select, Scan, Gather, Scatter)):
             return body
         if isinstance(body, Reduce):
-            if not is_inside:
-                return body
+            if not is_inside or is_scalar(body) and not present_axes(body, iters, {}) & set(iters):
+                return body  # a number that reads nothing meets operands of any axes where it is, and would not as a value
             name = free_name(f"{item.name if isinstance(item, Let) else item.output}.acc", taken)
             lets.append(Let(name, body, item.origin))
             return Ref(name, body.dtype)

@@ -132,6 +132,11 @@ class Partition:
         known = [self.verdicts.get((source, user)) for user in self.graph.users[source] if user in consumer.members]
         return bool(known) and all(v is not None and v.rule == "size" for v in known)
 
+    def _is_read_elsewhere(self, producer: Cluster, consumer: Cluster) -> bool:
+        """True when a third cluster reads what the producer computes: in a value, perhaps, that the consumer has a copy of."""
+        own = (producer.number, consumer.number)
+        return any(c.number not in own for name in producer.open for user in self.graph.users[name] for c in self._computing(user))
+
     def _is_heavy(self, name: str) -> bool:
         cluster = self.cluster_of(name)
         return cluster is not None and bool(cluster.heavy())
@@ -144,6 +149,8 @@ class Partition:
         kind = self._kind(producer, consumer)
         if rule in ("other point", "axes"):
             copied = compute_at_reads(producer, consumer, self.graph, self.points)
+            if isinstance(copied, Cluster) and self._is_read_elsewhere(producer, consumer):
+                copied = "other point"
             stored = store_in_order(producer, consumer, self.graph)
             held = copied if isinstance(copied, str) else holding_fault(copied, self.graph, self.order)
             if not held:
