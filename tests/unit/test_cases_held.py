@@ -23,6 +23,7 @@ from tinyir.play.tiny import play  # noqa: E402
 from tinyir.runtime.run import run  # noqa: E402
 from tinyir.sim.host import COMPILERS  # noqa: E402
 
+from .emitted import complaints_of, lowered, planned, region_text
 from .test_front_onnx import model, node  # noqa: E402
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -151,3 +152,13 @@ def test_weights_may_be_called_as_axes_are(names: tuple[str, str]) -> None:
     w, b = names
     agrees(model([node("Conv", ["x", w, b], ["c"]), node("Relu", ["c"], ["y"])], {"x": [1, 2, 6, 6]}, ["y"], {w: numbers(3, 2, 3, 3), b: numbers(3)}))
     stages_of(model([node("Gemm", ["x", w, b], ["c"]), node("Softmax", ["c"], ["y"])], {"x": [8, 16]}, ["y"], {w: numbers(16, 8), b: numbers(8)}))
+
+
+def test_sizes_that_leave_nothing_have_plans_and_kernels() -> None:
+    """Rows that are none at the typical sizes, and an axis that is empty at all of them, by which the others are divided."""
+    stages_of(model([node("Slice", ["x", "from", "to"], ["s"]), node("MatMul", ["s", "w"], ["y"])], {"x": ["M", 8]}, ["y"],
+                    {"w": numbers(8, 24), "from": np.int64([1024]), "to": np.int64([5000])}))  # fmt: skip
+    text = region_text("in x : fp32[M, 8]\nout y : fp32[3, floor(M/8), 17]", "for i0: 3, i1: floor(M/8), i2: 17\n  %y = 0.0 : fp32\nyield y[i0, i1, i2] = %y")
+    text = text.replace("\n\nprogram", "\n  sym M in 3..4\nshapes default {M=4}\n\nprogram", 1)
+    code = manifest.show(lowered(planned(text))[1])
+    assert complaints_of(code, "sm_90a") == []

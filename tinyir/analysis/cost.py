@@ -81,6 +81,8 @@ def cost_of(plan: Plan, region: Region, kernel: Kernel, work: Work, sizes: Mappi
     smem, regs, occupancy = taken.smem, taken.regs, max(1, taken.occupancy)
     flops, moved = work.flops, work.bytes
     start = device.start_us
+    if extent_of(region.iters).evaluate(sizes) <= 0:  # at these sizes there is no result: every plan is a start alone
+        return Cost(start, "latency", smem, regs, occupancy, {"latency": 0.0}, flops, moved)
     if isinstance(kernel, Contraction) and plan.algo == "warp_specialized" and device.tensor:
         parts, start = warp_specialized_parts(plan, region, kernel, sizes, device, occupancy, moved), device.tensor["start_us"]
     elif isinstance(kernel, Contraction) and plan.algo == "multistage" and device.mma:

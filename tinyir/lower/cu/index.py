@@ -66,7 +66,8 @@ class Integers:
         found = self.interval(whole)
         if found.low is not None and found.low == found.high:
             return Expr.of(found.low)
-        return self.folded(atom.num) // self.folded(atom.den)
+        den = self.folded(atom.den)
+        return self.folded(atom.num) // den if den != ZERO else ZERO  # the axis is empty: no thread gets here
 
     def is_long(self, expr: Expr) -> bool:
         """Whether what `c` gives is a long long in C."""
