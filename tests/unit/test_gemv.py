@@ -42,6 +42,14 @@ def test_it_is_chosen_where_tensor_cores_cannot_serve() -> None:
     assert to_plan.lower(sized("NT", (1, 4096, 4096), **SINGLE), arch="sm80").plans[0].algo == "gemv"
 
 
+@pytest.mark.parametrize("kind", [SINGLE, {}])
+@pytest.mark.parametrize("sizes", [(0, 64, 64), (64, 0, 64), (64, 64, 0), (1, 0, 0), (0, 0, 0)])
+def test_products_of_nothing_are_planned(sizes: tuple[int, ...], kind: dict[str, str]) -> None:
+    """Whatever the template: a size that is planned for may be nought, such as the rows of `x[-1:3:2]` at some length."""
+    module = sized("NN", sizes, **kind)
+    assert not any(d.is_error for d in gpu.check(lowered(to_plan.lower(module))[0]))
+
+
 def test_many_rows_are_not_its_own() -> None:
     assert proposed(sized("NN", (4, 64, 64), **SINGLE)) and proposed(sized("NN", (5, 64, 64), **SINGLE)) == []
 
