@@ -1,4 +1,4 @@
-"""Random programs of movements alone, over numbers and symbols: what they read stands at remainders, quotients, pieces, halves and ends."""
+"""Random programs of movements alone, over numbers and symbols: what they read is at remainders, quotients, pieces, halves and ends."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .verdicts import verdicts
 def lower(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = "") -> plan.Module:
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. `fp32` "tf32" lets tensor
     cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in any order. Raises Refused (E1503 unknown device or arch,
-    E1520 no family covers a region)."""
+    E1520 two regions that share a kernel which no family computes)."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     module, _ = kernels_for(module, planner)
     plans, faults = [], []

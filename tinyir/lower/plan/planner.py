@@ -31,7 +31,7 @@ class Planner:
         return least_us(self._judged(module, group)[1])
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
-        """The plans of a launch, in its own names. Raises Refused (E1520 no family covers a region)."""
+        """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no family computes)."""
         first, found = self._judged(module, group)
         if first != group and math.isinf(least_us(found)):  # the reasons are told in the launch's own names
             first, found = group, of_launch(module, group, sizes_of(module.model), self.card)
