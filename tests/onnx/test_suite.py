@@ -22,6 +22,7 @@ from .suite import CRASHED, FAILED, NEAR, PASSED, REFUSED  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 # What a refusal may say: ops, forms and types that are not supported, operands that are not known beforehand.
 CODES = {"E0123", "E0124", "E0125", "E0126", "E0121"}
+PARTS = 32  # the slow tests take a part each, so that several processes share them
 
 
 def _outcomes(cases: list[suite.Case]) -> tuple[collections.Counter[tuple[str, str]], list[str]]:
@@ -105,12 +106,14 @@ def test_the_whole_suite() -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_suite_as_regions() -> None:
-    assert _otherwise_as_regions(suite.all_cases()) == []
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_whole_suite_as_regions(part: int) -> None:
+    assert _otherwise_as_regions(suite.all_cases()[part::PARTS]) == []
 
 
 @pytest.mark.slow
-def test_the_whole_suite_as_kernels_on_the_cpu() -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_whole_suite_as_kernels_on_the_cpu(part: int) -> None:
     """Every test in scope runs as emitted CUDA in the simulation; none is refused."""
-    ends = {c.name: suite.run(c, "cu", "sim") for c in suite.all_cases() if c.scope == "in"}
+    ends = {c.name: suite.run(c, "cu", "sim") for c in suite.all_cases()[part::PARTS] if c.scope == "in"}
     assert {name: end for name, end in ends.items() if end[0] not in (PASSED, NEAR)} == {}
