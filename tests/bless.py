@@ -1,4 +1,5 @@
-"""Rewrite every golden text from the code as it is: the samples' journeys in order, then the cases. `git diff` is the review."""
+"""Rewrite every golden text from the code as it is: the samples' journeys in order, then the cases. `git diff` is the
+review."""
 
 from __future__ import annotations
 

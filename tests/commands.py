@@ -1,7 +1,8 @@
-"""Filters called as commands: a pipe of them in this process, through the entry that `bin/` calls, or a line of bash in processes of its own.
+"""Filters called as commands: a pipe of them in this process, through the entry that `bin/` calls, or a line of bash in
+processes of its own.
 
-A process spends most of its time on its start. So a plain pipe of filters runs here, and what needs a shell (another program, a redirection, quotes, an
-option of bash) runs in one.
+A process spends most of its time on its start. So a plain pipe of filters runs here, and what needs a shell (another
+program, a redirection, quotes, an option of bash) runs in one.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import re
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Sequence
+from typing import Any
 from unittest import mock
 
 from tinyir.__main__ import COMMANDS
@@ -37,7 +39,8 @@ class Done:
 
 
 def run_line(line: str, given: bytes = b"") -> Done:
-    """Run a line from the repository's root with `given` on stdin: here where it is a plain pipe of filters, else in bash."""
+    """Run a line from the repository's root with `given` on stdin: here where it is a plain pipe of filters, else in
+    bash."""
     commands = pipe_of(line)
     return run_in_shell(line, given) if commands is None else run_here(commands, given)
 
@@ -45,7 +48,9 @@ def run_line(line: str, given: bytes = b"") -> Done:
 def run_in_shell(line: str, given: bytes = b"", seconds: float = 120) -> Done:
     """The line in bash, with the filters of this checkout on the path."""
     environment = {**os.environ, **ENVIRONMENT, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", line], input=given, capture_output=True, cwd=ROOT, env=environment, timeout=seconds)
+    done = subprocess.run(
+        ["bash", "-c", line], input=given, capture_output=True, cwd=ROOT, env=environment, timeout=seconds
+    )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -56,7 +61,8 @@ def pipe_of(line: str) -> list[list[str]] | None:
 
 
 def run_here(commands: Sequence[Sequence[str]], given: bytes = b"") -> Done:
-    """The pipe in this process, each filter with the whole output of the one before. Python's warnings go to stderr, as in a process."""
+    """The pipe in this process, each filter with the whole output of the one before. Python's warnings go to stderr, as
+    in a process."""
     errors, code = b"", 0
     for name, *arguments in commands:
         main = importlib.import_module(f"tinyir.cmd.{name.replace('-', '_')}").main
@@ -72,10 +78,16 @@ def run_here(commands: Sequence[Sequence[str]], given: bytes = b"") -> Done:
 
 @contextlib.contextmanager
 def _process(given: bytes) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
-    """What a process has to itself: streams, environment, folder, warnings, and the collector, which a command turns off. Gives stdout and stderr."""
+    """What a process has to itself: streams, environment, folder, warnings, and the collector, which a command turns
+    off. Gives stdout and stderr."""
     out, err = io.BytesIO(), io.BytesIO()
     streams = {"stdin": _text(io.BytesIO(given)), "stdout": _text(out), "stderr": _text(err)}
-    with mock.patch.multiple(sys, **streams), mock.patch.dict(os.environ, ENVIRONMENT), contextlib.chdir(ROOT), warnings.catch_warnings():
+    with (
+        mock.patch.multiple(sys, **streams),
+        mock.patch.dict(os.environ, ENVIRONMENT),
+        contextlib.chdir(ROOT),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, category, *_: print(f"{category.__name__}: {message}", file=sys.stderr)
         try:

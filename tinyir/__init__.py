@@ -3,8 +3,9 @@
     program = tinyir.compile("model.onnx")
     outputs = program(x)                    # NumPy arrays in and out, or arrays of any library on the GPU
 
-`compile` gives a `Compiled` or raises `Refused`. The rooms, in the order a model walks through them: `front` reads a model, `lower` carries it from
-one language to the next, `runtime` runs the result. What each language is stands in `ir`; what every room shares stands in `kit`.
+`compile` gives a `Compiled` or raises `Refused`. The rooms, in the order a model walks through them: `front` reads a
+model, `lower` carries it from one language to the next, `runtime` runs the result. What each language is stands in
+`ir`; what every room shares stands in `kit`.
 """
 
 from typing import TYPE_CHECKING, Any

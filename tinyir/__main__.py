@@ -5,7 +5,23 @@ from __future__ import annotations
 import importlib
 import sys
 
-COMMANDS = ("tiny-import", "tiny-front", "tiny-index", "tiny-poly", "tiny-region", "tiny-plan", "tiny-tune", "tiny-gpu", "tiny-cu", "tiny-run", "tinyc", "tiny-opt", "tiny-check", "tiny-play", "tiny-explain")
+COMMANDS = (
+    "tiny-import",
+    "tiny-front",
+    "tiny-index",
+    "tiny-poly",
+    "tiny-region",
+    "tiny-plan",
+    "tiny-tune",
+    "tiny-gpu",
+    "tiny-cu",
+    "tiny-run",
+    "tinyc",
+    "tiny-opt",
+    "tiny-check",
+    "tiny-play",
+    "tiny-explain",
+)
 
 
 def main() -> int:

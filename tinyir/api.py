@@ -1,13 +1,15 @@
-"""The Python door: a model in, a callable out. It joins the rooms as a command does, and nothing imports it but the package itself."""
+"""The Python door: a model in, a callable out. It joins the rooms as a command does, and nothing imports it but the
+package itself."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Mapping, Sequence, get_args
+from typing import Any, Literal, get_args
 
 from .analysis.device import device_titled
 from .ir import gpu, index, manifest, plan, poly, region, tiny
@@ -26,9 +28,10 @@ Arch = Literal["sm80", "sm90"]
 class Compiled:
     """A program that is called with arrays and gives its outputs by name.
 
-    NumPy arrays go in and come out, and whatever NumPy or DLPack reads on the host may stand for one. Where an input lies on the GPU
-    (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the outputs stay there, and nothing is copied. `text` is the CUDA with its
-    manifest: what tiny-run takes. Close it, or use it in a `with`, to give the device's memory back early.
+    NumPy arrays go in and come out, and whatever NumPy or DLPack reads on the host may stand for one. Where an input
+    lies on the GPU (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the outputs stay there, and
+    nothing is copied. `text` is the CUDA with its manifest: what tiny-run takes. Close it, or use it in a `with`, to
+    give the device's memory back early.
 
     >>> import numpy, tinyir
     >>> with tinyir.compile("graph<N=1> main(x: f32[N]) -> (y: f32[N]) { return x * 2 }", device="cpu") as double:
@@ -60,8 +63,9 @@ class Compiled:
         return self._session.where
 
     def __call__(self, *arrays: Array, **named: Array) -> dict[str, Result]:
-        """The outputs by name: NumPy arrays, or `GpuArray` where an input lies on the GPU. Arrays without a name are the inputs in their order.
-        Raises TypeError for too many arrays or a name given twice, Refused with every other fault (E1701 to E1707, E1732, E17xx)."""
+        """The outputs by name: NumPy arrays, or `GpuArray` where an input lies on the GPU. Arrays without a name are
+        the inputs in their order. Raises TypeError for too many arrays or a name given twice, Refused with every other
+        fault (E1701 to E1707, E1732, E17xx)."""
         names = [t.name for t in self._session.inputs]
         if len(arrays) > len(names):
             raise TypeError(f"{len(arrays)} arrays are given, and the inputs are {', '.join(names)}")
@@ -75,10 +79,12 @@ class Compiled:
         """Give the device's memory back."""
         self._session.close()
 
-    def __enter__(self) -> "Compiled":
+    def __enter__(self) -> Compiled:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -98,22 +104,24 @@ def compile(
 ) -> Compiled:
     """A callable from a model.
 
-    `model` is a path (front-end JSON, NodeId JSON, ONNX, Core IR, DSL, or text of any stage), such a text itself, a dict that is front-end or NodeId
-    JSON, or a module of `tinyir.ir`.
+    `model` is a path (front-end JSON, NodeId JSON, ONNX, Core IR, DSL, or text of any stage), such a text itself, a
+    dict that is front-end or NodeId JSON, or a module of `tinyir.ir`.
 
-    `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the GPU's, else sm90);
-    plans are made for the GPU of this machine where its figures are known, else for the usual card of its generation.
-    `weights` is the folder of the files that the text points at (default: that of the path, else the current one). `params` are arrays for inputs
-    that calls shall not give. `shapes` gives sizes, or names of sizes, to inputs of an ONNX model that leave them open: {"x": ["B", "L:1..512", 80]},
-    or "B,L:1..512,80"; `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads.
+    `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the
+    GPU's, else sm90); plans are made for the GPU of this machine where its figures are known, else for the usual card
+    of its generation. `weights` is the folder of the files that the text points at (default: that of the path, else the
+    current one). `params` are arrays for inputs that calls shall not give. `shapes` gives sizes, or names of sizes, to
+    inputs of an ONNX model that leave them open: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80"; `L:1..512` is a
+    symbol that keeps to a range. `seed` is the simulation's order of threads.
 
-    Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it names; ValueError for a device
-    or arch that there is not; TypeError for what is no model.
+    Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
+    names; ValueError for a device or arch that there is not; TypeError for what is no model.
 
     >>> import numpy, tinyir
     >>> model = {
     ...     "signature": {"inputs": [{"tensor": "A"}, {"tensor": "B"}], "outputs": [{"tensor": "C"}]},
-    ...     "tensors": {"A": {"dtype": "fp32", "shape": ["M", 2]}, "B": {"dtype": "fp32", "shape": [2, 3]}, "C": {"dtype": "fp32", "shape": ["M", 3]}},
+    ...     "tensors": {"A": {"dtype": "fp32", "shape": ["M", 2]}, "B": {"dtype": "fp32", "shape": [2, 3]}, "C":
+            {"dtype": "fp32", "shape": ["M", 3]}},
     ...     "graph": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["C"]}],
     ... }
     >>> product = tinyir.compile(model, device="cpu", params={"B": numpy.eye(2, 3, dtype="float32")})
@@ -148,7 +156,8 @@ def compile(
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """What was given: the file's name (empty: none), the folder that weights are looked for in, and the text (None: it is a module)."""
+    """What was given: the file's name (empty: none), the folder that weights are looked for in, and the text (None: it
+    is a module)."""
 
     file: str
     folder: Path
@@ -174,10 +183,14 @@ def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Mo
     try:
         raw = path.read_bytes()
     except (OSError, ValueError) as fault:
-        raise refuse("E0008", str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)) from None
+        raise refuse(
+            "E0008", str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)
+        ) from None
     if not front.is_onnx(raw):
         return _Model(str(path), path.parent, decode(raw, "a model, or text of any stage"))
-    sizes = {name: given.split(",") if isinstance(given, str) else [str(s) for s in given] for name, given in shapes.items()}
+    sizes = {
+        name: given.split(",") if isinstance(given, str) else [str(s) for s in given] for name, given in shapes.items()
+    }
     return _Model(str(path), path.parent, front.onnx_to_json(raw, path.name, sizes, {}, path.parent))
 
 
@@ -186,7 +199,9 @@ def _module_of(source: _Model, model: Source) -> tuple[str, Any]:
     if text is None:
         stage = next((s for s in STAGES if isinstance(model, language_of(s).Module)), None)
         if stage is None:
-            raise TypeError(f"a model is a path, a text, a dict of JSON or a module of tinyir.ir, not {type(model).__name__}")
+            raise TypeError(
+                f"a model is a path, a text, a dict of JSON or a module of tinyir.ir, not {type(model).__name__}"
+            )
         return stage, model
     header = read_stage(text.removeprefix("// "))
     stage = header[1] if header else None

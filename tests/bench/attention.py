@@ -1,11 +1,13 @@
 """Attention as one kernel beside torch's scaled_dot_product_attention, on one card, in one run.
 
     python tests/bench/attention.py [--out results.json] [--texts DIR]     measure; needs a GPU, PyCUDA and torch
-    python tests/bench/attention.py --emit DIR                             only write the CUDA texts, which needs none of them
+    python tests/bench/attention.py --emit DIR                             only write the CUDA texts, which needs none
+      of them
 
-Each model goes through the whole compiler, and the plan is the cost model's own choice for that shape. Operands are random normal. Both are
-compared with fp64 on the first heads; ours may be at most as far as torch's or within two units of the dtype's last place. Then both are timed
-in turns, each run from a cold L2 cache, so that both see the same clocks. Medians in microseconds; a masked score counts no operation.
+Each model goes through the whole compiler, and the plan is the cost model's own choice for that shape. Operands are
+random normal. Both are compared with fp64 on the first heads; ours may be at most as far as torch's or within two units
+of the dtype's last place. Then both are timed in turns, each run from a cold L2 cache, so that both see the same
+clocks. Medians in microseconds; a masked score counts no operation.
 """
 
 from __future__ import annotations
@@ -42,12 +44,25 @@ def name_of(case: Case) -> str:
 def model_of(case: Case) -> str:
     """The model in front-end JSON: batch and length symbolic, planned for the case."""
     dtype, batch, heads, kv, length, depth, is_causal = case
-    shapes = {"Q": ["B", heads, "S", depth], "K": ["B", kv, "S", depth], "V": ["B", kv, "S", depth], "O": ["B", heads, "S", depth]}
+    shapes = {
+        "Q": ["B", heads, "S", depth],
+        "K": ["B", kv, "S", depth],
+        "V": ["B", kv, "S", depth],
+        "O": ["B", heads, "S", depth],
+    }
     model = {
         "name": "attention",
         "signature": {"inputs": [{"tensor": n} for n in "QKV"], "outputs": [{"tensor": "O"}]},
         "tensors": {name: {"dtype": dtype, "shape": shape} for name, shape in shapes.items()},
-        "graph": [{"op": "Attention", "name": "attention", "inputs": ["Q", "K", "V"], "outputs": ["O"], "attrs": {"causal": is_causal}}],
+        "graph": [
+            {
+                "op": "Attention",
+                "name": "attention",
+                "inputs": ["Q", "K", "V"],
+                "outputs": ["O"],
+                "attrs": {"causal": is_causal},
+            }
+        ],
         "shape_sets": {"bench": {"B": batch, "S": length}},
     }
     return json.dumps(model)
@@ -69,6 +84,7 @@ def emitted(case: Case) -> str:
 def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
     """One row: errors and times of ours and of torch's."""
     import torch
+
     from tests.bench.gemm import on_stream, timed
     from tinyir.ir import manifest
     from tinyir.runtime.device import Buffer
@@ -102,9 +118,17 @@ def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
     ours, sdpa = timed(device, [program.enqueue, on_stream(device, rival)])
     plan = next(line for line in text.splitlines() if line.startswith("// plan "))
     return {
-        "case": list(case), "plan": plan.removeprefix("// plan "), "kernels": len(program.chosen), "error": errors[0], "error_torch": errors[1],
-        "ours_us": ours, "torch_us": sdpa, "ours_tflops": flops / ours / 1e6, "torch_tflops": flops / sdpa / 1e6, "ratio": sdpa / ours,
-    }  # fmt: skip
+        "case": list(case),
+        "plan": plan.removeprefix("// plan "),
+        "kernels": len(program.chosen),
+        "error": errors[0],
+        "error_torch": errors[1],
+        "ours_us": ours,
+        "torch_us": sdpa,
+        "ours_tflops": flops / ours / 1e6,
+        "torch_tflops": flops / sdpa / 1e6,
+        "ratio": sdpa / ours,
+    }
 
 
 def main() -> int:
@@ -120,6 +144,7 @@ def main() -> int:
             (args.emit / f"{name_of(case)}.cu").write_text(emitted(case), encoding="utf-8")
         return 0
     import torch
+
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
@@ -130,9 +155,16 @@ def main() -> int:
             text = (args.texts / f"{name_of(case)}.cu").read_text(encoding="utf-8") if args.texts else emitted(case)
             row = measure_case(device, text, case)
             found.append(row)
-            print(f"| {name_of(case)} | {row['ours_us']:.1f} us, {row['ours_tflops']:.1f} | {row['torch_us']:.1f} us, {row['torch_tflops']:.1f} | "
-                  f"{row['ratio']:.3f} | {row['error']:.2e} | {row['error_torch']:.2e} |", flush=True)  # fmt: skip
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
+            print(
+                f"| {name_of(case)} | {row['ours_us']:.1f} us, {row['ours_tflops']:.1f} | {row['torch_us']:.1f} us, "
+                f"{row['torch_tflops']:.1f} | "
+                f"{row['ratio']:.3f} | {row['error']:.2e} | {row['error_torch']:.2e} |",
+                flush=True,
+            )
+            args.out.write_text(
+                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
+                encoding="utf-8",
+            )
     finally:
         device.release()
     return 0

@@ -11,8 +11,8 @@ from tinyir.runtime.cuda import find_gpu
 
 
 def card_here() -> str | None:
-    """The name of the GPU at hand where its figures are known (the variable BENCH_CARD instead, to compile for one that is elsewhere), else None:
-    the usual card of the generation."""
+    """The name of the GPU at hand where its figures are known (the variable BENCH_CARD instead, to compile for one that
+    is elsewhere), else None: the usual card of the generation."""
     found = find_gpu()
     return os.environ.get("BENCH_CARD") or (device_titled(found[0]) if found else None)
 
@@ -21,4 +21,9 @@ def versions_here() -> dict[str, str]:
     """What results beside torch's are stored with."""
     import torch
 
-    return {"python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
+    return {
+        "python": platform.python_version(),
+        "compiler": find_compiler().name,
+        "torch": torch.__version__,
+        "cuda_of_torch": torch.version.cuda,
+    }

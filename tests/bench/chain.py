@@ -1,13 +1,17 @@
-"""Products one behind another, as a network runs them: few rows through layers of 4096 x 4096, bias and ReLU fused, or nothing.
+"""Products one behind another, as a network runs them: few rows through layers of 4096 x 4096, bias and ReLU fused, or
+nothing.
 
     python tests/bench/chain.py [--out results.json] [--rows 1,16,64,128] [--layers 8]     needs a GPU, PyCUDA and torch
 
-fp16. One CUDA graph on either side: a program of ours whose layers are planned by the cost model for the shape, and as many calls of cublasLt with the same
-epilogue (torch's `_addmm_activation`) or of cuBLAS with nothing fused (`torch.matmul`). The layers' weights are several times the L2 cache, so that each is cold
-when its turn comes. A launch's share of the time is what is printed: one launch alone between two events measures the events too (3.7 us of nothing on an H200).
+fp16. One CUDA graph on either side: a program of ours whose layers are planned by the cost model for the shape, and as
+many calls of cublasLt with the same epilogue (torch's `_addmm_activation`) or of cuBLAS with nothing fused
+(`torch.matmul`). The layers' weights are several times the L2 cache, so that each is cold when its turn comes. A
+launch's share of the time is what is printed: one launch alone between two events measures the events too (3.7 us of
+nothing on an H200).
 
-Each layer's result goes into the next. Weights are scaled so that the results keep their size; the last result's error against fp64 must be no more than
-5 % larger than the library's. Medians in microseconds over so many places in memory (`--allocations`), in turns.
+Each layer's result goes into the next. Weights are scaled so that the results keep their size; the last result's error
+against fp64 must be no more than 5 % larger than the library's. Medians in microseconds over so many places in memory
+(`--allocations`), in turns.
 """
 
 from __future__ import annotations
@@ -39,16 +43,37 @@ def model_of(rows: int, layers: int, is_fused: bool) -> str:
     for n in range(1, layers + 1):
         tensors |= {f"W{n}": [WIDTH, WIDTH], f"X{n}": ["M", WIDTH]}
         product = f"P{n}" if is_fused else f"X{n}"
-        graph.append({"op": "GEMM", "name": f"layer{n}", "inputs": [f"X{n - 1}", f"W{n}"], "outputs": [product], "attrs": {"acc_dtype": "fp32"}})
+        graph.append(
+            {
+                "op": "GEMM",
+                "name": f"layer{n}",
+                "inputs": [f"X{n - 1}", f"W{n}"],
+                "outputs": [product],
+                "attrs": {"acc_dtype": "fp32"},
+            }
+        )
         inputs.append(f"W{n}")
         if is_fused:
             tensors[f"b{n}"] = [WIDTH]
             inputs.append(f"b{n}")
-            graph.append({"op": "Elementwise", "name": f"bias{n}", "fn": "add", "inputs": [product, f"b{n}"], "outputs": [f"S{n}"]})
-            graph.append({"op": "Elementwise", "name": f"relu{n}", "fn": "relu", "inputs": [f"S{n}"], "outputs": [f"X{n}"]})
+            graph.append(
+                {
+                    "op": "Elementwise",
+                    "name": f"bias{n}",
+                    "fn": "add",
+                    "inputs": [product, f"b{n}"],
+                    "outputs": [f"S{n}"],
+                }
+            )
+            graph.append(
+                {"op": "Elementwise", "name": f"relu{n}", "fn": "relu", "inputs": [f"S{n}"], "outputs": [f"X{n}"]}
+            )
     model = {
         "name": "chain",
-        "signature": {"inputs": [{"tensor": t, "role": "data", "mutability": "immutable"} for t in inputs], "outputs": [{"tensor": f"X{layers}"}]},
+        "signature": {
+            "inputs": [{"tensor": t, "role": "data", "mutability": "immutable"} for t in inputs],
+            "outputs": [{"tensor": f"X{layers}"}],
+        },
         "tensors": {name: {"dtype": "fp16", "shape": dims} for name, dims in tensors.items()},
         "graph": graph,
         "shape_sets": {"bench": {"M": rows}},
@@ -75,21 +100,31 @@ def emitted(rows: int, layers: int, is_fused: bool) -> str:
 def measure(device: Any, clock: Clock, text: str, rows: int, layers: int, is_fused: bool) -> dict[str, Any]:
     """One row: errors and times of ours and of the library's, at one place in memory."""
     import torch
+
     from tinyir.ir import manifest
     from tinyir.runtime.device import Buffer
     from tinyir.runtime.program import Program
 
     torch.manual_seed(rows + layers)
-    tensors = {"X0": torch.randn(rows, WIDTH, device="cuda").half(), f"X{layers}": torch.full((rows, WIDTH), math.nan, device="cuda", dtype=torch.float16)}
+    tensors = {
+        "X0": torch.randn(rows, WIDTH, device="cuda").half(),
+        f"X{layers}": torch.full((rows, WIDTH), math.nan, device="cuda", dtype=torch.float16),
+    }
     for n in range(1, layers + 1):
-        tensors[f"W{n}"] = (torch.randn(WIDTH, WIDTH, device="cuda") * (math.sqrt(2) if is_fused else 1) / math.sqrt(WIDTH)).half()
+        tensors[f"W{n}"] = (
+            torch.randn(WIDTH, WIDTH, device="cuda") * (math.sqrt(2) if is_fused else 1) / math.sqrt(WIDTH)
+        ).half()
         if is_fused:
             tensors[f"b{n}"] = (torch.randn(WIDTH, device="cuda") / 8).half()
 
     def theirs() -> Any:
         x = tensors["X0"]
         for n in range(1, layers + 1):
-            x = torch._addmm_activation(tensors[f"b{n}"], x, tensors[f"W{n}"]) if is_fused else torch.matmul(x, tensors[f"W{n}"])
+            x = (
+                torch._addmm_activation(tensors[f"b{n}"], x, tensors[f"W{n}"])
+                if is_fused
+                else torch.matmul(x, tensors[f"W{n}"])
+            )
         return x
 
     wanted = tensors["X0"].double()
@@ -100,7 +135,9 @@ def measure(device: Any, clock: Clock, text: str, rows: int, layers: int, is_fus
     program = Program(device, text, manifest.parse(text), {"M": rows}, kept=kept)
     torch.cuda.synchronize()
     program.run()
-    mine, library = (float((found.double() - wanted).norm() / wanted.norm()) for found in (tensors[f"X{layers}"], theirs()))
+    mine, library = (
+        float((found.double() - wanted).norm() / wanted.norm()) for found in (tensors[f"X{layers}"], theirs())
+    )
     if not mine <= 1.05 * library:
         raise SystemExit(f"{rows} rows, {layers} layers: error {mine:.3e}, the library's {library:.3e}")
     queued = on_stream(device, theirs)
@@ -122,6 +159,7 @@ def main() -> int:
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         texts = list(pool.map(emitted, *zip(*cases)))
     import torch
+
     from tinyir.runtime.cuda import CudaDevice
 
     torch.cuda.init()
@@ -141,11 +179,16 @@ def main() -> int:
             found.append({"rows": rows, "layers": layers, "is_fused": is_fused, **middle, "gbs": gbs, "places": places})
             rival = "cublasLt, same epilogue" if is_fused else "cuBLAS, nothing fused on either side"
             print(
-                f"| {rows}x{WIDTH}x{WIDTH}, {layers} layers | {middle['ours_us']:.2f} us a layer, {gbs:.0f} GB/s | {rival} {middle['library_us']:.2f} us, "
-                f"{middle['library_us'] / middle['ours_us']:.2f}x | error {middle['error']:.2e}, {middle['library_error']:.2e} |",
+                f"| {rows}x{WIDTH}x{WIDTH}, {layers} layers | {middle['ours_us']:.2f} us a layer, {gbs:.0f} GB/s "
+                f"| {rival} {middle['library_us']:.2f} us, "
+                f"{middle['library_us'] / middle['ours_us']:.2f}x | error {middle['error']:.2e}, "
+                f"{middle['library_error']:.2e} |",
                 flush=True,
             )
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(
+                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
+                encoding="utf-8",
+            )
     finally:
         device.release()
     return 0

@@ -1,12 +1,14 @@
 """Convolutions with bias and ReLU beside cuDNN: the layers of ResNet-50, at several batches.
 
     python tests/bench/conv.py [--out results.json] [--batches 1,8,32] [--dtype fp16]     needs a GPU, PyCUDA and torch
-    python tests/bench/conv.py --list                                                     the kernels of each case and what the model expects, which needs none of them
+    python tests/bench/conv.py --list                                                     the kernels of each case and
+      what the model expects, which needs none of them
 
-Images lie channels first, as the models say. Rivals, in the same run and in turns with ours: torch's conv2d with its bias, and relu behind it (cuDNN with the algorithm
-that it finds fastest, `cudnn.benchmark`), on images that lie so, and on images that lie channels last already. Operands are random normal; the largest error, in
-units of the result's largest number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32.
-Both sides run as CUDA graphs from a cold L2 cache. Medians in microseconds.
+Images lie channels first, as the models say. Rivals, in the same run and in turns with ours: torch's conv2d with its
+bias, and relu behind it (cuDNN with the algorithm that it finds fastest, `cudnn.benchmark`), on images that lie so, and
+on images that lie channels last already. Operands are random normal; the largest error, in units of the result's
+largest number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as
+CUDA graphs from a cold L2 cache. Medians in microseconds.
 """
 
 from __future__ import annotations
@@ -54,12 +56,22 @@ class Case:
         return 2 * self.batch * self.made * self.out**2 * self.channels * self.window**2
 
     def __str__(self) -> str:
-        return f"{self.batch}x{self.channels}x{self.size}² to {self.made}, {self.window}x{self.window}" + (f" by {self.stride}" if self.stride > 1 else "")
+        return f"{self.batch}x{self.channels}x{self.size}² to {self.made}, {self.window}x{self.window}" + (
+            f" by {self.stride}" if self.stride > 1 else ""
+        )
 
 
 def cases(batches: list[int]) -> list[Case]:
     """The stem, each block's 3x3 layer, one that halves the image, and a layer by points."""
-    layers = ((3, 224, 64, 7, 2), (64, 56, 64, 3), (128, 28, 128, 3), (256, 14, 256, 3), (512, 7, 512, 3), (256, 28, 256, 3, 2), (256, 14, 1024, 1))
+    layers = (
+        (3, 224, 64, 7, 2),
+        (64, 56, 64, 3),
+        (128, 28, 128, 3),
+        (256, 14, 256, 3),
+        (512, 7, 512, 3),
+        (256, 28, 256, 3, 2),
+        (256, 14, 1024, 1),
+    )
     return [Case(batch, *layer) for batch in batches for layer in layers]
 
 
@@ -69,7 +81,11 @@ def planned(case: Case, dtype: str) -> Any:
     from tinyir.lower import lower_to
 
     pad = {"pad": [case.window // 2] * 2, "stride": [case.stride] * 2}
-    given = {"x": (dtype, [case.batch, case.channels, case.size, case.size]), "w": (dtype, [case.made, case.channels, case.window, case.window]), "b": (dtype, [case.made])}
+    given = {
+        "x": (dtype, [case.batch, case.channels, case.size, case.size]),
+        "w": (dtype, [case.made, case.channels, case.window, case.window]),
+        "b": (dtype, [case.made]),
+    }
     ops = [("Conv", ["x", "w", "b"], "c", pad), ("Elementwise", ["c"], "y", {"fn": "relu"})]
     module: Any = read(graph(given, {"y": (dtype, [case.batch, case.made, case.out, case.out])}, *ops, name="conv"))
     for stage in ("index", "poly", "region", "plan"):
@@ -91,6 +107,7 @@ def emitted(case: Case, dtype: str) -> str:
 def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str) -> dict[str, Any]:
     """One row: errors and times."""
     import torch
+
     from tinyir.ir import manifest
     from tinyir.runtime.device import Buffer
     from tinyir.runtime.program import Program
@@ -99,18 +116,26 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str) -> dic
     how = {"stride": case.stride, "padding": case.window // 2}
     torch.manual_seed(case.flops % 2**31)
     x = torch.randn(case.batch, case.channels, case.size, case.size, device="cuda").to(kind)
-    w = (torch.randn(case.made, case.channels, case.window, case.window, device="cuda") / math.sqrt(case.channels * case.window**2)).to(kind)
+    w = (
+        torch.randn(case.made, case.channels, case.window, case.window, device="cuda")
+        / math.sqrt(case.channels * case.window**2)
+    ).to(kind)
     b = torch.randn(case.made, device="cuda").to(kind)
     y = torch.full((case.batch, case.made, case.out, case.out), math.nan, device="cuda", dtype=kind)
     last = [t.to(memory_format=torch.channels_last) for t in (x, w)]
-    rivals = {"cudnn": lambda: torch.relu_(conv2d(x, w, b, **how)), "cudnn_channels_last": lambda: torch.relu_(conv2d(*last, b, **how))}
+    rivals = {
+        "cudnn": lambda: torch.relu_(conv2d(x, w, b, **how)),
+        "cudnn_channels_last": lambda: torch.relu_(conv2d(*last, b, **how)),
+    }
     kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip("xwby", (x, w, b, y))}
     program = Program(device, text, manifest.parse(text), {}, kept=kept)
     torch.cuda.synchronize()
     program.run()
     device.stream.synchronize()
     wanted = torch.relu(conv2d(x.double(), w.double(), b.double(), **how))
-    mine, theirs = (float((found.double() - wanted).abs().max() / wanted.abs().max()) for found in (y, rivals["cudnn"]()))
+    mine, theirs = (
+        float((found.double() - wanted).abs().max() / wanted.abs().max()) for found in (y, rivals["cudnn"]())
+    )
     if not mine <= max(2 * theirs, TOLERATED[dtype]):
         raise SystemExit(f"{case}: error {mine:.3e}, torch's {theirs:.3e}")
     queued = [on_stream(device, run) for run in rivals.values()]
@@ -119,8 +144,16 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str) -> dic
     ours, *others = clock.medians([program.enqueue, *queued])
     kernels = len(program.chosen)
     program.release()
-    return {"case": str(case), "dtype": dtype, "kernels": kernels, "ours_us": ours, **{f"{name}_us": us for name, us in zip(rivals, others)}, "tflops": case.flops / ours / 1e6,
-            "error": mine, "error_cudnn": theirs}  # fmt: skip
+    return {
+        "case": str(case),
+        "dtype": dtype,
+        "kernels": kernels,
+        "ours_us": ours,
+        **{f"{name}_us": us for name, us in zip(rivals, others)},
+        "tflops": case.flops / ours / 1e6,
+        "error": mine,
+        "error_cudnn": theirs,
+    }
 
 
 def main() -> int:
@@ -140,6 +173,7 @@ def main() -> int:
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         texts = list(pool.map(emitted, every, [args.dtype] * len(every)))
     import torch
+
     from tinyir.runtime.cuda import CudaDevice
 
     torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
@@ -152,16 +186,23 @@ def main() -> int:
             found.append(measure(device, clock, case, text, args.dtype))
             row = found[-1]
             print(
-                f"| {case} | {row['kernels']} | {row['ours_us']:.1f} us, {row['tflops']:.0f} | {row['cudnn_us']:.1f} us, {row['cudnn_us'] / row['ours_us']:.2f}x | "
+                f"| {case} | {row['kernels']} | {row['ours_us']:.1f} us, {row['tflops']:.0f} | "
+                f"{row['cudnn_us']:.1f} us, {row['cudnn_us'] / row['ours_us']:.2f}x | "
                 f"{row['cudnn_channels_last_us']:.1f} us, {row['cudnn_channels_last_us'] / row['ours_us']:.2f}x |",
                 flush=True,
             )
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(
+                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
+                encoding="utf-8",
+            )
     finally:
         device.release()
     for name in ("cudnn", "cudnn_channels_last"):
         ratios = [row[f"{name}_us"] / row["ours_us"] for row in found]
-        print(f"over {name}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f} in geometric mean, least {min(ratios):.3f}")
+        print(
+            f"over {name}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f} in geometric mean, least "
+            f"{min(ratios):.3f}"
+        )
     return 0
 
 

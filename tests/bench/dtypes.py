@@ -1,13 +1,16 @@
 """Products of fp32 and of fp8 on tensor cores beside cuBLAS: errors against fp64 and times, on one card, in one run.
 
-    python tests/bench/dtypes.py [--out results.json] [--random 60] [--seed 1] [--kinds fp32 tf32 ...]      needs a GPU, PyCUDA and torch
+    python tests/bench/dtypes.py [--out results.json] [--random 60] [--seed 1] [--kinds fp32 tf32 ...]      needs a GPU,
+      PyCUDA and torch
 
-`fp32` is multiplied by three products of TF32, beside torch.matmul in plain fp32; `tf32` by one, beside torch.matmul where TF32 is allowed;
-fp8 beside torch's scaled product without fast accumulation, which takes A in rows and B in columns and gets copies where they lie otherwise, both rounded to
-bf16; fp16 and bf16 beside torch.matmul. Each timed product is run in every form that has a plan, the best of each: `wgmma`, `wgmma, two sums` (fp8 whose
-sums are held in turn) and `mma.sync`; the model's time stands beside each, so that one run says which form is faster and how far the model is off.
-Operands are random normal, times are medians in microseconds from a cold L2 cache, in turns. Then as many random shapes, of which errors alone are compared. An
-error (root mean square over the result's) above 1.01 times cuBLAS's is printed with `!`, and the exit code is 1.
+`fp32` is multiplied by three products of TF32, beside torch.matmul in plain fp32; `tf32` by one, beside torch.matmul
+where TF32 is allowed; fp8 beside torch's scaled product without fast accumulation, which takes A in rows and B in
+columns and gets copies where they lie otherwise, both rounded to bf16; fp16 and bf16 beside torch.matmul. Each timed
+product is run in every form that has a plan, the best of each: `wgmma`, `wgmma, two sums` (fp8 whose sums are held in
+turn) and `mma.sync`; the model's time stands beside each, so that one run says which form is faster and how far the
+model is off. Operands are random normal, times are medians in microseconds from a cold L2 cache, in turns. Then as many
+random shapes, of which errors alone are compared. An error (root mean square over the result's) above 1.01 times
+cuBLAS's is printed with `!`, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -41,7 +45,14 @@ KINDS = {
     "bf16": (("bf16",), "bf16", "", LAYOUTS, 1),
 }
 TIMED = ("fp32", "tf32", "fp8e4m3", "fp8e4m3 fp8e5m2")
-SHAPES = ((512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (4096, 1024, 8192), (1000, 1500, 777))
+SHAPES = (
+    (512, 512, 512),
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (4096, 4096, 4096),
+    (4096, 1024, 8192),
+    (1000, 1500, 777),
+)
 TOLERATED = 1.01
 FORMS = {"warp_specialized": "wgmma", "multistage": "mma.sync"}
 TORCH = {"fp32": "float32", "fp8e4m3": "float8_e4m3fn", "fp8e5m2": "float8_e5m2", "fp16": "float16", "bf16": "bfloat16"}
@@ -62,13 +73,20 @@ def forms(kind: str, layout: str, shape: tuple[int, int, int]) -> dict[str, tupl
         if c.plan.algo in FORMS and c.rejected in ("", to_plan.CROWDED):
             form = FORMS[c.plan.algo] + (", two sums" if c.plan.partials > 1 else "")
             if form not in found:
-                found[form] = (manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (c.plan,))))), c.cost.microseconds)
+                found[form] = (
+                    manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (c.plan,))))),
+                    c.cost.microseconds,
+                )
     return found
 
 
 def emitted(kind: str, layout: str, shape: tuple[int, int, int]) -> str:
     """The CUDA text, planned for this shape."""
-    return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(region_of(kind, layout, shape), device=card_here(), fp32=KINDS[kind][2]))))
+    return manifest.show(
+        to_cu.lower(
+            to_gpu.lower(to_plan.lower(region_of(kind, layout, shape), device=card_here(), fp32=KINDS[kind][2]))
+        )
+    )
 
 
 def operands(kind: str, layout: str, shape: tuple[int, int, int]) -> tuple[Any, Any, Any, Any]:
@@ -92,7 +110,14 @@ def rival_of(kind: str, left: Any, right: Any) -> Callable[[], Any]:
     def rival() -> Any:
         torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
         if kind.startswith("fp8"):
-            return torch._scaled_mm(left.contiguous(), right.t().contiguous().t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=False)
+            return torch._scaled_mm(
+                left.contiguous(),
+                right.t().contiguous().t(),
+                scale_a=one,
+                scale_b=one,
+                out_dtype=torch.bfloat16,
+                use_fast_accum=False,
+            )
         return left @ right
 
     return rival
@@ -109,7 +134,9 @@ def compared(device: Any, kind: str, layout: str, shape: tuple[int, int, int], i
     rival = rival_of(kind, left, right)
     theirs, wanted = rival(), left.double() @ right.double()
     rows = []
-    for form, (text, expected) in (forms(kind, layout, shape) if is_timed else {"taken": (emitted(kind, layout, shape), 0.0)}).items():
+    for form, (text, expected) in (
+        forms(kind, layout, shape) if is_timed else {"taken": (emitted(kind, layout, shape), 0.0)}
+    ).items():
         c = torch.full(shape[:2], math.nan, device="cuda", dtype=getattr(torch, TORCH[KINDS[kind][1]]))
         kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip("ABC", (a, b, c))}
         program = Program(device, text, manifest.parse(text), dict(zip("MNK", shape)), kept=kept)
@@ -118,10 +145,26 @@ def compared(device: Any, kind: str, layout: str, shape: tuple[int, int, int], i
         torch.cuda.synchronize()
         errors = [float((x.double() - wanted).norm() / wanted.norm()) for x in (c, theirs)]
         taken = next(line for line in text.splitlines() if line.startswith("// plan ")).removeprefix("// plan ")
-        rows.append({"kind": kind, "layout": layout, "shape": list(shape), "form": form, "plan": taken, "expected_us": expected, "error": errors[0], "error_cublas": errors[1]})
+        rows.append(
+            {
+                "kind": kind,
+                "layout": layout,
+                "shape": list(shape),
+                "form": form,
+                "plan": taken,
+                "expected_us": expected,
+                "error": errors[0],
+                "error_cublas": errors[1],
+            }
+        )
         if is_timed:  # while the device holds this program
             ours, cublas = timed(device, [program.enqueue, on_stream(device, rival)])
-            rows[-1] |= {"ours_us": ours, "cublas_us": cublas, "ours_tflops": 2 * math.prod(shape) / ours / 1e6, "ratio": cublas / ours}
+            rows[-1] |= {
+                "ours_us": ours,
+                "cublas_us": cublas,
+                "ours_tflops": 2 * math.prod(shape) / ours / 1e6,
+                "ratio": cublas / ours,
+            }
     return rows
 
 
@@ -135,7 +178,14 @@ def cases(count: int, seed: int, kinds: list[str]) -> list[tuple[str, str, tuple
     import numpy as np
 
     draw = np.random.default_rng(seed)
-    every = [(kind, layout, shape, True) for kind in TIMED if kind in kinds for layout in KINDS[kind][3] for shape in SHAPES if all(s % KINDS[kind][4] == 0 for s in shape)]
+    every = [
+        (kind, layout, shape, True)
+        for kind in TIMED
+        if kind in kinds
+        for layout in KINDS[kind][3]
+        for shape in SHAPES
+        if all(s % KINDS[kind][4] == 0 for s in shape)
+    ]
     for _ in range(count):
         kind = str(draw.choice(kinds))
         step = max(KINDS[kind][4], int(draw.choice([1, 2, 8])))
@@ -165,7 +215,10 @@ def main() -> int:
             found += rows
             for row in rows:
                 _print_row(row)
-            args.out.write_text(json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(
+                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
+                encoding="utf-8",
+            )
     finally:
         device.release()
     far = [row for row in found if not is_near(row)]
@@ -174,9 +227,18 @@ def main() -> int:
 
 
 def _print_row(row: dict[str, Any]) -> None:
-    times = f"{row['ours_us']:.1f} us (model {row['expected_us']:.1f}), {row['ours_tflops']:.0f} | {row['cublas_us']:.1f} us | {row['ratio']:.2f} |" if "ratio" in row else ""
+    times = (
+        f"{row['ours_us']:.1f} us (model {row['expected_us']:.1f}), {row['ours_tflops']:.0f} | "
+        f"{row['cublas_us']:.1f} us | {row['ratio']:.2f} |"
+        if "ratio" in row
+        else ""
+    )
     mark = "" if is_near(row) else " !"
-    print(f"| {row['kind']} {row['layout']}, {row['form']} | {'x'.join(map(str, row['shape']))} | {row['error']:.2e}, {row['error_cublas']:.2e}{mark} | {times}", flush=True)
+    print(
+        f"| {row['kind']} {row['layout']}, {row['form']} | {'x'.join(map(str, row['shape']))} | "
+        f"{row['error']:.2e}, {row['error_cublas']:.2e}{mark} | {times}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

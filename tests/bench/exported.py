@@ -1,10 +1,13 @@
-"""Exported networks on one device beside onnxruntime and torch: `python tests/bench/exported.py MODEL.onnx ... [--torch FILE.py] [--out exported.json]`.
+"""Exported networks on one device beside onnxruntime and torch: `python tests/bench/exported.py MODEL.onnx ... [--torch
+FILE.py] [--out exported.json]`.
 
-Each ONNX file is compiled by a process of its own, run on random inputs, and compared with onnxruntime on the CPU; an fp16 network may differ by 2e-2 of an
-output's greatest number. onnxruntime leaves out roundings to fp16 that the model asks for: where a network differs by more, playback, which makes each of
-them, decides. FILE.py has a function `build(name)` that gives a torch module and its inputs; the time of a call is printed beside that of the module in
-torch eager, called and captured in a CUDA graph. A row also says how many contractions of 2^24 products and more are multiplied by a plain kernel: none should be.
-`--device sim` or `cpu` leaves the times out. Exit code 1 when a network fails or differs.
+Each ONNX file is compiled by a process of its own, run on random inputs, and compared with onnxruntime on the CPU; an
+fp16 network may differ by 2e-2 of an output's greatest number. onnxruntime leaves out roundings to fp16 that the model
+asks for: where a network differs by more, playback, which makes each of them, decides. FILE.py has a function
+`build(name)` that gives a torch module and its inputs; the time of a call is printed beside that of the module in torch
+eager, called and captured in a CUDA graph. A row also says how many contractions of 2^24 products and more are
+multiplied by a plain kernel: none should be. `--device sim` or `cpu` leaves the times out. Exit code 1 when a network
+fails or differs.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ import importlib.util
 import json
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +57,11 @@ def compiled(file: str, card: str | None) -> dict[str, Any]:
         if faults:
             raise Refused(faults)
         if stage == "plan":
-            row = {"kernels": len(module.plans), "plain": sum(p.algo == "plain" for p in module.plans), "slow_products": slow_products(module)}
+            row = {
+                "kernels": len(module.plans),
+                "plain": sum(p.algo == "plain" for p in module.plans),
+                "slow_products": slow_products(module),
+            }
     return {"text": language_of("cu").show(module), "cpu_s": round(time.process_time() - start, 1), **row}
 
 
@@ -62,7 +70,12 @@ def slow_products(module: plan.Module) -> list[str]:
     sizes, found = sizes_of(module.program.model), []
     for one in module.plans:
         for region in map(module.program.program.region, one.regions):
-            folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce) and is_product_of_sides(n, region.iters)]
+            folds = [
+                n
+                for body in bodies_of(region)
+                for n in walk(body)
+                if isinstance(n, Reduce) and is_product_of_sides(n, region.iters)
+            ]
             points = extent_of(region.iters).evaluate(sizes)
             if one.algo == "plain" and any(points * extent_of(f.axes).evaluate(sizes) >= MANY for f in folds):
                 found.append(region.name)
@@ -77,7 +90,11 @@ def inputs_of(file: str) -> dict[str, np.ndarray]:
     for given in onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]).get_inputs():
         shape = [d if isinstance(d, int) else 2 for d in given.shape]
         is_float = "float" in given.type
-        found[given.name] = draw.standard_normal(shape).astype(np.float16 if "16" in given.type else np.float32) if is_float else draw.integers(0, 100, shape)
+        found[given.name] = (
+            draw.standard_normal(shape).astype(np.float16 if "16" in given.type else np.float32)
+            if is_float
+            else draw.integers(0, 100, shape)
+        )
     return found
 
 
@@ -99,11 +116,14 @@ def played(file: str, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
 
 
 def greatest_difference(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
-    """Over all outputs, in units of the greatest number of each; infinite where one is not a number. Two of the smallest numbers of its dtype are no
-    difference."""
+    """Over all outputs, in units of the greatest number of each; infinite where one is not a number. Two of the
+    smallest numbers of its dtype are no difference."""
     worst = 0.0
     for ours, theirs in zip(found, wanted, strict=True):
-        exact, apart = np.asarray(theirs, np.float64), np.abs(np.asarray(ours, np.float64) - np.asarray(theirs, np.float64))
+        exact, apart = (
+            np.asarray(theirs, np.float64),
+            np.abs(np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)),
+        )
         least = 2 * float(np.finfo(theirs.dtype).smallest_subnormal) if theirs.dtype.kind == "f" else 0.0
         part = np.where(apart <= least, 0.0, apart).max(initial=0.0) / max(np.abs(exact).max(initial=0.0), 1e-300)
         worst = max(worst, float(part) if np.isfinite(part) else float("inf"))
@@ -137,7 +157,8 @@ def run_model(file: str, made: dict[str, Any], args: argparse.Namespace) -> dict
 
 
 def torch_times(source: Path, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Microseconds of the same module in torch: called, and as a CUDA graph; a way that fails has its reason instead."""
+    """Microseconds of the same module in torch: called, and as a CUDA graph; a way that fails has its reason
+    instead."""
     import torch
 
     spec = importlib.util.spec_from_file_location("architectures", source)

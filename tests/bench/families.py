@@ -1,12 +1,14 @@
 """The kernel families beside torch's kernels for the same op: how much of the memory's bandwidth each reaches.
 
     python tests/bench/families.py [--out families.json] [--only copy,softmax,...]     needs a GPU, PyCUDA and torch
-    python tests/bench/families.py --emit DIR                                          only write the CUDA texts, which needs none of them
+    python tests/bench/families.py --emit DIR                                          only write the CUDA texts, which
+      needs none of them
 
-Twelve ops at several sizes, in fp32 and fp16, a scatter in fp32 and i32: odd lengths, short rows and long ones too. Each model goes through the whole compiler, and the plan is the cost model's own choice; sums of
-a scatter may come in any order, as torch's do. What a kernel
-gives is compared with torch in fp64 before it is timed. Both sides are replayed as CUDA graphs, in turns, each run behind a write of four times the
-L2 cache. Medians in microseconds; the share is that of the bandwidth at which the card copies 1 GiB, counting what must be read and written once.
+Twelve ops at several sizes, in fp32 and fp16, a scatter in fp32 and i32: odd lengths, short rows and long ones too.
+Each model goes through the whole compiler, and the plan is the cost model's own choice; sums of a scatter may come in
+any order, as torch's do. What a kernel gives is compared with torch in fp64 before it is timed. Both sides are replayed
+as CUDA graphs, in turns, each run behind a write of four times the L2 cache. Medians in microseconds; the share is that
+of the bandwidth at which the card copies 1 GiB, counting what must be read and written once.
 """
 
 from __future__ import annotations
@@ -69,7 +71,14 @@ class Case:
             "gather": {"X": (d, (TABLE, *s[1:])), "at": ("i64", s[:1])},
             "scatter": {"X": (d, (TABLE, *s[1:])), "at": ("i64", (s[0], 1)), "U": (d, s)},
         }.get(self.op, {"X": (d, s)})
-        output = {"transpose": (d, s[::-1]), "sum": ("fp32", ()), "column_sum": ("fp32", s[1:]), "row_sum": ("fp32", s[:1]), "argmax": ("i64", s[:1]), "scatter": (d, (TABLE, *s[1:]))}.get(self.op, (d, s))
+        output = {
+            "transpose": (d, s[::-1]),
+            "sum": ("fp32", ()),
+            "column_sum": ("fp32", s[1:]),
+            "row_sum": ("fp32", s[:1]),
+            "argmax": ("i64", s[:1]),
+            "scatter": (d, (TABLE, *s[1:])),
+        }.get(self.op, (d, s))
         return {**inputs, "Y": output}
 
     @property
@@ -88,18 +97,36 @@ def cases(only: str = "") -> list[Case]:
 def model_of(case: Case) -> str:
     """The model in front-end JSON."""
     op, attrs = {
-        "copy": ("Elementwise", {"fn": "identity"}), "add": ("Elementwise", {"fn": "add"}), "transpose": ("Transpose", {"perm": [1, 0]}),
-        "softmax": ("Softmax", {"axis": 1}), "layernorm": ("LayerNorm", {"axis": 1}), "sum": ("Reduce", {"op": "sum"}),
-        "column_sum": ("Reduce", {"op": "sum", "axes": [0]}), "row_sum": ("Reduce", {"op": "sum", "axes": [1]}), "argmax": ("Reduce", {"op": "argmax", "axes": [1]}),
-        "cumsum": ("CumSum", {"axis": 1}), "gather": ("Gather", {"axis": 0}), "scatter": ("ScatterND", {"reduction": "add"}),
-    }[case.op]  # fmt: skip
+        "copy": ("Elementwise", {"fn": "identity"}),
+        "add": ("Elementwise", {"fn": "add"}),
+        "transpose": ("Transpose", {"perm": [1, 0]}),
+        "softmax": ("Softmax", {"axis": 1}),
+        "layernorm": ("LayerNorm", {"axis": 1}),
+        "sum": ("Reduce", {"op": "sum"}),
+        "column_sum": ("Reduce", {"op": "sum", "axes": [0]}),
+        "row_sum": ("Reduce", {"op": "sum", "axes": [1]}),
+        "argmax": ("Reduce", {"op": "argmax", "axes": [1]}),
+        "cumsum": ("CumSum", {"axis": 1}),
+        "gather": ("Gather", {"axis": 0}),
+        "scatter": ("ScatterND", {"reduction": "add"}),
+    }[case.op]
     inputs = [n for n in case.tensors if n != "Y"]
     tensors = {n: {"dtype": d, "shape": list(s)} for n, (d, s) in case.tensors.items()}
     graph = [{"op": op, "name": case.op, "inputs": inputs, "outputs": ["Y"], "attrs": attrs}]
     if case.op == "cumsum" and case.dtype == "fp16":  # summed in fp32, kept in fp16, as torch does
         tensors["wide"] = {"dtype": "fp32", "shape": list(case.shape)}
-        graph = [{**graph[0], "outputs": ["wide"]}, {"op": "Cast", "name": "cast", "inputs": ["wide"], "outputs": ["Y"], "attrs": {"to": "fp16"}}]
-    return json.dumps({"name": case.op, "signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": "Y"}]}, "tensors": tensors, "graph": graph})
+        graph = [
+            {**graph[0], "outputs": ["wide"]},
+            {"op": "Cast", "name": "cast", "inputs": ["wide"], "outputs": ["Y"], "attrs": {"to": "fp16"}},
+        ]
+    return json.dumps(
+        {
+            "name": case.op,
+            "signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": "Y"}]},
+            "tensors": tensors,
+            "graph": graph,
+        }
+    )
 
 
 def emitted(case: Case) -> str:
@@ -112,7 +139,11 @@ def emitted(case: Case) -> str:
 
     module: Any = read(model_of(case), "families.json")
     for stage in STAGES[1:]:
-        module = lowering_of("plan").lower(module, device=card_here(), atomics="unordered") if stage == "plan" else lower_to(stage, module, "sm90")
+        module = (
+            lowering_of("plan").lower(module, device=card_here(), atomics="unordered")
+            if stage == "plan"
+            else lower_to(stage, module, "sm90")
+        )
     return manifest.show(module)
 
 
@@ -160,8 +191,16 @@ def wanted_of(case: Case, x: dict[str, Any]) -> Any:
     exact = {n: t.double() for n, t in x.items() if t.is_floating_point()}
     if case.op == "layernorm":
         return torch.nn.functional.layer_norm(exact["X"], exact["X"].shape[1:], exact["g"], exact["b"])
-    return {"copy": lambda: exact["X"], "add": lambda: exact["X"] + exact["Z"], "transpose": lambda: exact["X"].t(), "softmax": lambda: torch.softmax(exact["X"], 1),
-            "sum": lambda: exact["X"].sum(), "column_sum": lambda: exact["X"].sum(0), "row_sum": lambda: exact["X"].sum(1), "cumsum": lambda: exact["X"].cumsum(1)}[case.op]()  # fmt: skip
+    return {
+        "copy": lambda: exact["X"],
+        "add": lambda: exact["X"] + exact["Z"],
+        "transpose": lambda: exact["X"].t(),
+        "softmax": lambda: torch.softmax(exact["X"], 1),
+        "sum": lambda: exact["X"].sum(),
+        "column_sum": lambda: exact["X"].sum(0),
+        "row_sum": lambda: exact["X"].sum(1),
+        "cumsum": lambda: exact["X"].cumsum(1),
+    }[case.op]()
 
 
 def operands_of(case: Case) -> dict[str, Any]:
@@ -175,7 +214,11 @@ def operands_of(case: Case) -> dict[str, Any]:
         if dtype.startswith("i"):
             found[name] = torch.randint(0, TABLE, shape, device="cuda").to(kinds[dtype])
         else:  # running sums of numbers around 0 stay in the range of fp16
-            found[name] = torch.full(shape, math.nan, device="cuda", dtype=kinds[dtype]) if name == "Y" else torch.randn(shape, device="cuda").to(kinds[dtype])
+            found[name] = (
+                torch.full(shape, math.nan, device="cuda", dtype=kinds[dtype])
+                if name == "Y"
+                else torch.randn(shape, device="cuda").to(kinds[dtype])
+            )
     return found
 
 
@@ -209,8 +252,19 @@ def measure_case(device: Any, case: Case, text: str, peak_gbs: float) -> dict[st
         mine, torchs = timed(device, [ours.run, theirs.run], RUNS)
     plans = [line.removeprefix("// plan ") for line in text.splitlines() if line.startswith("// plan ")]
     share = {name: case.moved / us / 1e3 / peak_gbs for name, us in (("ours", mine), ("torch", torchs))}
-    return {"op": case.op, "dtype": case.dtype, "shape": list(case.shape), "plans": plans, "error": error, "bytes": case.moved,
-            "ours_us": mine, "torch_us": torchs, "ratio": torchs / mine, "share": share["ours"], "share_torch": share["torch"]}  # fmt: skip
+    return {
+        "op": case.op,
+        "dtype": case.dtype,
+        "shape": list(case.shape),
+        "plans": plans,
+        "error": error,
+        "bytes": case.moved,
+        "ours_us": mine,
+        "torch_us": torchs,
+        "ratio": torchs / mine,
+        "share": share["ours"],
+        "share_torch": share["torch"],
+    }
 
 
 def copy_gbs(device: Any) -> float:
@@ -249,7 +303,12 @@ def main() -> int:
 
     torch.cuda.init()
     device = CudaDevice()
-    head = {"card": device.description, "python": platform.python_version(), "compiler": find_compiler().name, "torch": torch.__version__}
+    head = {
+        "card": device.description,
+        "python": platform.python_version(),
+        "compiler": find_compiler().name,
+        "torch": torch.__version__,
+    }
     rows: list[dict[str, Any]] = []
     try:
         peak = copy_gbs(device)
@@ -257,7 +316,11 @@ def main() -> int:
         for case, text in texts:
             row = measure_case(device, case, text, peak)
             rows.append(row)
-            print(f"| {case.name} | {row['ours_us']:.1f} us, {row['share']:.0%} | {row['torch_us']:.1f} us, {row['share_torch']:.0%} | {row['ratio']:.2f} |", flush=True)
+            print(
+                f"| {case.name} | {row['ours_us']:.1f} us, {row['share']:.0%} | {row['torch_us']:.1f} us, "
+                f"{row['share_torch']:.0%} | {row['ratio']:.2f} |",
+                flush=True,
+            )
             args.out.write_text(json.dumps({**head, "copy_gbs": peak, "rows": rows}, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()

@@ -2,8 +2,9 @@
 
     python tests/bench/gemm_sample.py [--sizes 1024,2048,4096] [--out gemm_sample.json]
 
-Needs a GPU, PyCUDA and torch. Random normal fp16 operands. Every timed run starts from a cold L2 cache; ours and torch's are timed in
-turns, so that both see the same clocks. Medians, with p10 and p90, in microseconds. The JSON holds the figures with card and versions.
+Needs a GPU, PyCUDA and torch. Random normal fp16 operands. Every timed run starts from a cold L2 cache; ours and
+torch's are timed in turns, so that both see the same clocks. Medians, with p10 and p90, in microseconds. The JSON holds
+the figures with card and versions.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ import platform
 import re
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tinyir.lower import lower_to  # noqa: E402
 from tinyir.front import read  # noqa: E402
 from tinyir.ir import manifest, tiny  # noqa: E402
 from tinyir.ir.pipeline import STAGES  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
 from tinyir.runtime import bench  # noqa: E402
 from tinyir.runtime.abi import admit  # noqa: E402
 from tinyir.runtime.arrays import random_arrays  # noqa: E402
@@ -56,7 +58,9 @@ def measure_size(device: CudaDevice, size: int) -> dict[str, Any]:
 
     text = emitted(size)
     module = manifest.parse(text)
-    sizes, inputs = admit(module.region.model, random_arrays(module.region.model, {"M": size, "N": size, "K": size}, seed=size))
+    sizes, inputs = admit(
+        module.region.model, random_arrays(module.region.model, {"M": size, "N": size, "K": size}, seed=size)
+    )
     program = Program(device, text, module, sizes)
     program.upload(inputs)
     program.run()
@@ -73,7 +77,9 @@ def measure_size(device: CudaDevice, size: int) -> dict[str, Any]:
     }
     times: dict[str, list[bench.Timing]] = {"ours": [], **{name: [] for name in rivals}}
     for _ in range(ROUNDS):
-        times["ours"].append(bench.measure(device, len(program.launches), program.enqueue, program.flops(), program.bytes()))
+        times["ours"].append(
+            bench.measure(device, len(program.launches), program.enqueue, program.flops(), program.bytes())
+        )
         for name, run in rivals.items():
             times[name].append(_measure_torch(device, run))
     row: dict[str, Any] = {"size": size, "largest_error": float(error.max())}
@@ -86,7 +92,9 @@ def measure_size(device: CudaDevice, size: int) -> dict[str, Any]:
             "tflops": 2 * size**3 / median / 1e12,
         }
     row["share_of_matmul"] = row["matmul"]["median_us"] / row["ours"]["median_us"]
-    row["resources"] = {k: {f: getattr(u, f) for f in u.__slots__} for k, u in usage_of(cubin_of(text, device.arch)).items()}
+    row["resources"] = {
+        k: {f: getattr(u, f) for f in u.__slots__} for k, u in usage_of(cubin_of(text, device.arch)).items()
+    }
     return row
 
 
@@ -119,7 +127,9 @@ def main() -> int:
         device.release()
     versions = {"python": platform.python_version(), "numpy": np.__version__, "compiler": find_compiler().name}
     versions |= {"torch": torch.__version__, "cuda_of_torch": torch.version.cuda}
-    Path(args.out).write_text(json.dumps({"card": device.description, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    Path(args.out).write_text(
+        json.dumps({"card": device.description, "versions": versions, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+    )
     return 0
 
 
@@ -128,7 +138,10 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
         return f"{name} {row[name]['median_us']:.1f} us {row[name]['tflops']:.1f} TFLOP/s"
 
     share, error = row["share_of_matmul"], row["largest_error"]
-    print(f"{row['size']}: {told('ours')}, {told('matmul')}, {told('addmm_relu')}; share of matmul {share:.3f}, largest error {error:.2e}")
+    print(
+        f"{row['size']}: {told('ours')}, {told('matmul')}, {told('addmm_relu')}; share of matmul {share:.3f}, "
+        f"largest error {error:.2e}"
+    )
     return row
 
 

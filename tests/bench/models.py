@@ -1,10 +1,11 @@
-"""Whole networks on one device beside torch: `python tests/bench/models.py [--dtype fp32] [--profile] [--out models.json] [NAME ...]`.
+"""Whole networks on one device beside torch: `python tests/bench/models.py [--dtype fp32] [--profile] [--out
+models.json] [NAME ...]`.
 
-ResNet-50, BERT-base, GPT-2 and ViT, batch 1, with random weights. Each is compiled with `tinyir.compile`, run, and compared with the same graph and
-weights in torch in fp32 (TF32 off); the time of a call with arrays that lie on the GPU stands beside that of the graph in torch of the same
-dtype: eager, torch.compile, and its mode reduce-overhead. `--device sim --small` runs shrunken networks in the simulation and compares them with
-playback. A network that fails is printed with its reason and the next one goes on. Exit code 1 when one fails or differs by more than its
-dtype allows.
+ResNet-50, BERT-base, GPT-2 and ViT, batch 1, with random weights. Each is compiled with `tinyir.compile`, run, and
+compared with the same graph and weights in torch in fp32 (TF32 off); the time of a call with arrays that lie on the GPU
+stands beside that of the graph in torch of the same dtype: eager, torch.compile, and its mode reduce-overhead.
+`--device sim --small` runs shrunken networks in the simulation and compares them with playback. A network that fails is
+printed with its reason and the next one goes on. Exit code 1 when one fails or differs by more than its dtype allows.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +29,12 @@ from tests.models import RandomModel, bert, gpt2, resnet50, vit  # noqa: E402
 from tests.models.torch_source import torch_network, variables_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 
-NETWORKS: dict[str, Callable[..., RandomModel]] = {"resnet50": resnet50, "bert": bert, "gpt2": gpt2, "vit": lambda **how: vit(**{"layers": 12, **how})}
+NETWORKS: dict[str, Callable[..., RandomModel]] = {
+    "resnet50": resnet50,
+    "bert": bert,
+    "gpt2": gpt2,
+    "vit": lambda **how: vit(**{"layers": 12, **how}),
+}
 SMALL: dict[str, dict[str, Any]] = {
     "resnet50": {"layers": (1, 1), "width": 4, "size": 32, "classes": 5},
     "bert": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 2, "words": 50, "positions": 16},
@@ -44,23 +51,34 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def run_network(name: str, dtype: str, args: argparse.Namespace) -> dict[str, Any]:
-    """One row: kernels, the greatest difference against the greatest number of its output, seconds to compile and microseconds a call."""
+    """One row: kernels, the greatest difference against the greatest number of its output, seconds to compile and
+    microseconds a call."""
     model = NETWORKS[name](**SMALL[name] if args.small else {}, dtype=dtype)
     arrays = model.arrays()
     given = {n: a for n, a in arrays.items() if n not in model.weights}
     say(f"{name} {dtype}: compiling")
     start = time.perf_counter()
     with tinyir.compile(model.text, device=args.device, params={n: arrays[n] for n in model.weights}) as program:
-        row: dict[str, Any] = {"network": name, "dtype": dtype, "kernels": len(program._session.module.launches), "compile_s": round(time.perf_counter() - start, 2)}
+        row: dict[str, Any] = {
+            "network": name,
+            "dtype": dtype,
+            "kernels": len(program._session.module.launches),
+            "compile_s": round(time.perf_counter() - start, 2),
+        }
         say(f"{name} {dtype}: {row['kernels']} kernels after {row['compile_s']} s; running")
         found = program(**given)
         if args.device == "sim":
             from tinyir.front.json import read
             from tinyir.play import tiny as play_tiny
 
-            return row | {"differs": greatest_difference(found, play_tiny.play(read(model.text), arrays)), "from": "playback"}
+            return row | {
+                "differs": greatest_difference(found, play_tiny.play(read(model.text), arrays)),
+                "from": "playback",
+            }
         row |= {"differs": greatest_difference(found, torch_outputs(model, arrays, "fp32")), "from": "torch fp32"}
-        row["torch_differs"] = greatest_difference(torch_outputs(model, arrays, dtype), torch_outputs(model, arrays, "fp32"))
+        row["torch_differs"] = greatest_difference(
+            torch_outputs(model, arrays, dtype), torch_outputs(model, arrays, "fp32")
+        )
         row |= times(program, model, arrays, given, dtype, args.rivals)
         if args.profile:
             from tinyir.runtime.profile import profile, table_of
@@ -100,7 +118,9 @@ def torch_inputs(model: RandomModel, arrays: Arrays, dtype: str) -> dict[str, An
     return {n: t.to(_torch_dtype(dtype)) if t.is_floating_point() else t for n, t in moved.items()}
 
 
-def times(program: Any, model: RandomModel, arrays: Arrays, given: Arrays, dtype: str, rivals: list[str]) -> dict[str, Any]:
+def times(
+    program: Any, model: RandomModel, arrays: Arrays, given: Arrays, dtype: str, rivals: list[str]
+) -> dict[str, Any]:
     """Microseconds of a call, inputs on the GPU: ours, and torch's; a rival that fails has its reason instead."""
     import torch
 
@@ -175,10 +195,18 @@ def main() -> int:
     """Print a row a network; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NETWORKS)}; all of them without one")
-    parser.add_argument("--dtype", action="append", choices=tuple(MOST), help="may be repeated; all of them without one")
+    parser.add_argument(
+        "--dtype", action="append", choices=tuple(MOST), help="may be repeated; all of them without one"
+    )
     parser.add_argument("--device", choices=("cuda", "sim"), default="cuda")
     parser.add_argument("--small", action="store_true", help="shrunken networks")
-    parser.add_argument("--rivals", nargs="*", choices=tuple(RIVALS), default=list(RIVALS), help="which of torch's ways to time; all of them without it")
+    parser.add_argument(
+        "--rivals",
+        nargs="*",
+        choices=tuple(RIVALS),
+        default=list(RIVALS),
+        help="which of torch's ways to time; all of them without it",
+    )
     parser.add_argument("--profile", action="store_true", help="print the time of each launch")
     parser.add_argument("--out", type=Path, help="write the rows as JSON after each network")
     args = parser.parse_args()

@@ -1,10 +1,11 @@
-"""The plan that the cost model chooses without measuring, beside the fastest of its candidates: GEMM + bias + ReLU in fp16.
+"""The plan that the cost model chooses without measuring, beside the fastest of its candidates: GEMM + bias + ReLU in
+fp16.
 
     python tests/bench/plans.py [--count 40] [--top 10] [--seconds 400] [--out results.json]     needs a GPU, PyCUDA
 
-Shapes are drawn anew from a seed, log-uniform in 128 to 4096: a quarter odd, a quarter with few rows, the rest multiples of 64. For each the
-first `top` candidates of the model are checked against playback and timed from a cold L2 cache, as `tiny-tune` does it. Prints a table;
-the JSON holds it with card and versions.
+Shapes are drawn anew from a seed, log-uniform in 128 to 4096: a quarter odd, a quarter with few rows, the rest
+multiples of 64. For each the first `top` candidates of the model are checked against playback and timed from a cold L2
+cache, as `tiny-tune` does it. Prints a table; the JSON holds it with card and versions.
 """
 
 from __future__ import annotations
@@ -104,17 +105,49 @@ def main() -> int:
             print(f"{sizes}: the model's choice was not timed: {first.reason}", flush=True)
             return 1
         ratio = first.microseconds / best.microseconds
-        rows.append({**sizes, "chosen_us": first.microseconds, "best_us": best.microseconds, "ratio": ratio, "model_us": first.plan.estimate.microseconds,
-                     "timed": len(timed), "refused": [t.reason for t in found.trials if t.reason], "best": plan.show_plan(best.plan)})
-        print(f"{'x'.join(map(str, sizes.values())):<16} chosen {first.microseconds:9.2f} us  best {best.microseconds:9.2f} us  {ratio:.3f}x  "
-              f"model {first.plan.estimate.microseconds:g} us  {len(timed)} timed", flush=True)
+        rows.append(
+            {
+                **sizes,
+                "chosen_us": first.microseconds,
+                "best_us": best.microseconds,
+                "ratio": ratio,
+                "model_us": first.plan.estimate.microseconds,
+                "timed": len(timed),
+                "refused": [t.reason for t in found.trials if t.reason],
+                "best": plan.show_plan(best.plan),
+            }
+        )
+        print(
+            f"{'x'.join(map(str, sizes.values())):<16} chosen {first.microseconds:9.2f} us  best "
+            f"{best.microseconds:9.2f} us  {ratio:.3f}x  "
+            f"model {first.plan.estimate.microseconds:g} us  {len(timed)} timed",
+            flush=True,
+        )
     card.close()
     ratios = [r["ratio"] for r in rows]
     mean, worst = math.exp(sum(map(math.log, ratios)) / len(ratios)), max(ratios)
-    print(f"{len(rows)} of {args.count} shapes: the model's choice takes {mean:.3f}x the fastest of {args.top} in geometric mean, {worst:.3f}x at worst")
+    print(
+        f"{len(rows)} of {args.count} shapes: the model's choice takes {mean:.3f}x the fastest of {args.top} in "
+        f"geometric mean, {worst:.3f}x at worst"
+    )
     if args.out:
-        args.out.write_text(json.dumps({"card": card.name, "compiler": card.compiler, "python": sys.version.split()[0], "seed": args.seed, "top": args.top,
-                                        "geometric_mean": mean, "worst": worst, "shapes": rows}, indent=1) + "\n", encoding="utf-8")
+        args.out.write_text(
+            json.dumps(
+                {
+                    "card": card.name,
+                    "compiler": card.compiler,
+                    "python": sys.version.split()[0],
+                    "seed": args.seed,
+                    "top": args.top,
+                    "geometric_mean": mean,
+                    "worst": worst,
+                    "shapes": rows,
+                },
+                indent=1,
+            )
+            + "\n",
+            encoding="utf-8",
+        )
     return 0
 
 

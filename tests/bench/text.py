@@ -1,9 +1,11 @@
-"""How fast the texts are: rates of each verb on a synthetic tiny text, networks stage by stage, start-up of every filter, the pipe.
+"""How fast the texts are: rates of each verb on a synthetic tiny text, networks stage by stage, start-up of every
+filter, the pipe.
 
     python tests/bench/text.py [--ops 20000]
 
-Rates are printed at half the size and at the full size, and networks once and twice as deep, so that growth shows: linear growth keeps the
-rate. The fastest of three runs, in seconds of the processor; wall time for what starts processes. As in the filters, no garbage is collected meanwhile.
+Rates are printed at half the size and at the full size, and networks once and twice as deep, so that growth shows:
+linear growth keeps the rate. The fastest of three runs, in seconds of the processor; wall time for what starts
+processes. As in the filters, no garbage is collected meanwhile.
 """
 
 from __future__ import annotations
@@ -14,24 +16,33 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.models import RandomModel, bert, resnet50  # noqa: E402
-from tinyir.lower import lower_to  # noqa: E402
 from tinyir.front.json import read  # noqa: E402
 from tinyir.ir import tiny  # noqa: E402
 from tinyir.ir.pipeline import FILTERS, STAGES, language_of  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
 
 SAMPLE = ROOT / "samples" / "gemm_bias_relu"
 
 
 def synthetic(ops: int) -> str:
-    """A tiny text of `ops` values: a chain of elementwise ops, with a movement now and then and a reduction at the end of each row."""
-    lines = ["tinyir 1.0 tiny", "", "model synthetic", "  in  x           : fp32[M, N]", "  out y           : fp32[M, N]", ""]
+    """A tiny text of `ops` values: a chain of elementwise ops, with a movement now and then and a reduction at the end
+    of each row."""
+    lines = [
+        "tinyir 1.0 tiny",
+        "",
+        "model synthetic",
+        "  in  x           : fp32[M, N]",
+        "  out y           : fp32[M, N]",
+        "",
+    ]
     last = "x"
     for i in range(ops):
         step = i % 5
@@ -101,7 +112,14 @@ def chain(ops: int) -> RandomModel:
     for at in range(ops):
         step = steps[at % len(steps)]
         last = f"v{at - 1}" if at else "x"
-        graph.append({**step, "name": f"v{at}", "inputs": [last, last] if step["attrs"].get("fn") == "mul" else [last], "outputs": [f"v{at}"]})
+        graph.append(
+            {
+                **step,
+                "name": f"v{at}",
+                "inputs": [last, last] if step["attrs"].get("fn") == "mul" else [last],
+                "outputs": [f"v{at}"],
+            }
+        )
     # 7 steps come back to the shape that they began with, in rows of 1024
     end = ops - 1 - ops % len(steps)
     tensors = {"x": {"dtype": "fp32", "shape": [512, 1024]}, f"v{end}": {"dtype": "fp32", "shape": [512, 1024]}}
@@ -133,8 +151,16 @@ def networks() -> None:
         count, found = by_stage(once())
         deeper, more = by_stage(twice())
         once_all, twice_all = sum(found.values()), sum(more.values())
-        print(f"{name:<14} {count:>7}" + "".join(f"{found[c] * 1e3:>7.0f} ms" for c in COLUMNS) + f"{once_all * 1e3:>7.0f} ms")
-        print(f"{'  growth':<14} {deeper / count:>6.2f}x" + "".join(f"{more[c] / found[c]:>9.2f}x" for c in COLUMNS) + f"{twice_all / once_all:>9.2f}x")
+        print(
+            f"{name:<14} {count:>7}"
+            + "".join(f"{found[c] * 1e3:>7.0f} ms" for c in COLUMNS)
+            + f"{once_all * 1e3:>7.0f} ms"
+        )
+        print(
+            f"{'  growth':<14} {deeper / count:>6.2f}x"
+            + "".join(f"{more[c] / found[c]:>9.2f}x" for c in COLUMNS)
+            + f"{twice_all / once_all:>9.2f}x"
+        )
         total += once_all if name in ("resnet50", "bert") else 0
     print(f"tiny to poly of ResNet-50 and BERT-base together, JSON included: {total:.2f} s")
 
@@ -155,10 +181,18 @@ def main() -> None:
     print(f"\n{'filter':<14} {'on the sample':>14}")
     for name, reads, _ in FILTERS[:-1]:
         source = SAMPLE / f"{SAMPLE.name}.{reads}"
-        wall = seconds(lambda: subprocess.run([name, str(source)], env=environment, stdout=subprocess.DEVNULL, check=True), 5, time.perf_counter)
+        wall = seconds(
+            lambda: subprocess.run([name, str(source)], env=environment, stdout=subprocess.DEVNULL, check=True),
+            5,
+            time.perf_counter,
+        )
         print(f"{name:<14} {wall * 1e3:>11.0f} ms")
     pipe = " | ".join(name for name, _, _ in FILTERS[:-1]).replace(" |", f" {SAMPLE}/{SAMPLE.name}.json |", 1)
-    wall = seconds(lambda: subprocess.run(["sh", "-c", pipe], env=environment, stdout=subprocess.DEVNULL, check=True), 5, time.perf_counter)
+    wall = seconds(
+        lambda: subprocess.run(["sh", "-c", pipe], env=environment, stdout=subprocess.DEVNULL, check=True),
+        5,
+        time.perf_counter,
+    )
     print(f"{'the pipe':<14} {wall * 1e3:>11.0f} ms")
 
 

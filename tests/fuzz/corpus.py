@@ -1,4 +1,5 @@
-"""Right inputs to begin from: the samples at every stage, the golden cases' texts of front ends, and small ONNX models; and which commands read them."""
+"""Right inputs to begin from: the samples at every stage, the golden cases' texts of front ends, and small ONNX models;
+and which commands read them."""
 
 from __future__ import annotations
 
@@ -6,12 +7,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MOST = 9_000  # characters of a text: the largest samples take seconds each, and have no statement that smaller ones have not
-FILTER_OF = {"tiny": "tiny-index", "index": "tiny-poly", "poly": "tiny-region", "region": "tiny-plan", "plan": "tiny-gpu", "gpu": "tiny-cu", "cu": "tiny-run"}
+# characters of a text: the largest samples take seconds each, and have no statement that smaller ones have not
+MOST = 9_000
+FILTER_OF = {
+    "tiny": "tiny-index",
+    "index": "tiny-poly",
+    "poly": "tiny-region",
+    "region": "tiny-plan",
+    "plan": "tiny-gpu",
+    "gpu": "tiny-cu",
+    "cu": "tiny-run",
+}
 READERS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "model": (("tiny-front",), ("tiny-front",), ("tinyc", "--emit=region"), ("tinyc",), ("tiny-front", "--to-dsl"), ("tiny-front", "--to-coreir"), ("tiny-front", "--fix")),
+    "model": (
+        ("tiny-front",),
+        ("tiny-front",),
+        ("tinyc", "--emit=region"),
+        ("tinyc",),
+        ("tiny-front", "--to-dsl"),
+        ("tiny-front", "--to-coreir"),
+        ("tiny-front", "--fix"),
+    ),
     **{stage: ((name,), (name,), ("tiny-check",), ("tiny-opt",)) for stage, name in FILTER_OF.items() if stage != "cu"},
-    "cu": (("tiny-check",), ("tiny-opt",), ("tiny-run", "--device=cpu", "--random=1", "--size=M=3", "--size=N=5", "--size=K=4")),
+    "cu": (
+        ("tiny-check",),
+        ("tiny-opt",),
+        ("tiny-run", "--device=cpu", "--random=1", "--size=M=3", "--size=N=5", "--size=K=4"),
+    ),
 }
 READERS["tiny"] += (("tiny-opt", "--canonical"), ("tinyc",), ("tiny-front", "--to-dsl"))
 READERS["region"] += (("tiny-play", "--random=1", "--size=M=3", "--size=N=5", "--size=K=4"), ("tinyc",))
@@ -40,7 +62,11 @@ def seeds() -> tuple[Seed, ...]:
             rest.pop(0)
         command = first.removeprefix("# $ ").split("|")[0].split()
         text = "\n".join(rest)
-        kind = "model" if command[0] == "tiny-front" else next((s for s, name in FILTER_OF.items() if name == command[0]), "")
+        kind = (
+            "model"
+            if command[0] == "tiny-front"
+            else next((s for s, name in FILTER_OF.items() if name == command[0]), "")
+        )
         if kind and text.strip():
             found.append(Seed(file.stem, text, READERS[kind]))
     return tuple(found)

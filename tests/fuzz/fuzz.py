@@ -1,4 +1,5 @@
-"""Mutated texts over all commands, and mutated ONNX models: every run must end with 0, 1 or 2, in time and within memory.
+"""Mutated texts over all commands, and mutated ONNX models: every run must end with 0, 1 or 2, in time and within
+memory.
 
     python -m tests.fuzz.fuzz --texts 10000 --models 2000 --keep /tmp/found
 
@@ -12,8 +13,8 @@ import random
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 from . import models, sandbox
 from .corpus import Seed, seeds
@@ -47,14 +48,20 @@ def model_runs(numbers: range, folder: Path, limit: int = 20) -> Iterator[Run]:
         raw = models.mutated(draw.choice(corpus), draw)
         path = folder / "model.onnx"
         path.write_bytes(raw)
-        line = draw.choice((("tiny-import", str(path)), ("tiny-import", str(path)), ("tinyc", "--emit=region", str(path))))
+        line = draw.choice(
+            (("tiny-import", str(path)), ("tiny-import", str(path)), ("tinyc", "--emit=region", str(path)))
+        )
         yield number, line, raw, sandbox.run(line[0], line[1:], b"", limit, str(folder))
 
 
 def place_of(ending: sandbox.Ending) -> str:
     """What went wrong, alike for alike faults."""
     found = re.search(r"not of the input: (\w+) at ([\w.]+:\d+)", ending.said)
-    return f"{found[1]} at {found[2]}" if found else f"code {ending.code} after {ending.seconds:.0f} s: {ending.said[-200:]}"
+    return (
+        f"{found[1]} at {found[2]}"
+        if found
+        else f"code {ending.code} after {ending.seconds:.0f} s: {ending.said[-200:]}"
+    )
 
 
 def main() -> int:
@@ -69,7 +76,10 @@ def main() -> int:
     codes: Counter[int] = Counter()
     faults: Counter[str] = Counter()
     slowest = (0.0, -1)
-    for what, runs in (("text", text_runs(range(args.first, args.first + args.texts))), ("model", model_runs(range(args.first, args.first + args.models), args.keep))):
+    for what, runs in (
+        ("text", text_runs(range(args.first, args.first + args.texts))),
+        ("model", model_runs(range(args.first, args.first + args.models), args.keep)),
+    ):
         for number, line, raw, ending in runs:
             if number % 500 == 0:
                 print(f"{what} {number} ...", file=sys.stderr, flush=True)

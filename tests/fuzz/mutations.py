@@ -1,19 +1,73 @@
-"""Texts and models with something wrong in them: what a slip of the hand, another tool or an enemy would make of a right one. A seed decides all."""
+"""Texts and models with something wrong in them: what a slip of the hand, another tool or an enemy would make of a
+right one. A seed decides all."""
 
 from __future__ import annotations
 
 import random
 import re
-from typing import Callable
+from collections.abc import Callable
 
 NUMBERS = (
-    "0", "1", "-1", "2", "3", "7", "33", "1000", "65536", "2147483647", "2147483648", "-2147483649", "9223372036854775807", "18446744073709551616",
-    "9" * 40, "9" * 6000, "1e999", "0.5", "-0.0", "1e-320", "nan", "inf",
-)  # fmt: skip
+    "0",
+    "1",
+    "-1",
+    "2",
+    "3",
+    "7",
+    "33",
+    "1000",
+    "65536",
+    "2147483647",
+    "2147483648",
+    "-2147483649",
+    "9223372036854775807",
+    "18446744073709551616",
+    "9" * 40,
+    "9" * 6000,
+    "1e999",
+    "0.5",
+    "-0.0",
+    "1e-320",
+    "nan",
+    "inf",
+)
 STRANGE = (
-    "\u2028", "\u2029", "\x85", "\x00", "\x0b", "\x0c", "\r", "\x1b[31m", "\u202e", "\ufeff", "\u00b2", "\u0663", "\u00e9", "\U0001f600", "\\", "\\n", "\\u2028", "\\ud800", '"', "'", "*/",
-    "//", "/*", "#", "%", "??/", "{", "}", "[", "]", "(", ")", "\t", "\n", " " * 300,
-)  # fmt: skip
+    "\u2028",
+    "\u2029",
+    "\x85",
+    "\x00",
+    "\x0b",
+    "\x0c",
+    "\r",
+    "\x1b[31m",
+    "\u202e",
+    "\ufeff",
+    "\u00b2",
+    "\u0663",
+    "\u00e9",
+    "\U0001f600",
+    "\\",
+    "\\n",
+    "\\u2028",
+    "\\ud800",
+    '"',
+    "'",
+    "*/",
+    "//",
+    "/*",
+    "#",
+    "%",
+    "??/",
+    "{",
+    "}",
+    "[",
+    "]",
+    "(",
+    ")",
+    "\t",
+    "\n",
+    " " * 300,
+)
 TOKEN = re.compile(r"%?[\w.]+|[^\w\s]|\n[ \t]*")
 NUMBER = re.compile(r"-?(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 
@@ -24,7 +78,14 @@ def _token(text: str, draw: random.Random) -> str:
         return text
     (start, end), (low, high) = draw.choice(places), draw.choice(places)
     other = text[low:high]
-    return draw.choice((text[:start] + text[end:], text[:start] + other + text[end:], text[:end] + " " + other + text[end:], text[:start] + text[start:end] * 2 + text[end:]))
+    return draw.choice(
+        (
+            text[:start] + text[end:],
+            text[:start] + other + text[end:],
+            text[:end] + " " + other + text[end:],
+            text[:start] + text[start:end] * 2 + text[end:],
+        )
+    )
 
 
 def _number(text: str, draw: random.Random) -> str:

@@ -1,4 +1,5 @@
-"""One run of one command in a forked child, through the same `main` as the executable's: its exit code, with memory and CPU time bounded."""
+"""One run of one command in a forked child, through the same `main` as the executable's: its exit code, with memory and
+CPU time bounded."""
 
 from __future__ import annotations
 
@@ -10,15 +11,16 @@ import resource
 import select
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Sequence
 
 MEMORY = 2 << 30  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended: its exit code, or minus the signal that ended it; the CPU seconds that it took, what it said on stderr, and what it printed."""
+    """How a run ended: its exit code, or minus the signal that ended it; the CPU seconds that it took, what it said on
+    stderr, and what it printed."""
 
     code: int
     seconds: float
@@ -27,7 +29,8 @@ class Ending:
 
 
 def warm(command: str, arguments: Sequence[str], text: bytes) -> int:
-    """The exit code of a run in this process, which imports what the command needs and reads its grammars: the children then need not."""
+    """The exit code of a run in this process, which imports what the command needs and reads its grammars: the children
+    then need not."""
     streams = sys.stdin, sys.stdout, sys.stderr
     try:
         return _called(command, arguments, text)
@@ -47,8 +50,8 @@ def _called(command: str, arguments: Sequence[str], text: bytes) -> int:
 
 
 def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, folder: str | None = None) -> Ending:
-    """`command arguments < text`. A run that takes longer than `seconds` of CPU is ended by a signal, and so is one that waits for ever: after
-    a hundred times as long by the clock, since the machine may be busy."""
+    """`command arguments < text`. A run that takes longer than `seconds` of CPU is ended by a signal, and so is one
+    that waits for ever: after a hundred times as long by the clock, since the machine may be busy."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -64,7 +67,9 @@ def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, 
     os.close(reader)
     _, status, used = os.wait4(child, 0)
     told, _, printed = bytes(said).removesuffix(b"\n.\n").partition(b"\0\0\0")
-    return Ending(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, told.decode("utf-8", "replace"), printed)
+    return Ending(
+        os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, told.decode("utf-8", "replace"), printed
+    )
 
 
 def _child(command: str, arguments: Sequence[str], text: bytes, seconds: int, writer: int, folder: str | None) -> None:

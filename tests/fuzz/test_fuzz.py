@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Iterable
 
 import pytest
 
@@ -13,7 +13,11 @@ LIMIT = 60  # seconds of CPU: a run that ends at all ends within a few, on any m
 
 
 def ended_badly(runs: Iterable[Run]) -> list[str]:
-    return [f"run {number}: {' '.join(line)}: {place_of(ending)}" for number, line, _, ending in runs if ending.code not in GOOD]
+    return [
+        f"run {number}: {' '.join(line)}: {place_of(ending)}"
+        for number, line, _, ending in runs
+        if ending.code not in GOOD
+    ]
 
 
 def test_mutated_texts_over_all_commands() -> None:

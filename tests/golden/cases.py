@@ -1,8 +1,8 @@
 """Golden cases: drop in `NAME.case` and it is a test.
 
-Its first lines, `# $ command`, are what is run, with bin/ on the path; the rest of the file is the command's stdin. Beside it stand
-NAME.out, NAME.err and NAME.code: what it printed and how it ended. An empty stream and the exit code 0 have no file.
-`make bless` writes them; `git diff` is the review.
+Its first lines, `# $ command`, are what is run, with bin/ on the path; the rest of the file is the command's stdin.
+Beside it stand NAME.out, NAME.err and NAME.code: what it printed and how it ended. An empty stream and the exit code 0
+have no file. `make bless` writes them; `git diff` is the review.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def bless_case(case: Path) -> None:
 
 def difference(name: str, wanted: str, given: str) -> str:
     """A unified diff, or an empty string."""
-    return "".join(difflib.unified_diff(wanted.splitlines(True), given.splitlines(True), f"{name} (committed)", f"{name} (now)"))
+    return "".join(
+        difflib.unified_diff(wanted.splitlines(True), given.splitlines(True), f"{name} (committed)", f"{name} (now)")
+    )
 
 
 def reproduce(case: Path) -> str:

@@ -1,12 +1,13 @@
-"""The journey of each sample: NAME.json and its text at every stage, each the golden output of one stage and the input of the next."""
+"""The journey of each sample: NAME.json and its text at every stage, each the golden output of one stage and the input
+of the next."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from tinyir import front
-from tinyir.lower import lower_to
 from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.lower import lower_to
 
 from .cases import SAMPLES
 

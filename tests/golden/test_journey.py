@@ -1,4 +1,5 @@
-"""Each stage of each sample prints the committed text from the committed text before it: a broken stage is one failing diff, not seven."""
+"""Each stage of each sample prints the committed text from the committed text before it: a broken stage is one failing
+diff, not seven."""
 
 from __future__ import annotations
 
@@ -19,4 +20,6 @@ def test_stage(sample: Path, stage: str) -> None:
     before = source_of(sample) if stage == STAGES[0] else text_of(sample, STAGES[STAGES.index(stage) - 1])
     name = next(f for f, _, writes in FILTERS if writes == stage)
     line = f"bin/{name} < {before.relative_to(ROOT)} | diff {text_of(sample, stage).relative_to(ROOT)} -"
-    assert wanted == given, difference(text_of(sample, stage).name, wanted, given) + f"\nrun it:   {line}\nbless it: make bless"
+    assert wanted == given, (
+        difference(text_of(sample, stage).name, wanted, given) + f"\nrun it:   {line}\nbless it: make bless"
+    )

@@ -1,4 +1,5 @@
-"""Every committed text of a stage is canonical: show(parse(text)) == text, parse(show(module)) == module, and it holds its invariants."""
+"""Every committed text of a stage is canonical: show(parse(text)) == text, parse(show(module)) == module, and it holds
+its invariants."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
     python tests/gpu/random_products.py [--device cuda|sim] [--count 500] [--most 700] [--seed 1]
 
-Inputs are small whole numbers, so that every sum is exact and rounds once. Prints what differs, then the count; exit code 1 when one does.
+Inputs are small whole numbers, so that every sum is exact and rounds once. Prints what differs, then the count; exit
+code 1 when one does.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     every = list(tuples(args.count, args.most, args.seed))
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:  # each worker has a device of its own
+    with ProcessPoolExecutor(
+        mp_context=multiprocessing.get_context("spawn")
+    ) as pool:  # each worker has a device of its own
         failed = len(every) - sum(pool.map(is_right, every, [args.device] * len(every), range(len(every)), chunksize=4))
     print(f"{len(every) - failed} right, {failed} wrong")
     return 1 if failed else 0

@@ -1,8 +1,8 @@
 """Every family of kernels under compute-sanitizer: `python tests/gpu/sanitize.py [--tool memcheck] [FAMILY ...]`.
 
-Needs a GPU, PyCUDA, compute-sanitizer and nvcc. Each family of `tests/unit/families.py`, samples among them, runs at small sizes with tails, its
-results checked against playback, once a tool (memcheck, racecheck, synccheck). A line a run; exit code 1 when a tool reports anything or a result
-is wrong.
+Needs a GPU, PyCUDA, compute-sanitizer and nvcc. Each family of `tests/unit/families.py`, samples among them, runs at
+small sizes with tails, its results checked against playback, once a tool (memcheck, racecheck, synccheck). A line a
+run; exit code 1 when a tool reports anything or a result is wrong.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def main() -> int:
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
     if sanitizer is None:
         sys.exit("compute-sanitizer is neither on PATH nor in /usr/local/cuda/bin")
-    return int(sum([is_faulty(sanitizer, tool, name) for tool in args.tool or TOOLS for name in args.names or FAMILIES]) > 0)
+    return int(
+        sum([is_faulty(sanitizer, tool, name) for tool in args.tool or TOOLS for name in args.names or FAMILIES]) > 0
+    )
 
 
 def run_family(name: str) -> int:
@@ -53,11 +55,24 @@ def run_family(name: str) -> int:
 def is_faulty(sanitizer: str, tool: str, name: str) -> bool:
     """Whether the tool or the comparison reports anything; prints a line, and what was said where it does."""
     quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []  # the driver asks for what it need not have
-    command = [sanitizer, "--tool", tool, "--error-exitcode", str(FAULTY), *quiet, sys.executable, __file__, "--run", name]
+    command = [
+        sanitizer,
+        "--tool",
+        tool,
+        "--error-exitcode",
+        str(FAULTY),
+        *quiet,
+        sys.executable,
+        __file__,
+        "--run",
+        name,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     said = done.stdout + done.stderr
     summary = next((line.strip("= ") for line in said.splitlines() if "SUMMARY" in line), "no summary")
-    print(f"{tool:<10} {name:<24} {'clean' if done.returncode == 0 else f'exit {done.returncode}'}  {summary}", flush=True)
+    print(
+        f"{tool:<10} {name:<24} {'clean' if done.returncode == 0 else f'exit {done.returncode}'}  {summary}", flush=True
+    )
     if done.returncode:
         print("\n".join(said.splitlines()[:40]))
     return done.returncode != 0

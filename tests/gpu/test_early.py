@@ -1,9 +1,11 @@
-"""Launches that start early, on a GPU of compute capability 9.0: the numbers are those of launches one by one, however often, with whatever in front."""
+"""Launches that start early, on a GPU of compute capability 9.0: the numbers are those of launches one by one, however
+often, with whatever in front."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +41,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(REASON is not None, reason=f"n
 
 
 def outputs_of(device: Any, code: manifest.Module, inputs: list[Arrays], rounds: int) -> list[dict[str, bytes]]:
-    """What each of `rounds` runs gives, the inputs taking turns: the first launch by launch, those from the third on by a graph. The device is given back."""
+    """What each of `rounds` runs gives, the inputs taking turns: the first launch by launch, those from the third on by
+    a graph. The device is given back."""
     try:
         program = Program(device, manifest.show(code), code, bind_symbols(code.region.model, dict(inputs[0])))
         found = []
@@ -53,20 +56,33 @@ def outputs_of(device: Any, code: manifest.Module, inputs: list[Arrays], rounds:
 
 
 def chain_of(widths: tuple[int, ...]) -> tuple[str, list[Arrays]]:
-    """Layers of a product and a relu, the first width the rows; and two sets of whole numbers, of which all sums are exact."""
+    """Layers of a product and a relu, the first width the rows; and two sets of whole numbers, of which all sums are
+    exact."""
     rows, *sizes = widths
     names = [f"w{n}" for n in range(len(sizes) - 1)]
     shapes = {"h0": [rows, sizes[0]], **{name: list(pair) for name, pair in zip(names, zip(sizes, sizes[1:]))}}
-    tensors = {name: {"dtype": "fp16", "shape": shape} for name, shape in {**shapes, f"h{len(names)}": [rows, sizes[-1]]}.items()}
+    tensors = {
+        name: {"dtype": "fp16", "shape": shape}
+        for name, shape in {**shapes, f"h{len(names)}": [rows, sizes[-1]]}.items()
+    }
     graph = []
     for n, name in enumerate(names):
         graph.append({"op": "GEMM", "name": f"l{n}", "inputs": [f"h{n}", name], "outputs": [f"p{n}"]})
         graph.append({"op": "Elementwise", "fn": "relu", "inputs": [f"p{n}"], "outputs": [f"h{n + 1}"]})
     inputs = [{"tensor": "h0"}, *({"tensor": name, "role": "param", "storage": "const_pool"} for name in names)]
-    model = {"signature": {"inputs": inputs, "outputs": [{"tensor": f"h{len(names)}"}]}, "tensors": tensors, "graph": graph}
+    model = {
+        "signature": {"inputs": inputs, "outputs": [{"tensor": f"h{len(names)}"}]},
+        "tensors": tensors,
+        "graph": graph,
+    }
     draw = np.random.default_rng(7)
-    weights = {name: (draw.integers(-1, 2, shapes[name]) * (draw.random(shapes[name]) < 0.2)).astype(np.float16) for name in names}
-    return json.dumps(model, indent=1), [{**weights, "h0": draw.integers(-2, 3, shapes["h0"]).astype(np.float16)} for _ in range(2)]
+    weights = {
+        name: (draw.integers(-1, 2, shapes[name]) * (draw.random(shapes[name]) < 0.2)).astype(np.float16)
+        for name in names
+    }
+    return json.dumps(model, indent=1), [
+        {**weights, "h0": draw.integers(-2, 3, shapes["h0"]).astype(np.float16)} for _ in range(2)
+    ]
 
 
 def early_in(code: manifest.Module) -> int:

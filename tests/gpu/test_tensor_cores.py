@@ -1,4 +1,5 @@
-"""Warp-specialised kernels on a real GPU: every layout, tile and epilogue of the unit tests, and random sizes of one text."""
+"""Warp-specialised kernels on a real GPU: every layout, tile and epilogue of the unit tests, and random sizes of one
+text."""
 
 from __future__ import annotations
 
@@ -35,8 +36,13 @@ def text_of(module: plan.Module) -> str:
 def whole_numbers(module: plan.Module, names: dict[str, int], seed: int) -> dict[str, np.ndarray]:
     """Inputs whose products and sums are exact."""
     draw = np.random.default_rng(seed)
-    shapes = {t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in module.program.model.inputs}
-    return {name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+    shapes = {
+        t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name])
+        for t in module.program.model.inputs
+    }
+    return {
+        name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()
+    }
 
 
 @pytest.mark.parametrize(("layout", "tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
@@ -53,7 +59,14 @@ def test_each_kind_is_exact(layout: str, tile: tuple, cluster: tuple, kind: dict
 def test_padded_operands_and_cut_sums_are_exact(number: int) -> None:
     planned, sizes = ANY_SHAPE[number]
     module = planned(sizes)
-    _, report = run(text_of(module), whole_numbers(module, dict(zip("MNK", sizes)), number), device="cuda", check=True, rtol=0, atol=0)
+    _, report = run(
+        text_of(module),
+        whole_numbers(module, dict(zip("MNK", sizes)), number),
+        device="cuda",
+        check=True,
+        rtol=0,
+        atol=0,
+    )
     assert {d.wrong for d in report.differences} == {0}
 
 

@@ -17,7 +17,9 @@ def _why_not() -> str | None:
         return fault
     device = CudaDevice()
     try:
-        return None if device.capability == (9, 0) and device.takes_maps() else f"{device.description} has no such units"
+        return (
+            None if device.capability == (9, 0) and device.takes_maps() else f"{device.description} has no such units"
+        )
     finally:
         device.release()
 

@@ -6,17 +6,29 @@ from .network import Draw, Network, RandomModel
 
 
 def bert(
-    batch: int | str = 1, tokens: int = 128, layers: int = 12, hidden: int = 768, heads: int = 12, words: int = 30522, positions: int = 512,
+    batch: int | str = 1,
+    tokens: int = 128,
+    layers: int = 12,
+    hidden: int = 768,
+    heads: int = 12,
+    words: int = 30522,
+    positions: int = 512,
     dtype: str = "fp32",
-) -> RandomModel:  # fmt: skip
-    """Ids and segments [batch, tokens], a mask of the keys that count -> hidden states [batch, tokens, hidden], pooled [batch, hidden]."""
+) -> RandomModel:
+    """Ids and segments [batch, tokens], a mask of the keys that count -> hidden states [batch, tokens, hidden], pooled
+    [batch, hidden]."""
     net = Network("bert", dtype)
     ids = net.input("ids", [batch, tokens], "i64", Draw(below=words))
     segments = net.input("segments", [batch, tokens], "i64", Draw(below=2))
     seen = net.input("seen", [batch, tokens], "bool", Draw(below=2))
     mask = net.op("Reshape", "mask", [seen], [batch, 1, 1, tokens], "bool", shape=[batch, 1, 1, tokens])
     x = net.embedding(net.param("words.table", [words, hidden], 1.0), ids, "words")
-    x = net.elementwise("add", "words.segments", x, net.embedding(net.param("segments.table", [2, hidden], 1.0), segments, "segments.rows"))
+    x = net.elementwise(
+        "add",
+        "words.segments",
+        x,
+        net.embedding(net.param("segments.table", [2, hidden], 1.0), segments, "segments.rows"),
+    )
     places = net.param("positions.table", [positions, hidden], 1.0)
     cut = net.op("Slice", "positions", [places], [tokens, hidden], starts=[0], ends=[tokens], axes=[0])
     x = net.layer_norm(net.elementwise("add", "words.positions", x, cut), "embedded")

@@ -1,8 +1,9 @@
 """Count the kernels of the networks: `python tests/models/counts.py [--play] [NAME ...]`.
 
-Prints for each network its regions and kernels (regions joined by a deferred buffer are one), how many a layer adds, the launches of its sm90 plan
-(siblings are one, a long sum of few tiles is two) and those that a layer adds, and the seconds and MiB from JSON to region text in one process. With `--play` the region text is played too, at batch 1, and compared with the playback of the tiny
-text.
+Prints for each network its regions and kernels (regions joined by a deferred buffer are one), how many a layer adds,
+the launches of its sm90 plan (siblings are one, a long sum of few tiles is two) and those that a layer adds, and the
+seconds and MiB from JSON to region text in one process. With `--play` the region text is played too, at batch 1, and
+compared with the playback of the tiny text.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import argparse
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +55,8 @@ def per_layer(name: str, count: Callable[[region.Module], int] = kernels_of, dty
 
 
 def difference(model: RandomModel) -> float:
-    """The greatest difference between the playback of region and tiny text, against the greatest number of each output."""
+    """The greatest difference between the playback of region and tiny text, against the greatest number of each
+    output."""
     module, arrays = read(model.text), model.arrays()
     found, wanted = play_region.play(regions_of(module), arrays), play_tiny.play(module, arrays)
     return max(float(np.abs(found[n] - a).max() / np.abs(a).max()) for n, a in wanted.items())
@@ -63,9 +66,13 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(WHOLE)}; all of them without one")
-    parser.add_argument("--play", action="store_true", help="play the region text and compare it with the playback of the tiny text")
+    parser.add_argument(
+        "--play", action="store_true", help="play the region text and compare it with the playback of the tiny text"
+    )
     args = parser.parse_args()
-    print(f"{'network':<10}{'regions':>9}{'kernels':>9}{'a layer':>9}{'launches':>10}{'a layer':>9}{'seconds':>9}{'MiB':>7}")
+    print(
+        f"{'network':<10}{'regions':>9}{'kernels':>9}{'a layer':>9}{'launches':>10}{'a layer':>9}{'seconds':>9}{'MiB':>7}"  # noqa: E501
+    )
     for name in args.names or WHOLE:
         text = WHOLE[name]().text
         start = time.process_time()
@@ -74,10 +81,17 @@ def main() -> None:
         seconds = time.process_time() - start
         mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         layer, added = (per_layer(name), per_layer(name, launches_of)) if name in LAYERS else ("", "")
-        print(f"{name:<10}{len(module.program.regions):>9}{kernels_of(module):>9}{layer:>9}{launches_of(module):>10}{added:>9}{seconds:>9.2f}{mib:>7.0f}", flush=True)
+        print(
+            f"{name:<10}{len(module.program.regions):>9}{kernels_of(module):>9}{layer:>9}{launches_of(module):>10}{added:>9}{seconds:>9.2f}{mib:>7.0f}",
+            flush=True,
+        )
         if args.play:
             start = time.process_time()
-            print(f"{'':<10}region and tiny playback differ by {difference(WHOLE[name]()):.1e} of the greatest number ({time.process_time() - start:.0f} s)", flush=True)
+            print(
+                f"{'':<10}region and tiny playback differ by {difference(WHOLE[name]()):.1e} of the greatest "
+                f"number ({time.process_time() - start:.0f} s)",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

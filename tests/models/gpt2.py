@@ -6,9 +6,15 @@ from .network import Draw, Network, RandomModel
 
 
 def gpt2(
-    batch: int | str = 1, tokens: int = 128, layers: int = 12, hidden: int = 768, heads: int = 12, words: int = 50257, positions: int = 1024,
+    batch: int | str = 1,
+    tokens: int = 128,
+    layers: int = 12,
+    hidden: int = 768,
+    heads: int = 12,
+    words: int = 50257,
+    positions: int = 1024,
     dtype: str = "fp32",
-) -> RandomModel:  # fmt: skip
+) -> RandomModel:
     """Ids [batch, tokens] -> logits [batch, tokens, words]."""
     net = Network("gpt2", dtype)
     ids = net.input("ids", [batch, tokens], "i64", Draw(below=words))

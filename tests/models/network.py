@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping, Union
+from typing import Any
 
 import numpy as np
 
-Shape = list[Union[int, str]]
+Shape = list[int | str]
 
 
 @dataclass(frozen=True)
 class Draw:
-    """How an input's numbers are drawn: normal around `mean` with deviation `spread`, or integers below `below`, or bool when `below` is 2."""
+    """How an input's numbers are drawn: normal around `mean` with deviation `spread`, or integers below `below`, or
+    bool when `below` is 2."""
 
     mean: float = 0.0
     spread: float = 1.0
@@ -48,13 +50,16 @@ class RandomModel:
         tensor = self.graph["tensors"][name]
         shape = [sizes[d] if isinstance(d, str) else d for d in tensor["shape"]]
         if draw.below:
-            return numbers.integers(0, draw.below, shape).astype({"i64": np.int64, "i32": np.int32, "bool": np.bool_}[tensor["dtype"]])
+            return numbers.integers(0, draw.below, shape).astype(
+                {"i64": np.int64, "i32": np.int32, "bool": np.bool_}[tensor["dtype"]]
+            )
         found = numbers.standard_normal(shape, np.float32) * np.float32(draw.spread) + np.float32(draw.mean)
         return found.astype({"fp32": np.float32, "fp16": np.float16}[tensor["dtype"]])
 
 
 class Network:
-    """Tensors are named by the op that gives them. Shapes are tracked and stated, so that reading the JSON checks them."""
+    """Tensors are named by the op that gives them. Shapes are tracked and stated, so that reading the JSON checks
+    them."""
 
     def __init__(self, name: str, dtype: str = "fp32"):
         self.name, self.dtype = name, dtype
@@ -84,13 +89,19 @@ class Network:
     def op(self, op: str, name: str, inputs: list[Any], shape: Shape, dtype: str = "", /, **attrs: Any) -> str:
         """An op and its one result, called as the op is."""
         self.tensors[name] = {"dtype": dtype or self.dtype, "shape": shape}
-        self.ops.append({"op": op, "name": name, "inputs": inputs, "outputs": [name], **({"attrs": attrs} if attrs else {})})
+        self.ops.append(
+            {"op": op, "name": name, "inputs": inputs, "outputs": [name], **({"attrs": attrs} if attrs else {})}
+        )
         return name
 
     def model(self, *outputs: str) -> RandomModel:
         """The model that gives these tensors."""
         signature = {"inputs": self.inputs, "outputs": [{"tensor": o} for o in outputs]}
-        return RandomModel(self.name, {"name": self.name, "signature": signature, "tensors": self.tensors, "graph": self.ops}, self.draws)
+        return RandomModel(
+            self.name,
+            {"name": self.name, "signature": signature, "tensors": self.tensors, "graph": self.ops},
+            self.draws,
+        )
 
     # --- layers
 
@@ -98,7 +109,9 @@ class Network:
         """`fn` of tensors of one shape, or of numbers; the first is a tensor."""
         return self.op("Elementwise", name, list(inputs), self.shape(inputs[0]), fn=fn, **attrs)
 
-    def conv(self, x: str, name: str, channels: int, kernel: int, stride: int = 1, pad: int = 0, has_bias: bool = False) -> str:
+    def conv(
+        self, x: str, name: str, channels: int, kernel: int, stride: int = 1, pad: int = 0, has_bias: bool = False
+    ) -> str:
         """Square kernel over x [N, C, H, W]."""
         n, c, *space = self.shape(x)
         inputs = [x, self.param(f"{name}.weight", [channels, c, kernel, kernel], math.sqrt(2 / (c * kernel * kernel)))]
@@ -110,7 +123,10 @@ class Network:
     def batch_norm(self, x: str, name: str) -> str:
         """Over the channels of x [N, C, ...]."""
         c = self.shape(x)[1]
-        rest = [self.param(f"{name}.{part}", [c], 0.1, mean) for part, mean in (("scale", 1.0), ("shift", 0.0), ("mean", 0.0), ("variance", 1.0))]
+        rest = [
+            self.param(f"{name}.{part}", [c], 0.1, mean)
+            for part, mean in (("scale", 1.0), ("shift", 0.0), ("mean", 0.0), ("variance", 1.0))
+        ]
         return self.op("BatchNorm", name, [x, *rest], self.shape(x))
 
     def layer_norm(self, x: str, name: str) -> str:
@@ -128,7 +144,9 @@ class Network:
     def heads(self, x: str, name: str, count: int) -> str:
         """[B, S, count*D] -> [B, count, S, D]."""
         b, s, size = self.shape(x)
-        split = self.op("Reshape", f"{name}.split", [x], [b, s, count, size // count], shape=[b, s, count, size // count])
+        split = self.op(
+            "Reshape", f"{name}.split", [x], [b, s, count, size // count], shape=[b, s, count, size // count]
+        )
         return self.op("Transpose", name, [split], [b, count, s, size // count], perm=[0, 2, 1, 3])
 
     def attention(self, q: str, k: str, v: str, name: str, heads: int, mask: str = "", is_causal: bool = False) -> str:
@@ -146,7 +164,15 @@ class Network:
         *rows, size = self.shape(x)
         for name in names:
             self.tensors[name] = {"dtype": self.dtype, "shape": [*rows, size // len(names)]}
-        self.ops.append({"op": "Split", "name": f"{x}.split", "inputs": [x], "outputs": names, "attrs": {"axis": -1, "parts": len(names)}})
+        self.ops.append(
+            {
+                "op": "Split",
+                "name": f"{x}.split",
+                "inputs": [x],
+                "outputs": names,
+                "attrs": {"axis": -1, "parts": len(names)},
+            }
+        )
         return names
 
     def embedding(self, table: str, ids: str, name: str) -> str:

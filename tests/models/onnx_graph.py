@@ -6,7 +6,8 @@ Only what the networks of this package use. Attention is spelled out: scores, ma
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import onnx
@@ -74,7 +75,14 @@ def _pool(g: _Graph, given: Given, names: Names, attrs: Attrs) -> None:
         g.node("GlobalAveragePool", given, names[0])
     else:
         assert attrs["mode"] == "max"
-        g.node("MaxPool", given, names[0], kernel_shape=attrs["kernel"] * 2, strides=attrs["stride"] * 2, pads=attrs["pad"] * 4)
+        g.node(
+            "MaxPool",
+            given,
+            names[0],
+            kernel_shape=attrs["kernel"] * 2,
+            strides=attrs["stride"] * 2,
+            pads=attrs["pad"] * 4,
+        )
 
 
 def _attention(g: _Graph, given: Given, names: Names, attrs: Attrs) -> None:
@@ -85,7 +93,10 @@ def _attention(g: _Graph, given: Given, names: Names, attrs: Attrs) -> None:
     if len(given) == 4:
         scores = g.node("Where", [given[3], scores, g.constant(-np.inf, np.float32)])
     if attrs.get("causal"):
-        scores = g.node("Where", [g.constant(np.tril(np.ones((rows, columns), bool)), bool), scores, g.constant(-np.inf, np.float32)])
+        scores = g.node(
+            "Where",
+            [g.constant(np.tril(np.ones((rows, columns), bool)), bool), scores, g.constant(-np.inf, np.float32)],
+        )
     g.node("MatMul", [g.node("Softmax", [scores], axis=-1), v], names[0])
 
 
@@ -117,12 +128,18 @@ _OPS: Mapping[str, Callable[[_Graph, Given, Names, Attrs], Any]] = {
 
 
 def onnx_of(model: RandomModel) -> onnx.ModelProto:
-    """The model as an ONNX model whose inputs are the signature's, weights too. Its sizes must be integers, its floats fp32."""
+    """The model as an ONNX model whose inputs are the signature's, weights too. Its sizes must be integers, its floats
+    fp32."""
     graph = _Graph(model)
     for op in model.graph["graph"]:
         graph.op(op)
     sides = [
-        [helper.make_tensor_value_info(e["tensor"], _TYPES[graph.tensors[e["tensor"]]["dtype"]], graph.shape(e["tensor"])) for e in model.graph["signature"][side]]
+        [
+            helper.make_tensor_value_info(
+                e["tensor"], _TYPES[graph.tensors[e["tensor"]]["dtype"]], graph.shape(e["tensor"])
+            )
+            for e in model.graph["signature"][side]
+        ]
         for side in ("inputs", "outputs")
     ]
     made = helper.make_graph(graph.nodes, model.name, *sides, graph.constants)

@@ -28,7 +28,9 @@ def test_a_structure_gives_what_onnxruntime_gives(name: str) -> None:
     graph = EXPORTED[name]("fp32")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    wanted = onnxruntime.InferenceSession(graph.model().SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, graph.arrays())
+    wanted = onnxruntime.InferenceSession(
+        graph.model().SerializeToString(), options, providers=["CPUExecutionProvider"]
+    ).run(None, graph.arrays())
     found = play(tiny_of(graph), graph.arrays())
     for given, want in zip(found.values(), wanted, strict=True):
         scale = np.abs(want).max()

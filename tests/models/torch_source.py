@@ -1,8 +1,10 @@
-"""A model's graph as a torch module: one line of `forward` an op, its weights the module's parameters. For comparison and as a rival."""
+"""A model's graph as a torch module: one line of `forward` an op, its weights the module's parameters. For comparison
+and as a rival."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +30,15 @@ def source_of(model: RandomModel) -> str:
     for op in model.graph["graph"]:
         given = [names[i] if isinstance(i, str) else repr(i) for i in op["inputs"]]
         shapes = [model.graph["tensors"][o]["shape"] for o in op["outputs"]]
-        value = WRITERS[op["op"]]({**op.get("attrs", {}), **{k: op[k] for k in ("fn",) if k in op}, "shapes": shapes, "given": _shapes_of(model, op)}, *given)
+        value = WRITERS[op["op"]](
+            {
+                **op.get("attrs", {}),
+                **{k: op[k] for k in ("fn",) if k in op},
+                "shapes": shapes,
+                "given": _shapes_of(model, op),
+            },
+            *given,
+        )
         lines.append(f"        {', '.join(names[o] for o in op['outputs'])} = {value}\n")
     results = ", ".join(names[e["tensor"]] for e in model.graph["signature"]["outputs"])
     return "".join([*lines, f"        return {results},\n"])
@@ -55,7 +65,7 @@ def _shapes_of(model: RandomModel, op: Op) -> list[Any]:
     return [model.graph["tensors"][i]["shape"] if isinstance(i, str) else [] for i in op["inputs"]]
 
 
-# --- one writer an op: its attributes (with `shapes` of its outputs and `given` of its inputs), then what its inputs are called
+# --- one writer an op: its attributes (with `shapes` of its outputs and `given` of its inputs), then what its inputs are called  # noqa: E501
 
 
 def _elementwise(a: Op, *x: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -14,10 +15,28 @@ NODES: list[Versioned] = []
 INF, NAN = np.inf, np.nan
 
 
-def add(op: str, *inputs: Any, known: Sequence[int] = (), outputs: int = 1, wanted: Any = None, opset: int = OPSET, **attrs: Any) -> None:
+def add(
+    op: str,
+    *inputs: Any,
+    known: Sequence[int] = (),
+    outputs: int = 1,
+    wanted: Any = None,
+    opset: int = OPSET,
+    **attrs: Any,
+) -> None:
     """A node of the op."""
     found = wanted if wanted is None or isinstance(wanted, tuple) else (wanted,)
-    NODES.append(Versioned(op, opset, tuple(None if a is None else np.asarray(a) for a in inputs), dict(attrs), tuple(known), outputs, found))
+    NODES.append(
+        Versioned(
+            op,
+            opset,
+            tuple(None if a is None else np.asarray(a) for a in inputs),
+            dict(attrs),
+            tuple(known),
+            outputs,
+            found,
+        )
+    )
 
 
 def none(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -30,8 +49,39 @@ SHAPES = ((), (0,), (1,), (1, 1), (2, 0, 3), (0, 1))
 # Elementwise, of every family, and casts.
 for _shape in SHAPES:
     _x = np.full(_shape, 0.25, np.float32)
-    for _op in ("Abs", "Acos", "Ceil", "Erf", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Softplus", "Sqrt", "Tanh", "ThresholdedRelu",
-                "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Floor", "Reciprocal", "Sin", "Sinh", "Tan"):  # fmt: skip
+    for _op in (
+        "Abs",
+        "Acos",
+        "Ceil",
+        "Erf",
+        "Exp",
+        "Gelu",
+        "HardSwish",
+        "LeakyRelu",
+        "Log",
+        "Mish",
+        "Neg",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Softplus",
+        "Sqrt",
+        "Tanh",
+        "ThresholdedRelu",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "Cos",
+        "Cosh",
+        "Floor",
+        "Reciprocal",
+        "Sin",
+        "Sinh",
+        "Tan",
+    ):
         add(_op, _x)
     add("Acosh", _x + 1)
     add("Swish", _x, opset=24, wanted=_x / (1 + np.exp(-_x)))
@@ -39,7 +89,21 @@ for _shape in SHAPES:
     add("BitCast", _x, opset=26, to=TensorProto.INT32, wanted=_x.view(np.int32))
     for _op in ("IsNaN", "IsInf", "Identity", "Shrink", "Celu", "Elu", "HardSigmoid", "Softsign"):
         add(_op, _x)
-    for _op in ("Add", "Sub", "Mul", "Div", "Pow", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "PRelu", "Max", "Mean"):
+    for _op in (
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Pow",
+        "Less",
+        "LessOrEqual",
+        "Greater",
+        "GreaterOrEqual",
+        "Equal",
+        "PRelu",
+        "Max",
+        "Mean",
+    ):
         add(_op, _x, _x)
         add(_op, _x, np.float32(0.5))
     add("Sum", _x)
@@ -63,8 +127,18 @@ for _shape in SHAPES:
     add("DequantizeLinear", np.full(_shape, 3, np.int8), np.float32(0.5), np.int8(1))
 
 # Reductions: what a fold over nothing gives, over no axis, and of no axes.
-_OVER_NOTHING = {"ReduceSum": 0, "ReduceProd": 1, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceLogSum": -INF, "ReduceLogSumExp": -INF,
-                 "ReduceMax": -INF, "ReduceMin": INF, "ReduceMean": NAN}  # fmt: skip
+_OVER_NOTHING = {
+    "ReduceSum": 0,
+    "ReduceProd": 1,
+    "ReduceL1": 0,
+    "ReduceL2": 0,
+    "ReduceSumSquare": 0,
+    "ReduceLogSum": -INF,
+    "ReduceLogSumExp": -INF,
+    "ReduceMax": -INF,
+    "ReduceMin": INF,
+    "ReduceMean": NAN,
+}
 for _op, _value in _OVER_NOTHING.items():
     add(_op, none(0, 3), ints(0), known=[1], keepdims=0, wanted=np.full(3, _value, np.float32))
     add(_op, none(2, 0, 3), ints(1), known=[1], wanted=np.full((2, 1, 3), _value, np.float32))
@@ -102,7 +176,14 @@ for _shape in SHAPES:
     add("Flatten", _x, axis=0)
     add("Unsqueeze", _x, ints(0), known=[1])
     add("Squeeze", _x)
-    add("Pad", _x, ints(*[1] * 2 * len(_shape)), np.float32(7), known=[1, 2], wanted=np.pad(_x, 1, constant_values=7) if _shape else _x)
+    add(
+        "Pad",
+        _x,
+        ints(*[1] * 2 * len(_shape)),
+        np.float32(7),
+        known=[1, 2],
+        wanted=np.pad(_x, 1, constant_values=7) if _shape else _x,
+    )
     add("Tile", _x, ints(*[2] * len(_shape)), known=[1])
     add("Tile", _x, ints(*[0] * len(_shape)), known=[1], wanted=np.tile(_x, [0] * len(_shape)))
     add("Concat", *([_x, _x] if _shape else [line(1)]), axis=0)
@@ -166,7 +247,16 @@ add("OneHot", ints(0), scalar(1), np.float32([0, 1]), known=[1])
 add("NonZero", none(2, 0), known=[0], wanted=none(2, 0, dtype=np.int64))
 
 # Sums of products over nothing, of nothing, of single numbers.
-for _a, _b in (((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((1, 1), (1, 1)), ((0,), (0,)), ((0, 2, 3), (3, 2)), ((2, 0), (0,)), ((1, 2, 3), (4, 3, 1))):
+for _a, _b in (
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((2, 3), (3, 0)),
+    ((1, 1), (1, 1)),
+    ((0,), (0,)),
+    ((0, 2, 3), (3, 2)),
+    ((2, 0), (0,)),
+    ((1, 2, 3), (4, 3, 1)),
+):
     add("MatMul", line(*_a), line(*_b), wanted=np.matmul(line(*_a), line(*_b)))
 add("Gemm", none(2, 0), none(0, 3), line(3), wanted=np.tile(line(3), (2, 1)))
 add("Gemm", none(0, 2), line(2, 3), line(3), wanted=none(0, 3))
@@ -235,16 +325,32 @@ add("TensorScatter", line(1, 1, 3), line(1, 1, 3) + 1, ints(0), opset=24, wanted
 # Turns: none, and one.
 _value, _type = helper.make_tensor_value_info, TensorProto.FLOAT
 _body = helper.make_graph(
-    [helper.make_node("Add", ["s", "s"], ["n"]), helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Mul", ["n", "n"], ["r"])],
+    [
+        helper.make_node("Add", ["s", "s"], ["n"]),
+        helper.make_node("Identity", ["c"], ["d"]),
+        helper.make_node("Mul", ["n", "n"], ["r"]),
+    ],
     "body",
     [_value("i", TensorProto.INT64, []), _value("c", TensorProto.BOOL, []), _value("s", _type, [2])],
     [_value("d", TensorProto.BOOL, []), _value("n", _type, [2]), _value("r", _type, [2])],
 )
 add("Loop", scalar(0), None, line(2), known=[0], body=_body, outputs=2, wanted=(line(2), none(0, 2)))
 add("Loop", scalar(5), scalar(False, bool), line(2), known=[0, 1], body=_body, outputs=2, wanted=(line(2), none(0, 2)))
-add("Loop", scalar(1), scalar(True, bool), line(2), known=[0, 1], body=_body, outputs=2, wanted=(line(2) * 2, (line(2) * 2)[None] ** 2))
+add(
+    "Loop",
+    scalar(1),
+    scalar(True, bool),
+    line(2),
+    known=[0, 1],
+    body=_body,
+    outputs=2,
+    wanted=(line(2) * 2, (line(2) * 2)[None] ** 2),
+)
 _step = helper.make_graph(
-    [helper.make_node("Add", ["s", "x"], ["n"]), helper.make_node("Identity", ["n"], ["r"])], "body", [_value("s", _type, [2]), _value("x", _type, [2])], [_value("n", _type, [2]), _value("r", _type, [2])]
+    [helper.make_node("Add", ["s", "x"], ["n"]), helper.make_node("Identity", ["n"], ["r"])],
+    "body",
+    [_value("s", _type, [2]), _value("x", _type, [2])],
+    [_value("n", _type, [2]), _value("r", _type, [2])],
 )
 add("Scan", line(2), none(0, 2), body=_step, num_scan_inputs=1, outputs=2, wanted=(line(2), none(0, 2)))
 add("Scan", line(2), line(1, 2), body=_step, num_scan_inputs=1, outputs=2)

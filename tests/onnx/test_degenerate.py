@@ -21,12 +21,21 @@ from .cases import OUT, STRETCH  # noqa: E402
 from .degenerate import NODES, Versioned  # noqa: E402
 from .test_opsets import standard  # noqa: E402
 
+
 def test_every_op_in_scope_is_there() -> None:
     wanted = {op for domain, op in ONNX_OPS if domain == ""} - STRETCH - OUT
     assert sorted(wanted - {c.op for c in NODES}) == []
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=f"{i}-{c.name}-{'-'.join('x'.join(map(str, a.shape)) or 's' for a in c.inputs if a is not None)}") for i, c in enumerate(NODES)])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            c, id=f"{i}-{c.name}-{'-'.join('x'.join(map(str, a.shape)) or 's' for a in c.inputs if a is not None)}"
+        )
+        for i, c in enumerate(NODES)
+    ],
+)
 def test_nothing_and_one_give_what_the_standard_says(case: Versioned) -> None:
     module = front.read(to_json(case.model().SerializeToString()))
     assert [d for d in tiny.check(module) if d.is_error] == []
@@ -38,7 +47,8 @@ def test_nothing_and_one_give_what_the_standard_says(case: Versioned) -> None:
 
 
 def _other_players(cases: list[Versioned]) -> list[str]:
-    """The cases of which the book or the regions give something else than tiny text does, or of which a text does not hold."""
+    """The cases of which the book or the regions give something else than tiny text does, or of which a text does not
+    hold."""
     differ = []
     for case in cases:
         module = front.read(to_json(case.model().SerializeToString()))
@@ -47,7 +57,12 @@ def _other_players(cases: list[Versioned]) -> list[str]:
             module = lower_to(stage, module, "sm90")
             faults = [d.code for d in language_of(stage).check(module) if d.is_error]
             found = player(module, case.feeds()) if player else wanted
-            same = all(found[n].shape == a.shape and found[n].dtype == a.dtype and np.allclose(found[n], a, 1e-6, 1e-6, equal_nan=True) for n, a in wanted.items())
+            same = all(
+                found[n].shape == a.shape
+                and found[n].dtype == a.dtype
+                and np.allclose(found[n], a, 1e-6, 1e-6, equal_nan=True)
+                for n, a in wanted.items()
+            )
             if faults or not same:
                 differ.append(f"{case.name} {stage} {faults}")
     return differ

@@ -1,4 +1,5 @@
-"""The nine networks of the onnx wheel against onnxruntime. `make models` compares those that ship in other wheels too."""
+"""The nine networks of the onnx wheel against onnxruntime. `make models` compares those that ship in other wheels
+too."""
 
 from __future__ import annotations
 
@@ -14,6 +15,12 @@ from .models import TOLERANCE, compare, light_networks, with_weights  # noqa: E4
 FAST = ("squeezenet", "shufflenet")
 
 
-@pytest.mark.parametrize("file", [pytest.param(f, marks=[] if any(w in f.name for w in FAST) else pytest.mark.slow, id=f.stem) for f in light_networks()])
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(f, marks=[] if any(w in f.name for w in FAST) else pytest.mark.slow, id=f.stem)
+        for f in light_networks()
+    ],
+)
 def test_a_network_gives_what_onnxruntime_gives(file: Path, tmp_path: Path) -> None:
     assert compare(with_weights(file, tmp_path)).difference <= TOLERANCE

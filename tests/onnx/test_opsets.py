@@ -1,4 +1,5 @@
-"""Every version of every ONNX op means what its standard says: a row for each change between versions, a test for each side of it."""
+"""Every version of every ONNX op means what its standard says: a row for each change between versions, a test for each
+side of it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from .suite import _coded  # noqa: E402
 
 
 def standard(case: Versioned) -> list[Any]:
-    """What the standard gives: as it is written down, by onnxruntime (which reads opset 7 and later), or by onnx's own evaluator."""
+    """What the standard gives: as it is written down, by onnxruntime (which reads opset 7 and later), or by onnx's own
+    evaluator."""
     if isinstance(case.wanted, Versioned):
         return standard(case.wanted)
     if case.wanted is not None:
@@ -31,7 +33,9 @@ def standard(case: Versioned) -> list[Any]:
     try:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, case.feeds())
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(
+            None, case.feeds()
+        )
     except Exception:  # noqa: BLE001 - it does not have every version of every op
         return ReferenceEvaluator(model).run(None, case.feeds())
 
@@ -49,6 +53,7 @@ def test_a_version_means_what_the_standard_says(case: Versioned) -> None:
     found = play(module, {name: _coded(array) for name, array in case.feeds().items()})
     for given, wanted in zip(found.values(), standard(case)):
         wanted = _coded(np.asarray(wanted))
-        given = given.view(np.uint8) if given.dtype.itemsize == 1 and wanted.dtype == np.uint8 else given  # onnxruntime gives narrow floats as their bits
+        # onnxruntime gives narrow floats as their bits
+        given = given.view(np.uint8) if given.dtype.itemsize == 1 and wanted.dtype == np.uint8 else given
         assert given.shape == wanted.shape and given.dtype == wanted.dtype
         np.testing.assert_allclose(given.astype(np.float64), wanted.astype(np.float64), rtol=1e-5, atol=1e-6)

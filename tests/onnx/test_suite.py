@@ -45,9 +45,14 @@ def _part(count: int) -> list[suite.Case]:
 
 
 def _otherwise_as_regions(cases: list[suite.Case]) -> list[str]:
-    """The cases that do not end as regions as they end as tiny text. Sums in another order may be another unit in the last place away."""
+    """The cases that do not end as regions as they end as tiny text. Sums in another order may be another unit in the
+    last place away."""
     ends = ((c.name, suite.run(c)[0], suite.run(c, "region")[0]) for c in cases)
-    return [f"{name}: {end} as tiny, {region} as regions" for name, end, region in ends if end != region and {end, region} != {PASSED, NEAR}]
+    return [
+        f"{name}: {end} as tiny, {region} as regions"
+        for name, end, region in ends
+        if end != region and {end, region} != {PASSED, NEAR}
+    ]
 
 
 def test_a_part_of_every_op() -> None:
@@ -69,7 +74,14 @@ def test_some_through_the_pipe(tmp_path: Path) -> None:
         (tmp_path / "m.onnx").write_bytes(case.model.SerializeToString())
         np.savez(tmp_path / "in.npz", **case.inputs)
         line = "tiny-import m.onnx | tiny-front | tiny-play --inputs in.npz --out out.npz"
-        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         with np.load(tmp_path / "out.npz") as found:
             assert suite.compare([found[o.name] for o in case.model.graph.output], case) == ""
@@ -77,8 +89,8 @@ def test_some_through_the_pipe(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_is_near_is_nearer_the_exact_numbers_than_the_suite() -> None:
-    """Attention in 16 bits: the suite rounds after every op and adds bf16 numbers in bf16, playback rounds what the hardware rounds. Both are held
-    against the same formula in double precision."""
+    """Attention in 16 bits: the suite rounds after every op and adds bf16 numbers in bf16, playback rounds what the
+    hardware rounds. Both are held against the same formula in double precision."""
     from onnx.reference.ops.op_attention import _compute_attention
 
     names = ("Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen")
@@ -89,7 +101,9 @@ def test_what_is_near_is_nearer_the_exact_numbers_than_the_suite() -> None:
         (node,) = case.model.graph.node
         operands = {n: case.inputs[i] for n, i in zip(names, node.input) if i}
         operands = {n: a if a.dtype.kind in "biu" else a.astype(np.float64) for n, a in operands.items()}
-        exact = _compute_attention(**operands, **{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})[0]
+        exact = _compute_attention(**operands, **{a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})[
+            0
+        ]
         found = play(front_json.read(to_json(case.model.SerializeToString())), case.inputs)[node.output[0]]
         assert np.abs(found - exact).max() < np.abs(case.outputs[0] - exact).max(), case.name
         seen += 1

@@ -1,4 +1,5 @@
-"""What the tests of taste ask of a module's source, found in one walk and kept as names, since a tree takes far more room than its text."""
+"""What the tests of taste ask of a module's source, found in one walk and kept as names, since a tree takes far more
+room than its text."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """One name that is imported: `module.name` for `from module import name` (relative ones made absolute), `module` and no name for `import module`."""
+    """One name that is imported: `module.name` for `from module import name` (relative ones made absolute), `module`
+    and no name for `import module`."""
 
     line: int
     module: str
@@ -28,8 +30,9 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A module: its imports; the functions and classes that it defines; every name that it binds by an import, a definition or a store; the functions that
-    it calls by a bare name; the public definitions without a docstring; and whether it has none itself."""
+    """A module: its imports; the functions and classes that it defines; every name that it binds by an import, a
+    definition or a store; the functions that it calls by a bare name; the public definitions without a docstring; and
+    whether it has none itself."""
 
     imports: tuple[Import, ...]
     defined: tuple[str, ...]
@@ -53,7 +56,10 @@ def source_of(file: Path) -> Source:
         if isinstance(node, ast.Import):
             imports += [Import(node.lineno, alias.name, "", id(node) in at_top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            words = [*(package[: len(package) - node.level + 1] if node.level else ()), *([node.module] if node.module else ())]
+            words = [
+                *(package[: len(package) - node.level + 1] if node.level else ()),
+                *([node.module] if node.module else ()),
+            ]
             imports += [Import(node.lineno, ".".join(words), alias.name, id(node) in at_top) for alias in node.names]
         elif isinstance(node, DEFINITIONS):
             defined.append(node.name)
@@ -65,10 +71,18 @@ def source_of(file: Path) -> Source:
             bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     missing = tuple(node.name for node in _public(tree) if not ast.get_docstring(node))
     is_undocumented = bool(tree.body) and not ast.get_docstring(tree)
-    return Source(tuple(imports), tuple(defined), frozenset(bound | set(defined)), frozenset(called), missing, is_undocumented)
+    return Source(
+        tuple(imports), tuple(defined), frozenset(bound | set(defined)), frozenset(called), missing, is_undocumented
+    )
 
 
 def _public(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
     top = [node for node in tree.body if isinstance(node, DEFINITIONS)]
-    methods = [m for c in top if isinstance(c, ast.ClassDef) and not c.name.startswith("_") for m in c.body if isinstance(m, ast.FunctionDef)]
+    methods = [
+        m
+        for c in top
+        if isinstance(c, ast.ClassDef) and not c.name.startswith("_")
+        for m in c.body
+        if isinstance(m, ast.FunctionDef)
+    ]
     return [node for node in top + methods if not node.name.startswith("_")]

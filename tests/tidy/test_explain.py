@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,16 @@ from ..commands import ROOT, Done, run_in_shell, run_line
 EXPLAIN = ROOT / "tinyir" / "explain"
 FENCE = re.compile(r"^```(fails|mended): ([^\n]*)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"\"([EWR]\d{4})\"")
-SHELLED = ("E0001", "E0004", "E1207", "E1480", "E1520", "E1620", "E1741", "R3401")  # whose lines run in processes of their own, as a user's do
+SHELLED = (
+    "E0001",
+    "E0004",
+    "E1207",
+    "E1480",
+    "E1520",
+    "E1620",
+    "E1741",
+    "R3401",
+)  # whose lines run in processes of their own, as a user's do
 
 
 def _blocks(code: str) -> list[tuple[str, str, str]]:

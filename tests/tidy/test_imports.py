@@ -82,13 +82,16 @@ def test_a_language_knows_only_the_languages_whose_text_it_contains(language: st
 @pytest.mark.parametrize("lowering", LOWERINGS)
 def test_a_lowering_knows_no_other_lowering(lowering: str) -> None:
     others = {f"tinyir.lower.{o}" for o in LOWERINGS if o != lowering}
-    for file in sorted((PACKAGE / "lower").glob(f"{lowering}.py")) + sorted((PACKAGE / "lower" / lowering).rglob("*.py")):
+    for file in sorted((PACKAGE / "lower").glob(f"{lowering}.py")) + sorted(
+        (PACKAGE / "lower" / lowering).rglob("*.py")
+    ):
         assert [n for n, _ in imports_of(file) if ".".join(n.split(".")[:3]) in others] == []
 
 
 @functools.cache
 def names_of(module: str) -> set[str] | frozenset[str] | None:
-    """What can be imported from a module of this repository: its submodules and the names that it binds; None when it is none."""
+    """What can be imported from a module of this repository: its submodules and the names that it binds; None when it
+    is none."""
     place = ROOT.joinpath(*module.split("."))
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     if not file.is_file():
@@ -112,7 +115,11 @@ def test_what_is_imported_of_the_repository_is_there(file: Path) -> None:
 
 def test_modules_import_one_another_in_one_direction() -> None:
     """No circle of imports, not even of lazy ones; the package's own `__init__` stands above all and is left out."""
-    known = {".".join(f.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): f for f in modules() if f.parent != PACKAGE or f.stem != "__init__"}
+    known = {
+        ".".join(f.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): f
+        for f in modules()
+        if f.parent != PACKAGE or f.stem != "__init__"
+    }
     above: dict[str, set[str]] = {}
     for module, file in known.items():
         named = {n if n in known else n.rpartition(".")[0] for n, _ in imports_of(file)}

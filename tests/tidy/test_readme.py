@@ -1,4 +1,5 @@
-"""What the documents show is what the code prints: a marked block stands, as it is, in the committed text that its mark names."""
+"""What the documents show is what the code prints: a marked block stands, as it is, in the committed text that its mark
+names."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Work that a test can bound on any machine: calls, which no other process has a part in, where seconds grow with the load and with the caches."""
+"""Work that a test can bound on any machine: calls, which no other process has a part in, where seconds grow with the
+load and with the caches."""
 
 from __future__ import annotations
 
 import cProfile
 import pstats
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 
 def counted(function: Callable[..., Any], *arguments: Any) -> tuple[int, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Mapping
 
 import numpy as np
 
@@ -29,20 +29,39 @@ def alone(module: gpu.Module, name: str) -> str:
 
 
 def region_text(tensors: str, body: str) -> str:
-    """A region text of one region `r`. `tensors` are its `in` and `out` lines, `body` its `for` and what follows, a line each."""
+    """A region text of one region `r`. `tensors` are its `in` and `out` lines, `body` its `for` and what follows, a
+    line each."""
     lines = ["  " + line.strip() for line in tensors.strip().splitlines()]
-    text = "\n".join(["tinyir 1.0 region", "", "model r", *lines, "", "program r", "", "region r", *lines, *("  " + b.strip() for b in body.strip().splitlines())])
+    text = "\n".join(
+        [
+            "tinyir 1.0 region",
+            "",
+            "model r",
+            *lines,
+            "",
+            "program r",
+            "",
+            "region r",
+            *lines,
+            *("  " + b.strip() for b in body.strip().splitlines()),
+        ]
+    )
     module = region.parse(text + "\n")
     assert [d for d in region.check(module) if d.is_error] == []
     return region.show(module)
 
 
 def planned(text: str, number: int = 0, **fields: object) -> plan.Module:
-    """The region text with a plan: candidate `number`, with some fields changed; one without tensor cores where `micro` is among them."""
+    """The region text with a plan: candidate `number`, with some fields changed; one without tensor cores where `micro`
+    is among them."""
     from dataclasses import replace
 
     module = region.parse(text)
-    kept = [c for c in to_plan.candidates(module, module.program.regions[0]) if c.rejected in ("", to_plan.CROWDED) and ("micro" not in fields or c.plan.micro)]
+    kept = [
+        c
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.rejected in ("", to_plan.CROWDED) and ("micro" not in fields or c.plan.micro)
+    ]
     return plan.Module(module, (replace(kept[min(number, len(kept) - 1)].plan, **fields),))
 
 
@@ -76,12 +95,23 @@ def played(code: manifest.Module, arrays: Mapping[str, np.ndarray]) -> dict[str,
 
 
 def complaints_of(text: str, target: str, compiler: Compiler | None = None) -> list[str]:
-    """What a compiler says against a CUDA text: a warning, a stack that no plan promises, spills. Without one it is NVRTC, or nvcc where that is not
-    installed: NVRTC has no headers to read and no processes to start, which is most of nvcc's time on one kernel."""
-    cubin, promised = cubin_of(text, target, compiler or find_nvrtc() or find_compiler()), stack_of(manifest.parse(text).region.program.regions)
+    """What a compiler says against a CUDA text: a warning, a stack that no plan promises, spills. Without one it is
+    NVRTC, or nvcc where that is not installed: NVRTC has no headers to read and no processes to start, which is most of
+    nvcc's time on one kernel."""
+    cubin, promised = (
+        cubin_of(text, target, compiler or find_nvrtc() or find_compiler()),
+        stack_of(manifest.parse(text).region.program.regions),
+    )
     warnings = [line for line in cubin.log.splitlines() if "warning" in re.sub(r"-W\S*", "", line)]
     uses = usage_of(cubin).items()
-    return [*warnings, *(f"{name} has a stack of {u.stack} bytes, spills {u.spill_stores} and {u.spill_loads}" for name, u in uses if u.stack > promised or u.spill_stores or u.spill_loads)]
+    return [
+        *warnings,
+        *(
+            f"{name} has a stack of {u.stack} bytes, spills {u.spill_stores} and {u.spill_loads}"
+            for name, u in uses
+            if u.stack > promised or u.spill_stores or u.spill_loads
+        ),
+    ]
 
 
 TARGETS = tuple(a.target for a in ARCHS.values())

@@ -1,4 +1,5 @@
-"""A PyCUDA and a driver library that launch nothing: memory is the host's, and every call is written down. For what decides on the CPU."""
+"""A PyCUDA and a driver library that launch nothing: memory is the host's, and every call is written down. For what
+decides on the CPU."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class Fault(Exception):
 class Memory:
     """A DeviceAllocation."""
 
-    def __init__(self, machine: "Machine", size: int):
+    def __init__(self, machine: Machine, size: int):
         self.machine, self.room = machine, np.zeros(size + 256, np.uint8)
         self.address = -(-self.room.ctypes.data // 256) * 256
         machine.living.add(self.address)
@@ -41,7 +42,7 @@ class Stream:
 
     handle = 77
 
-    def __init__(self, machine: "Machine"):
+    def __init__(self, machine: Machine):
         self.machine = machine
 
     def synchronize(self) -> None:
@@ -52,21 +53,22 @@ class Stream:
 class Event:
     """Its time is that of a clock that every launch moves on, by as many microseconds as its kernel's name is long."""
 
-    def __init__(self, machine: "Machine"):
+    def __init__(self, machine: Machine):
         self.machine, self.at = machine, 0.0
 
     def record(self, stream: Stream) -> None:
         """The time of what was queued so far."""
         self.at = sum(len(call[1]) for call in self.machine.calls if call[0] == "launch")
 
-    def time_since(self, other: "Event") -> float:
+    def time_since(self, other: Event) -> float:
         """Milliseconds."""
         return (self.at - other.at) / 1e3
 
 
 @dataclass
 class Machine:
-    """What was asked of the card. While `is_captured` launches go to the graph that is being made; `faults` makes calls fail, by name."""
+    """What was asked of the card. While `is_captured` launches go to the graph that is being made; `faults` makes calls
+    fail, by name."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     living: set[int] = field(default_factory=set)
@@ -100,7 +102,9 @@ class Machine:
             def set_attribute(self, *_: Any) -> None:
                 pass
 
-            def prepared_async_call(self, grid: Any, block: Any, stream: Any, *values: int, shared_size: int = 0) -> None:
+            def prepared_async_call(
+                self, grid: Any, block: Any, stream: Any, *values: int, shared_size: int = 0
+            ) -> None:
                 machine.note("launch", self.name, values)
 
         class Device:
@@ -120,13 +124,23 @@ class Machine:
 
         module = types.ModuleType("pycuda.driver")
         module.__dict__.update(
-            Error=Fault, MemoryError=Fault, init=lambda: None, Device=Device, get_driver_version=lambda: machine.version, Stream=lambda: Stream(machine),
+            Error=Fault,
+            MemoryError=Fault,
+            init=lambda: None,
+            Device=Device,
+            get_driver_version=lambda: machine.version,
+            Stream=lambda: Stream(machine),
             Context=types.SimpleNamespace(synchronize=lambda: machine.note("wait for all")),
-            device_attribute=types.SimpleNamespace(L2_CACHE_SIZE=0), function_attribute=types.SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8),
-            mem_alloc=lambda size: Memory(machine, size), memset_d8=lambda memory, value, size: ctypes.memset(int(memory), value, size),
-            Event=lambda: Event(machine), memset_d8_async=lambda *_: machine.note("memset"), memcpy_htod=copied, memcpy_dtoh=copied,
+            device_attribute=types.SimpleNamespace(L2_CACHE_SIZE=0),
+            function_attribute=types.SimpleNamespace(MAX_DYNAMIC_SHARED_SIZE_BYTES=8),
+            mem_alloc=lambda size: Memory(machine, size),
+            memset_d8=lambda memory, value, size: ctypes.memset(int(memory), value, size),
+            Event=lambda: Event(machine),
+            memset_d8_async=lambda *_: machine.note("memset"),
+            memcpy_htod=copied,
+            memcpy_dtoh=copied,
             module_from_buffer=lambda image: types.SimpleNamespace(get_function=Function),
-        )  # fmt: skip
+        )
         return module
 
     # --- the driver library
@@ -134,7 +148,9 @@ class Machine:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("cu"):
             raise AttributeError(name)
-        return lambda *arguments: self.faults.get(name, 0) or getattr(self, f"_{name}", lambda *_: self.note(name) or 0)(*arguments)
+        return lambda *arguments: (
+            self.faults.get(name, 0) or getattr(self, f"_{name}", lambda *_: self.note(name) or 0)(*arguments)
+        )
 
     def _cuGetErrorName(self, _: int, out: Any) -> int:
         out._obj.value = b"CUDA_ERROR_OF_PAPER"
@@ -152,12 +168,27 @@ class Machine:
     def _cuLaunchKernelEx(self, config: int, function: int, places: int, extra: Any) -> int:
         asked = driver.LaunchConfig.from_address(config)
         assert asked.stream == 77 and asked.count <= 1 and extra is None
-        pointers = itertools.takewhile(bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count()))
+        pointers = itertools.takewhile(
+            bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count())
+        )
         values = tuple(ctypes.c_uint64.from_address(p).value for p in pointers)
-        self.note("launch", self.graphs[function][0][1], values, *((a.id, a.number) for a in asked.attributes[: asked.count]))
+        self.note(
+            "launch", self.graphs[function][0][1], values, *((a.id, a.number) for a in asked.attributes[: asked.count])
+        )
         return 0
 
-    def _cuTensorMapEncodeTiled(self, place: int, dtype: int, rank: int, address: int, sizes: Any, strides: Any, box: Any, steps: Any, *rest: int) -> int:
+    def _cuTensorMapEncodeTiled(
+        self,
+        place: int,
+        dtype: int,
+        rank: int,
+        address: int,
+        sizes: Any,
+        strides: Any,
+        box: Any,
+        steps: Any,
+        *rest: int,
+    ) -> int:
         self.maps.append((place % 64, dtype, address, [*sizes], [*strides], [*box], [*steps], *rest))
         return 0
 

@@ -36,14 +36,24 @@ class Net:
         self.count[kind] = self.count.get(kind, 0) + 1
         self.op = Origin(f"{kind}{self.count[kind]}", kind)
 
-    def put(self, op: str, *operands: str, shape: Shape | None = None, name: str = "", dtype: DType | None = None, **attrs: Any) -> str:
+    def put(
+        self,
+        op: str,
+        *operands: str,
+        shape: Shape | None = None,
+        name: str = "",
+        dtype: DType | None = None,
+        **attrs: Any,
+    ) -> str:
         stated = None if shape is None else TensorType(self.dtype, tuple(map(Expr.of, shape)))
         if "by" in attrs:
             attrs = {"op": attrs.pop("by"), "dtype": dtype, **attrs}
         found = infer(OPS[op], [self.types[o] for o in operands], attrs, stated)
         name = name or f"{self.op.name}.{len(self.values)}"
         self.types[name] = found
-        self.values.append(Value(name, op, operands, tuple((k, attrs[k]) for k in OPS[op].attrs or {} if k in attrs), found, self.op))
+        self.values.append(
+            Value(name, op, operands, tuple((k, attrs[k]) for k in OPS[op].attrs or {} if k in attrs), found, self.op)
+        )
         return name
 
     def shape(self, name: str) -> Shape:
@@ -132,7 +142,9 @@ class Net:
         mean = self.put("FDIV", total, self.number(float(shape[-1].constant), total))
         root = self.put("RSQRT", self.put("ADD", mean, self.number(1e-5, mean)))
         wide = self.put("EXPAND", self.put("RESHAPE", root, shape=[*shape[:-1], 1]), shape=shape)
-        return self.last(self.put("MUL", self.put("MUL", x, wide), self.like(self.input(f"g{len(self.inputs)}", shape[-1]), x)))
+        return self.last(
+            self.put("MUL", self.put("MUL", x, wide), self.like(self.input(f"g{len(self.inputs)}", shape[-1]), x))
+        )
 
     def heads(self, x: str, count: int) -> str:
         """[B, S, count*d] -> [B, count, S, d]"""
@@ -148,7 +160,9 @@ class Net:
         if is_causal:
             from tinyir.ir.expr import Bound
 
-            scores = self.put("VALID", scores, guard=(Bound(Expr.of("i2") - Expr.of("i3"), Expr.of(0)),), value=float("-inf"))
+            scores = self.put(
+                "VALID", scores, guard=(Bound(Expr.of("i2") - Expr.of("i3"), Expr.of(0)),), value=float("-inf")
+            )
         found = self.matmul(self.softmax(scores), v, "context")
         joined = self.put("RESHAPE", self.put("PERMUTE", found, perm=(0, 2, 1, 3)), shape=self.shape(x))
         return self.linear(joined, hidden, hidden, "out")
@@ -159,11 +173,22 @@ class Net:
         n, c, h, w = self.shape(x)
         weight = self.input(f"w{len(self.inputs)}", outer, c, size, size)
         pad = (size - 1) // 2
-        padded = self.put("PAD", x, pad=((Expr.of(0),) * 2, (Expr.of(0),) * 2, (Expr.of(pad),) * 2, (Expr.of(pad),) * 2), value=0.0) if pad else x
+        padded = (
+            self.put(
+                "PAD",
+                x,
+                pad=((Expr.of(0),) * 2, (Expr.of(0),) * 2, (Expr.of(pad),) * 2, (Expr.of(pad),) * 2),
+                value=0.0,
+            )
+            if pad
+            else x
+        )
         rows, columns = ((e + 2 * pad - size) // stride + 1 for e in (h, w))
         index = (Expr.of("i0"), Expr.of("i4"), Expr.of("i2") * stride + "i5", Expr.of("i3") * stride + "i6")
         windows = self.put("VIEW", padded, shape=[n, outer, rows, columns, c, size, size], index_map=index)
-        wide = self.put("EXPAND", self.put("RESHAPE", weight, shape=[1, outer, 1, 1, c, size, size]), shape=self.shape(windows))
+        wide = self.put(
+            "EXPAND", self.put("RESHAPE", weight, shape=[1, outer, 1, 1, c, size, size]), shape=self.shape(windows)
+        )
         return self.last(self.put("REDUCE", self.put("MUL", windows, wide), by="SUM", axes=(4, 5, 6), dtype=FP32))
 
     def batchnorm(self, x: str) -> str:
@@ -177,7 +202,11 @@ class Net:
         tensors = tuple(Tensor(n, self.types[v]) for n, v in outputs.items())
         symbols = dict.fromkeys(n for t in self.inputs for d in t.type.shape for n in d.names())
         shapes = (Shapes("default", tuple((s, self.sizes.get(s, 8)) for s in symbols)),) if symbols else ()
-        return Module(Model(self.name, tuple(self.inputs), tensors, (), shapes), tuple(self.values), tuple(Result(n, v) for n, v in outputs.items()))
+        return Module(
+            Model(self.name, tuple(self.inputs), tensors, (), shapes),
+            tuple(self.values),
+            tuple(Result(n, v) for n, v in outputs.items()),
+        )
 
 
 def bert_layer(net: Net, x: str, hidden: int, heads: int) -> str:

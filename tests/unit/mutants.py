@@ -1,25 +1,33 @@
-"""Faults planted in emitted CUDA by rule, one a text: a barrier dropped, an index off by one, a guard removed, a swizzle that is another.
+"""Faults planted in emitted CUDA by rule, one a text: a barrier dropped, an index off by one, a guard removed, a
+swizzle that is another.
 
-A rule leaves alone what no thread can tell: prefetches, the order of tiles, how often a loop is unrolled, how large an array is declared.
+A rule leaves alone what no thread can tell: prefetches, the order of tiles, how often a loop is unrolled, how large an
+array is declared.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Callable, Collection, Iterator, Mapping
 
 Rule = Callable[[str], Iterator[str]]
 
 NAME = r"[A-Za-z_]\w*"
-NO_FAULT = re.compile(r"#pragma|^\s*//|prefetch_map|grouped_tile|give_registers|take_registers|__launch_bounds__|__shared__|^\s*extern|\(&\w+\)\[")
+NO_FAULT = re.compile(
+    r"#pragma|^\s*//|prefetch_map|grouped_tile|give_registers|take_registers|__launch_bounds__|__shared__|^\s*extern|\(&\w+\)\["
+)
 DECLARED = re.compile(rf"^\s*(?:const )?(?:unsigned |signed )?(?:{NAME})(?: long)? {NAME}(?:\[\w+\])+(?: = \{{.*\}})?;")
 BARRIER = re.compile(r"^\s*(?:if \([^()]*\) )?(?:__syncthreads|__syncwarp|\w*barrier(?:_sync)?)\(.*\);$")
 WAIT = re.compile(r"^\s*(?:mbarrier_wait|\w+_wait|await_\w+)(?:<\d+>)?\(.*\);$")
 FENCE = re.compile(r"^\s*(?:fence_\w+|wgmma_fence)\(\);$")
 COMMIT = re.compile(r"^\s*\w+_commit\(\);$")
-STORE = re.compile(rf"^\s*(?:if \([^()]*\) )?(?:{NAME}(?:\[.*\])+ (?:[-+*]?=) .*;|(?:tma_\w+|store_\w+|copy_\d+|mma_\w+|operand_\w+|swizzled_at|cp_async\w*|atomic\w+|publish_\w+)[<(].*\);)(?:  //.*)?$")
+STORE = re.compile(
+    rf"^\s*(?:if \([^()]*\) )?(?:{NAME}(?:\[.*\])+ (?:[-+*]?=) "
+    rf".*;|(?:tma_\w+|store_\w+|copy_\d+|mma_\w+|operand_\w+|swizzled_at|cp_async\w*|atomic\w+|publish_\w+)[<(]"
+    rf".*\);)(?:  //.*)?$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +105,11 @@ RULES: Mapping[str, Rule] = {
     "phase starts wrong": _changed(r"(\w+_phase) = ([01]);", lambda m: f"{m[1]} = {1 - int(m[2])};"),
     "release dropped": _dropped(re.compile(r"^\s*(?:if \([^()]*\) )?mbarrier_arrive\w*\(.*\);$")),
     "arrivals miscounted": _changed(r"mbarriers?_init(?:<\d+, \d+>)?\(&?\w+(?:\[\w+\])?, (\d+)\)", _one_more),
-    "bytes miscounted": _changed(r"mbarrier_expect\((.*), (\d+)\);", lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) + 16});", lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) - 16});"),
+    "bytes miscounted": _changed(
+        r"mbarrier_expect\((.*), (\d+)\);",
+        lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) + 16});",
+        lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) - 16});",
+    ),
     "fence lost": _dropped(FENCE),
     "commit lost": _dropped(COMMIT),
     "store lost": _dropped(STORE),
@@ -105,18 +117,38 @@ RULES: Mapping[str, Rule] = {
     "guard removed": _guard_removed,
     "bound off by one": _changed(r"(?<=\w) < (?=[\w(])", " <= "),
     "padding not guarded": _changed(r"= ([^=?;]+?) && ([^&?;]+?) \? ", r"= \1 ? ", r"= \2 ? "),
-    "neutral element": _changed(r"0xff800000u", "0x3f800000u", "0x7f800000u") ,
+    "neutral element": _changed(r"0xff800000u", "0x3f800000u", "0x7f800000u"),
     "start of a sum": _changed(r"( \w+(?:\[\d+\])* )= \{\};", lambda m: f"{m[1]}= {{1}};"),
-    "fill not zero": _changed(r": (?:0\.0f|fp16\{0x0000\});", lambda m: ": __uint_as_float(0x7fc00000u);" if "0.0f" in m[0] else ": fp16{0x7e00};"),
+    "fill not zero": _changed(
+        r": (?:0\.0f|fp16\{0x0000\});",
+        lambda m: ": __uint_as_float(0x7fc00000u);" if "0.0f" in m[0] else ": fp16{0x7e00};",
+    ),
     "lane mask": _changed(r"0xffffffffu", "0x0000ffffu"),
-    "lanes in a fold": _changed(r"lanes = (\d+); lanes > 0", lambda m: f"lanes = {int(m[1]) // 2}; lanes > 0", lambda m: f"lanes = {int(m[1])}; lanes > 1"),
-    "swizzle": _changed(r"(swizzled_at|operand_along|store_piece_\w+)<(\d+)>", lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64)}>"),
-    "descriptor": _changed(r"matrix_descriptor\((.*), (\d+), (\d+)\)", r"matrix_descriptor(\1, \3, \2)", lambda m: f"matrix_descriptor({m[1]}, {m[2]}, {int(m[3]) // 2})"),
+    "lanes in a fold": _changed(
+        r"lanes = (\d+); lanes > 0",
+        lambda m: f"lanes = {int(m[1]) // 2}; lanes > 0",
+        lambda m: f"lanes = {int(m[1])}; lanes > 1",
+    ),
+    "swizzle": _changed(
+        r"(swizzled_at|operand_along|store_piece_\w+)<(\d+)>",
+        lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64) }>",
+    ),
+    "descriptor": _changed(
+        r"matrix_descriptor\((.*), (\d+), (\d+)\)",
+        r"matrix_descriptor(\1, \3, \2)",
+        lambda m: f"matrix_descriptor({m[1]}, {m[2]}, {int(m[3]) // 2})",
+    ),
     "step along k": _changed(r"_start \+ (\d+) \* step", lambda m: f"_start + {int(m[1]) * 2} * step"),
     "step of a loop": _changed(r"(\w+) \+= (\d+)(?=\))", lambda m: f"{m[1]} += {int(m[2]) * 2}"),
     "stride": _changed(r"\b(\d+) \* (?=\w*(?:slot|tm|tn|warp_index|thread|lane|k\b))", lambda m: f"{int(m[1]) + 1} * "),
     "wrong axis": _changed(r"(blockIdx|threadIdx)\.x", r"\1.y"),
-    "wrong axis of a tile": _changed(r"\b(m0|n0|tm|tn|wm|wn)\b(?= *[+;,)])", lambda m: {"m": "n", "n": "m", "t": "t", "w": "w"}[m[1][0]] + (m[1][1:] if m[1][0] in "mn" else {"m": "n", "n": "m"}[m[1][1]])),
+    "wrong axis of a tile": _changed(
+        r"\b(m0|n0|tm|tn|wm|wn)\b(?= *[+;,)])",
+        lambda m: (
+            {"m": "n", "n": "m", "t": "t", "w": "w"}[m[1][0]]
+            + (m[1][1:] if m[1][0] in "mn" else {"m": "n", "n": "m"}[m[1][1]])
+        ),
+    ),
     "wrong fold": _changed(r"\bmax_nan\(", "min_nan("),
     "sign": _changed(r"(?<=[\w\])]) \+ (?=[\w(])", " - "),
     "place of a lane": _changed(r"\blane (%|/) (\d+)", lambda m: f"lane {m[1]} {int(m[2]) * 2}"),
@@ -146,18 +178,29 @@ def _is_before_any_use(lines: list[str], number: int, rule: str) -> bool:
     following = next(line for line in lines[number + 1 :] if not re.match(r"\s*(?:#pragma|for \()", line))
     found = re.match(rf"\s*if \(.*\) ({NAME})\[.*\] = ", following)
     head = _head_of(lines, number)
-    return found is not None and not any(f"{found[1]}[" in line and "__shared__" not in line for line in lines[head:number])
+    return found is not None and not any(
+        f"{found[1]}[" in line and "__shared__" not in line for line in lines[head:number]
+    )
 
 
 def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
-    """`cp_async_wait<0>` behind the loop: the last steps copy nothing, and the loop has waited for all that was copied."""
-    return rule in ("wait dropped", "wait too loose") and "cp_async_wait<0>" in lines[number] and lines[number - 1] == "  }"
+    """`cp_async_wait<0>` behind the loop: the last steps copy nothing, and the loop has waited for all that was
+    copied."""
+    return (
+        rule in ("wait dropped", "wait too loose")
+        and "cp_async_wait<0>" in lines[number]
+        and lines[number - 1] == "  }"
+    )
 
 
 def _is_turn_behind_a_guard(lines: list[str], number: int, rule: str) -> bool:
     """One turn more over a row in registers: what it would take lies behind the row's end, which a guard asks for."""
     is_turns = re.search(r"for \(int ([uv]) = 0; \1 < \d+; \+\+\1\)", lines[number]) is not None
-    return rule == "bound off by one" and is_turns and any(re.match(r"\s*if \(\w+ < \d+\) \{", line) for line in lines[number + 1 : number + 3])
+    return (
+        rule == "bound off by one"
+        and is_turns
+        and any(re.match(r"\s*if \(\w+ < \d+\) \{", line) for line in lines[number + 1 : number + 3])
+    )
 
 
 def _is_of_a_long_row(lines: list[str], number: int, rule: str) -> bool:
@@ -166,19 +209,29 @@ def _is_of_a_long_row(lines: list[str], number: int, rule: str) -> bool:
 
 
 def _is_multiplied_by_0(lines: list[str], number: int, rule: str) -> bool:
-    """The total and the result that attention starts from: its first step has no maximum before it, and scales both by exp2(-inf)."""
-    return rule == "start of a sum" and re.search(r" (?:total|acc)\b", lines[number]) is not None and any("float top[" in line for line in lines[number - 3 : number])
+    """The total and the result that attention starts from: its first step has no maximum before it, and scales both by
+    exp2(-inf)."""
+    return (
+        rule == "start of a sum"
+        and re.search(r" (?:total|acc)\b", lines[number]) is not None
+        and any("float top[" in line for line in lines[number - 3 : number])
+    )
 
 
 def _is_thrown_away(lines: list[str], number: int, rule: str) -> bool:
-    """Rows of Q and K behind the last: no output is stored for them, and their scores are -inf whatever was computed."""
+    """Rows of Q and K behind the last: no output is stored for them, and their scores are -inf whatever was
+    computed."""
     return rule == "fill not zero" and re.search(r"\b[qk]_tile\[", lines[number]) is not None
 
 
 def _is_for_rows_that_see_nothing(lines: list[str], number: int, rule: str) -> bool:
     """Attention without a mask: every row sees a column, so its maximum is never -inf."""
     head = _head_of(lines, number)
-    return rule in ("neutral element", "else taken") and "== __uint_as_float(0xff800000u)) ?" in lines[number] and " mask" not in lines[head - 1]
+    return (
+        rule in ("neutral element", "else taken")
+        and "== __uint_as_float(0xff800000u)) ?" in lines[number]
+        and " mask" not in lines[head - 1]
+    )
 
 
 def _is_choice_of_tiles(lines: list[str], number: int, rule: str) -> bool:
@@ -187,15 +240,28 @@ def _is_choice_of_tiles(lines: list[str], number: int, rule: str) -> bool:
 
 
 def _is_for_more_tiles(lines: list[str], number: int, rule: str) -> bool:
-    """What a look back does with over 32 words of the last level, which more than 32768 tiles have; and all lanes may publish what is theirs alike."""
-    is_last_level = re.search(r"level < 3;|is_last && level < 2", lines[number]) and rule in ("bound off by one", "guard removed")
+    """What a look back does with over 32 words of the last level, which more than 32768 tiles have; and all lanes may
+    publish what is theirs alike."""
+    is_last_level = re.search(r"level < 3;|is_last && level < 2", lines[number]) and rule in (
+        "bound off by one",
+        "guard removed",
+    )
     return bool(is_last_level) or rule == "step of a loop" and "n < at; n += 32" in lines[number]
 
 
 EQUIVALENT = (
-    _is_loop_of_shuffles, _is_number_of_a_lane, _is_before_any_use, _is_last_wait, _is_turn_behind_a_guard, _is_of_a_long_row, _is_multiplied_by_0, _is_thrown_away,
-    _is_for_rows_that_see_nothing, _is_choice_of_tiles, _is_for_more_tiles,
-)  # each says why  # fmt: skip
+    _is_loop_of_shuffles,
+    _is_number_of_a_lane,
+    _is_before_any_use,
+    _is_last_wait,
+    _is_turn_behind_a_guard,
+    _is_of_a_long_row,
+    _is_multiplied_by_0,
+    _is_thrown_away,
+    _is_for_rows_that_see_nothing,
+    _is_choice_of_tiles,
+    _is_for_more_tiles,
+)  # each says why
 
 
 def lines_of(text: str, entries: Collection[str]) -> Iterator[int]:
@@ -234,12 +300,17 @@ def every_mutant(text: str, entries: Collection[str]) -> dict[str, list[Mutant]]
             add("moved after its use", number, following, lines[number])
     for number, line in enumerate(lines):
         if line.startswith("//   tensor_map ") and " swizzle " in line:
-            add("swizzle of a map", number, re.sub(r"swizzle (\d+)", lambda m: f"swizzle { {'128': 64, '64': 32, '32': 64}[m[1]]}", line))
+            add(
+                "swizzle of a map",
+                number,
+                re.sub(r"swizzle (\d+)", lambda m: f"swizzle { {'128': 64, '64': 32, '32': 64}[m[1]] }", line),
+            )
     return found
 
 
 def drawn(texts: Mapping[str, tuple[str, Collection[str]]], seed: int) -> Iterator[tuple[str, Mutant]]:
-    """(name of the text, mutant), rule after rule, each time of a text that was used least. `texts` have the entries that are run."""
+    """(name of the text, mutant), rule after rule, each time of a text that was used least. `texts` have the entries
+    that are run."""
     draw = random.Random(seed)
     by_rule: dict[str, dict[str, list[Mutant]]] = {}
     for name, (text, entries) in texts.items():

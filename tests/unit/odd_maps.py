@@ -1,4 +1,5 @@
-"""Random programs of movements alone, over numbers and symbols: what they read is at remainders, quotients, pieces, halves and ends."""
+"""Random programs of movements alone, over numbers and symbols: what they read is at remainders, quotients, pieces,
+halves and ends."""
 
 from __future__ import annotations
 
@@ -18,7 +19,23 @@ from tinyir.kit.diag import Refused
 FP32 = DTYPES["fp32"]
 SIZES = ({"M": 5, "N": 3}, {"M": 2, "N": 7}, {"M": 1, "N": 1})
 SHAPES = (["M", "N"], ["2*M", "N"], ["N", "6*M"], [6, "M"], [21, 8], ["M", 4, "N"], ["M*N", 6], [12, 35], ["M", "M"])
-MOVES = ("merge", "merge", "split", "split", "regroup", "permute", "flip", "pad", "shrink", "shrink", "half", "step", "cat", "view", "meet")
+MOVES = (
+    "merge",
+    "merge",
+    "split",
+    "split",
+    "regroup",
+    "permute",
+    "flip",
+    "pad",
+    "shrink",
+    "shrink",
+    "half",
+    "step",
+    "cat",
+    "view",
+    "meet",
+)
 ZERO = Expr.of(0)
 
 
@@ -53,18 +70,34 @@ class Chain:
             return operands[0]
         name = f"v{len(self.values)}"
         self.types[name] = found
-        self.values.append(Value(name, op, tuple(operands), tuple((k, attrs[k]) for k in OPS[op].attrs or {} if k in attrs), found))
+        self.values.append(
+            Value(name, op, tuple(operands), tuple((k, attrs[k]) for k in OPS[op].attrs or {} if k in attrs), found)
+        )
         return name
 
     def shrink(self, name: str, axis: int, low: Expr, high: Expr, step: int = 1) -> str:
         """A part of one axis."""
         shape = self.types[name].shape
-        lo, hi = [[at if a == axis else whole for a, whole in enumerate(wholes)] for at, wholes in ((low, [ZERO] * len(shape)), (high, shape))]
-        return self.add("SHRINK", [name], lo=tuple(lo), hi=tuple(hi), step=tuple(step if a == axis else 1 for a in range(len(shape))))
+        lo, hi = [
+            [at if a == axis else whole for a, whole in enumerate(wholes)]
+            for at, wholes in ((low, [ZERO] * len(shape)), (high, shape))
+        ]
+        return self.add(
+            "SHRINK",
+            [name],
+            lo=tuple(lo),
+            hi=tuple(hi),
+            step=tuple(step if a == axis else 1 for a in range(len(shape))),
+        )
 
     def pad(self, name: str, axis: int, low: Expr, high: Expr) -> str:
         """Zeros around one axis."""
-        return self.add("PAD", [name], pad=tuple((low, high) if a == axis else (ZERO, ZERO) for a in range(self.types[name].rank)), value=0.0)
+        return self.add(
+            "PAD",
+            [name],
+            pad=tuple((low, high) if a == axis else (ZERO, ZERO) for a in range(self.types[name].rank)),
+            value=0.0,
+        )
 
     def move(self, name: str) -> str:
         """One movement."""
@@ -78,7 +111,9 @@ class Chain:
             part = Expr.of(self.draw.choice([2, 3, 4, 7, "M", "N"]))
             whole = size // part
             if whole * part == size:
-                return self.add("RESHAPE", [name], [*shape[:axis], *self.draw.sample([whole, part], 2), *shape[axis + 1 :]])
+                return self.add(
+                    "RESHAPE", [name], [*shape[:axis], *self.draw.sample([whole, part], 2), *shape[axis + 1 :]]
+                )
         elif kind == "regroup":
             return self.add("RESHAPE", [name], self.draw.sample(shape, len(shape)))
         elif kind == "permute":
@@ -103,7 +138,9 @@ class Chain:
         elif kind == "view":
             index = [Expr.of(f"i{n}") for n in range(len(shape))]
             index[axis] = index[axis] // 2
-            return self.add("VIEW", [name], [s * 2 if a == axis else s for a, s in enumerate(shape)], index_map=tuple(index))
+            return self.add(
+                "VIEW", [name], [s * 2 if a == axis else s for a, s in enumerate(shape)], index_map=tuple(index)
+            )
         elif kind == "meet":
             alike = [n for n, t in self.types.items() if t == self.types[name]]
             return self.add("MAX", [name, self.draw.choice(alike)])

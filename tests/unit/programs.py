@@ -56,7 +56,11 @@ def movements(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[str, tuple[tuple
         low = [draw(st.integers(-min(1, s), 2)) for s in shape]
         high = [draw(st.integers(-min(1, s + min(0, lo)), 2)) for s, lo in zip(shape, low)]
         pad = tuple((Expr.of(a), Expr.of(b)) for a, b in zip(low, high))
-        return op, (("pad", pad), ("value", float(draw(st.sampled_from([0, 0, 7]))))), tuple(a + s + b for a, s, b in zip(low, shape, high))
+        return (
+            op,
+            (("pad", pad), ("value", float(draw(st.sampled_from([0, 0, 7]))))),
+            tuple(a + s + b for a, s, b in zip(low, shape, high)),
+        )
     if op == "SHRINK":
         low = [draw(st.integers(0, s)) for s in shape]
         high = [draw(st.integers(lo, s)) for s, lo in zip(shape, low)]
@@ -76,7 +80,11 @@ def movements(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[str, tuple[tuple
         index[at] = index[at] // 2
         return op, (("index_map", tuple(index)),), tuple(s * 2 if n == at else s for n, s in enumerate(shape))
     axis = draw(st.integers(0, rank - 1)) if rank else None
-    bound = Bound(Expr.of(0) if axis is None else Expr.of(f"i{axis}"), Expr.of(draw(st.integers(0, 2))), Expr.of(draw(st.integers(1, 4))))
+    bound = Bound(
+        Expr.of(0) if axis is None else Expr.of(f"i{axis}"),
+        Expr.of(draw(st.integers(0, 2))),
+        Expr.of(draw(st.integers(1, 4))),
+    )
     return op, (("guard", (bound,)), ("value", float(draw(st.sampled_from([0, 7]))))), shape
 
 
@@ -94,7 +102,9 @@ def chains(draw: st.DrawFn, most: int = 8) -> Module:
         values.append(Value(f"v{n}", op, (last,), attrs, TensorType(FP32, dims(result))))
         shape, last = result, f"v{n}"
     values.append(Value("y", "NEG", (last,), (), TensorType(FP32, dims(shape))))
-    return Module(Model("m", (source,), (Tensor("y", TensorType(FP32, dims(shape))),)), tuple(values), (Result("y", "y"),))
+    return Module(
+        Model("m", (source,), (Tensor("y", TensorType(FP32, dims(shape))),)), tuple(values), (Result("y", "y"),)
+    )
 
 
 def move(value: Value, x: np.ndarray, sizes: dict[str, int]) -> np.ndarray:
@@ -111,7 +121,9 @@ def move(value: Value, x: np.ndarray, sizes: dict[str, int]) -> np.ndarray:
         stands = value.attr("broadcast_dimensions")
         if stands is None:
             return np.broadcast_to(x, shape)
-        return np.broadcast_to(x.reshape([x.shape[stands.index(d)] if d in stands else 1 for d in range(len(shape))]), shape)
+        return np.broadcast_to(
+            x.reshape([x.shape[stands.index(d)] if d in stands else 1 for d in range(len(shape))]), shape
+        )
     if value.op == "SHRINK":
         cuts = zip(value.attr("lo"), value.attr("hi"), value.attr("step") or (1,) * x.ndim)
         return x[tuple(slice(lo.evaluate(sizes), hi.evaluate(sizes), by) for lo, hi, by in cuts)]
@@ -127,7 +139,9 @@ def move(value: Value, x: np.ndarray, sizes: dict[str, int]) -> np.ndarray:
 
 
 @st.composite
-def symbolic_movements(draw: st.DrawFn, shape: tuple[Expr, ...]) -> tuple[str, tuple[tuple[str, Any], ...], tuple[Expr, ...]]:
+def symbolic_movements(
+    draw: st.DrawFn, shape: tuple[Expr, ...]
+) -> tuple[str, tuple[tuple[str, Any], ...], tuple[Expr, ...]]:
     """One movement that applies to a shape with symbols, whatever their sizes."""
     one, rank = Expr.of(1), len(shape)
     at = draw(st.integers(0, rank - 1))
@@ -151,12 +165,20 @@ def symbolic_movements(draw: st.DrawFn, shape: tuple[Expr, ...]) -> tuple[str, t
         return op, (("pad", pad),), tuple(s + low + high if n == at else s for n, s in enumerate(shape))
     if op == "SHRINK":
         step = tuple(2 if n == at else 1 for n in range(rank))
-        return op, (("lo", dims([0] * rank)), ("hi", shape), ("step", step)), tuple(s.ceildiv(by) for s, by in zip(shape, step))
+        return (
+            op,
+            (("lo", dims([0] * rank)), ("hi", shape), ("step", step)),
+            tuple(s.ceildiv(by) for s, by in zip(shape, step)),
+        )
     if op == "EXPAND" and rank < 5:
         stands = tuple(d for d in range(rank + 1) if d != at)
         return op, (("broadcast_dimensions", stands),), (*shape[:at], Expr.of("P"), *shape[at:])
     if op == "one":
-        return "RESHAPE", (), (*shape[:at], one, *shape[at:]) if rank < 5 else tuple(s for s in shape if s != one) or (one,)
+        return (
+            "RESHAPE",
+            (),
+            (*shape[:at], one, *shape[at:]) if rank < 5 else tuple(s for s in shape if s != one) or (one,),
+        )
     return "FLIP", (("axes", (at,)),), shape
 
 
@@ -165,7 +187,10 @@ def symbolic_chains(draw: st.DrawFn, most: int = 8) -> Module:
     """x of shape over M, N and P, movements of it, and a result."""
     atoms = [Expr.of("M"), Expr.of("N"), Expr.of("M") * 2, Expr.of("N") * 6, Expr.of("M") * "N", Expr.of(4), Expr.of(1)]
     shape = tuple(draw(st.lists(st.sampled_from(atoms), min_size=1, max_size=3)))
-    inputs = (Tensor("x", TensorType(FP32, shape)), Tensor("w", TensorType(FP32, (Expr.of("M"), Expr.of("N"), Expr.of("P")))))
+    inputs = (
+        Tensor("x", TensorType(FP32, shape)),
+        Tensor("w", TensorType(FP32, (Expr.of("M"), Expr.of("N"), Expr.of("P")))),
+    )
     values: list[Value] = []
     last = "x"
     for n in range(draw(st.integers(1, most))):

@@ -1,18 +1,34 @@
-"""Faults planted in region texts: a table of kinds, each a function from a region to changed ones, and the texts that they are planted in."""
+"""Faults planted in region texts: a table of kinds, each a function from a region to changed ones, and the texts that
+they are planted in."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any
 
 from tests.models import bert, gpt2, resnet50, vit
 from tinyir.front.json import read
 from tinyir.ir import region
-from tinyir.ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Scatter, Select, Unary, operands_of, rebuild, walk
+from tinyir.ir.body import (
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Read,
+    Reduce,
+    Ref,
+    Scatter,
+    Select,
+    Unary,
+    operands_of,
+    rebuild,
+    walk,
+)
 from tinyir.ir.expr import ONE, ZERO, Bound, Expr
 from tinyir.ir.present import axes_of_values, guard_names, is_scalar, names_in, present_axes
 from tinyir.ir.region import Module, Region, Yield
@@ -29,8 +45,16 @@ MOST = 20000  # points at which a changed expression is tried
 @functools.cache
 def programs() -> dict[str, Module]:
     """The region texts of designs, small networks and random graphs."""
-    found = {f.stem: region.parse(f.read_text(encoding="utf-8")) for f in sorted((ROOT / "tests/golden/design").glob("*.region"))}
-    for model in (resnet50("B", (1, 1), 4, 16, 5), vit("B", 1, 8, 4, 8, 1, 5), bert("B", 4, 1, 8, 2, 10, 6), gpt2("B", 4, 1, 8, 2, 10, 6)):
+    found = {
+        f.stem: region.parse(f.read_text(encoding="utf-8"))
+        for f in sorted((ROOT / "tests/golden/design").glob("*.region"))
+    }
+    for model in (
+        resnet50("B", (1, 1), 4, 16, 5),
+        vit("B", 1, 8, 4, 8, 1, 5),
+        bert("B", 4, 1, 8, 2, 10, 6),
+        gpt2("B", 4, 1, 8, 2, 10, 6),
+    ):
         found[model.name] = _lowered(read(model.text))
     for seed in range(60):
         found[f"random {seed}"] = _lowered(random_graph(seed)[0])
@@ -53,7 +77,8 @@ def sizes_of(module: Module) -> dict[str, int]:
 
 
 def leaves(module: Module, one: Region) -> bool:
-    """Whether a read of the region is outside at some point, at small sizes; False too when there are too many points to try."""
+    """Whether a read of the region is outside at some point, at small sizes; False too when there are too many points
+    to try."""
     sizes = sizes_of(module)
     iters = {a.name: a.size.evaluate(sizes) for a in one.iters}
     axes_of = axes_of_values(one)
@@ -76,11 +101,24 @@ def leaves(module: Module, one: Region) -> bool:
 
     def over(body: Body, axes: Iterable[Any], point: dict[str, int]) -> bool:
         spans = [(a.name, iters[a.name] if a.size is None else a.size.evaluate(sizes)) for a in axes]
-        return any(tried(body, {**point, **dict(zip((n for n, _ in spans), at))}) for at in itertools.product(*(range(n) for _, n in spans)))
+        return any(
+            tried(body, {**point, **dict(zip((n for n, _ in spans), at))})
+            for at in itertools.product(*(range(n) for _, n in spans))
+        )
 
     for item in (*one.lets, *one.yields):
-        used = [n for n in iters if n in present_axes(item.expr, tuple(iters), axes_of) | guard_names(getattr(item, "guard", ()))]
-        folded = [a.size.evaluate(sizes) for node in walk(item.expr) if isinstance(node, (Reduce, Scatter)) for a in node.axes if a.size is not None]
+        used = [
+            n
+            for n in iters
+            if n in present_axes(item.expr, tuple(iters), axes_of) | guard_names(getattr(item, "guard", ()))
+        ]
+        folded = [
+            a.size.evaluate(sizes)
+            for node in walk(item.expr)
+            if isinstance(node, (Reduce, Scatter))
+            for a in node.axes
+            if a.size is not None
+        ]
         if math.prod([*(iters[n] for n in used), *folded]) > MOST:
             continue
         for at in itertools.product(*(range(iters[n]) for n in used)):
@@ -169,7 +207,9 @@ def _narrow(fold: Reduce) -> Iterator[Body]:
 
 def _lost_fold_axis(fold: Reduce) -> Iterator[Body]:
     for axis in fold.axes:
-        if axis.size is not None and any(axis.name in names_in(n.index) for n in walk(fold.body) if isinstance(n, Read)):
+        if axis.size is not None and any(
+            axis.name in names_in(n.index) for n in walk(fold.body) if isinstance(n, Read)
+        ):
             yield replace(fold, axes=tuple(replace(a, name="k9") if a is axis else a for a in fold.axes))
 
 
@@ -225,7 +265,9 @@ def _other_shape(module: Module, one: Region) -> Iterator[Region]:
         tensors = getattr(one, field)
         for at, tensor in enumerate(tensors):
             if tensor.type.shape:
-                other = replace(tensor, type=TensorType(tensor.type.dtype, (tensor.type.shape[0] + 1, *tensor.type.shape[1:])))
+                other = replace(
+                    tensor, type=TensorType(tensor.type.dtype, (tensor.type.shape[0] + 1, *tensor.type.shape[1:]))
+                )
                 yield replace(one, **{field: (*tensors[:at], other, *tensors[at + 1 :])})
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,10 @@ def launched(
     hidden: tuple[str, ...] = (),
     cleared: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
-    """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name -> tensor, box, swizzle, and tf32 where it rounds), the
-    inputs, the outputs and the scalars, in that order, without the tensors that are `hidden` behind their maps. Outputs that are `cleared` are zero at first. The
-    device is given back."""
+    """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name ->
+    tensor, box, swizzle, and tf32 where it rounds), the inputs, the outputs and the scalars, in that order, without the
+    tensors that are `hidden` behind their maps. Outputs that are `cleared` are zero at first. The device is given
+    back."""
     try:
         device.load(text_of(code), {kernel: shared})
         tensors = {**inputs, **outputs}
@@ -52,8 +54,13 @@ def launched(
             device.upload(buffers[name], np.ascontiguousarray(array))
         for name in cleared:
             device.upload(buffers[name], np.zeros_like(outputs[name]), is_constant=False)
-        boxes = [Box(buffers[t], "".join(rounding) or DTYPES[tensors[t].dtype.name], tensors[t].shape, box, swizzle) for t, box, swizzle, *rounding in (maps or {}).values()]
-        device.launch(kernel, grid, block, shared, [*boxes, *(b for name, b in buffers.items() if name not in hidden), *scalars])
+        boxes = [
+            Box(buffers[t], "".join(rounding) or DTYPES[tensors[t].dtype.name], tensors[t].shape, box, swizzle)
+            for t, box, swizzle, *rounding in (maps or {}).values()
+        ]
+        device.launch(
+            kernel, grid, block, shared, [*boxes, *(b for name, b in buffers.items() if name not in hidden), *scalars]
+        )
         found = {name: np.empty(a.shape, a.dtype) for name, a in outputs.items()}
         for name, array in found.items():
             device.download(buffers[name], array)
@@ -64,8 +71,8 @@ def launched(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A kernel, its inputs and what it should leave, by name; the rest of what `launched` takes. What is approximate may be `ulps` away, and its NaN is
-    any."""
+    """A kernel, its inputs and what it should leave, by name; the rest of what `launched` takes. What is approximate
+    may be `ulps` away, and its NaN is any."""
 
     code: str
     inputs: Mapping[str, np.ndarray]
@@ -84,9 +91,15 @@ class Trial:
             x, y = one[name].reshape(-1), other[name].reshape(-1)
             is_same = _words(x) == _words(y)
             if self.ulps:
-                is_same |= (np.abs(_words(x).astype(np.int64) - _words(y).astype(np.int64)) <= self.ulps) | (np.isnan(x) & np.isnan(y))
+                is_same |= (np.abs(_words(x).astype(np.int64) - _words(y).astype(np.int64)) <= self.ulps) | (
+                    np.isnan(x) & np.isnan(y)
+                )
             places = np.flatnonzero(~is_same)
-            found += [f"{name}[{at}]: {x[at]} and {y[at]}, {_words(x)[at]:#x} and {_words(y)[at]:#x}; {places.size} of {x.size} differ" for at in places[:1]]
+            found += [
+                f"{name}[{at}]: {x[at]} and {y[at]}, {_words(x)[at]:#x} and {_words(y)[at]:#x}; {places.size} of "
+                f"{x.size} differ"
+                for at in places[:1]
+            ]
         return found
 
 
@@ -111,7 +124,8 @@ def fault_of(*args: Any, **how: Any) -> Diag:
 
 
 def swizzled(offset: Any, span: int) -> Any:
-    """Where the swizzle of `span` bytes puts a byte of shared memory (or each of an array of them): 16-byte pieces of 128-byte lines are exchanged by the line's number."""
+    """Where the swizzle of `span` bytes puts a byte of shared memory (or each of an array of them): 16-byte pieces of
+    128-byte lines are exchanged by the line's number."""
     pieces = {128: 8, 64: 4, 32: 2, 0: 1}[span]
     line, piece = offset // 128, offset // 16
     return (piece ^ (line % pieces if span != 0 else 0)) * 16 + offset % 16

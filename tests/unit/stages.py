@@ -1,10 +1,11 @@
-"""One program at every stage that can be played back: tiny, the book of index text, region, and the emitted kernels in simulation. All
-must agree, and isl must find book and blocks to say what the program does."""
+"""One program at every stage that can be played back: tiny, the book of index text, region, and the emitted kernels in
+simulation. All must agree, and isl must find book and blocks to say what the program does."""
 
 from __future__ import annotations
 
 import shutil
-from typing import Any, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,8 +67,12 @@ class Stages:
         for stage, found in self.outputs(arrays, is_simulated):
             assert found.keys() == wanted.keys(), stage
             for name, array in wanted.items():
-                np.testing.assert_array_equal(_wide(found[name]), _wide(np.asarray(array)), err_msg=f"{name} at {stage}")
-                assert (found[name].shape, found[name].dtype) == (np.shape(array), np.asarray(array).dtype), f"{name} at {stage}"
+                np.testing.assert_array_equal(
+                    _wide(found[name]), _wide(np.asarray(array)), err_msg=f"{name} at {stage}"
+                )
+                assert (found[name].shape, found[name].dtype) == (np.shape(array), np.asarray(array).dtype), (
+                    f"{name} at {stage}"
+                )
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
@@ -75,7 +80,12 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind in "biuf" else array.astype(np.float64)
 
 
-def graph(inputs: Mapping[str, tuple[str, list[Any]]], outputs: Mapping[str, tuple[str, list[Any]]], *ops: tuple[str, list[Any], str, dict[str, Any]], **more: Any) -> str:
+def graph(
+    inputs: Mapping[str, tuple[str, list[Any]]],
+    outputs: Mapping[str, tuple[str, list[Any]]],
+    *ops: tuple[str, list[Any], str, dict[str, Any]],
+    **more: Any,
+) -> str:
     """Front-end JSON of tensors (dtype, shape) and ops (op, inputs, output, attributes)."""
     import json
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -23,12 +24,25 @@ from tinyir.lower import region as to_region
 from tinyir.lower.index import HEAVY
 
 Point = tuple[int, ...]
-INDICES = ["{a}", "{a} + 1", "{a} - 1", "2*{a}", "2*{a} + 1", "{n} - 1 - {a}", "floor({a}/2)", "floor(({a} + 1)/2)", "0", "{a} + {b}", "2*{a} + {b} - 1"]
+INDICES = [
+    "{a}",
+    "{a} + 1",
+    "{a} - 1",
+    "2*{a}",
+    "2*{a} + 1",
+    "{n} - 1 - {a}",
+    "floor({a}/2)",
+    "floor(({a} + 1)/2)",
+    "0",
+    "{a} + {b}",
+    "2*{a} + {b} - 1",
+]
 
 
 @st.composite
 def needs(draw: st.DrawFn) -> tuple[Need, set[tuple[Point, Point]], tuple[int, ...]]:
-    """A reader of up to 3 axes, the last perhaps folded, of a value of up to 2: as a Need, as pairs (element, point), and the reader's own sizes."""
+    """A reader of up to 3 axes, the last perhaps folded, of a value of up to 2: as a Need, as pairs (element, point),
+    and the reader's own sizes."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     own = draw(st.integers(1, len(sizes)))
     rank = draw(st.integers(1, 2))
@@ -36,8 +50,15 @@ def needs(draw: st.DrawFn) -> tuple[Need, set[tuple[Point, Point]], tuple[int, .
     axes = [f"i{n}" if n < own else f"k{n - own}" for n in range(len(sizes))]
     pieces, pairs = [], set()
     for _ in range(draw(st.integers(1, 3))):
-        index = [draw(st.sampled_from(INDICES)).format(a=draw(st.sampled_from(axes)), b=draw(st.sampled_from(axes)), n=extents[d]) for d in range(rank)]
-        domain = " and ".join([f"0 <= {a} < {n}" for a, n in zip(axes, sizes)] + [f"0 <= {e} < {n}" for e, n in zip(index, extents)])
+        index = [
+            draw(st.sampled_from(INDICES)).format(
+                a=draw(st.sampled_from(axes)), b=draw(st.sampled_from(axes)), n=extents[d]
+            )
+            for d in range(rank)
+        ]
+        domain = " and ".join(
+            [f"0 <= {a} < {n}" for a, n in zip(axes, sizes)] + [f"0 <= {e} < {n}" for e, n in zip(index, extents)]
+        )
         pieces.append(f"[{', '.join(axes)}] -> [{', '.join(index)}] : {domain}")
         exprs = [read_expr(e) for e in index]
         for at in itertools.product(*map(range, sizes)):
@@ -99,7 +120,10 @@ def test_halos_and_spans(case: Any) -> None:
     points: dict[Point, set[Point]] = {}
     for element, at in pairs:
         points.setdefault(element, set()).add(at)
-    wanted = tuple(max((max(t[n] for t in ts) - min(t[n] for t in ts) for ts in points.values()), default=0) for n in range(len(need.axes)))
+    wanted = tuple(
+        max((max(t[n] for t in ts) - min(t[n] for t in ts) for ts in points.values()), default=0)
+        for n in range(len(need.axes))
+    )
     assert need.spans() == wanted
 
 
@@ -119,7 +143,15 @@ def test_the_buffer_is_the_smallest(case: Any) -> None:
         assert found.depth == max(need.spans()) + 1
 
 
-GUARDS = ["{a} <= {b}", "{a} - {b} >= 1", "1 <= {a} < 4", "0 <= 2*{a} + {b} - 1 < 6", "{a} = 2", "{a} - 2*floor({a}/2) = 0", "{a} + {b} < 5"]
+GUARDS = [
+    "{a} <= {b}",
+    "{a} - {b} >= 1",
+    "1 <= {a} < 4",
+    "0 <= 2*{a} + {b} - 1 < 6",
+    "{a} = 2",
+    "{a} - 2*floor({a}/2) = 0",
+    "{a} + {b} < 5",
+]
 
 
 @given(st.data())
@@ -128,10 +160,17 @@ def test_tiles_by_class(data: st.DataObject) -> None:
     tile = [data.draw(st.integers(1, 4)) for _ in sizes]
     names = [f"i{n}" for n in range(len(sizes))]
     name = st.sampled_from(names)
-    guards = [data.draw(st.sampled_from(GUARDS)).format(a=data.draw(name), b=data.draw(name)) for _ in range(data.draw(st.integers(0, 3)))]
+    guards = [
+        data.draw(st.sampled_from(GUARDS)).format(a=data.draw(name), b=data.draw(name))
+        for _ in range(data.draw(st.integers(0, 3)))
+    ]
     box = " and ".join(f"0 <= {a} < {n}" for a, n in zip(names, sizes))
     both = [isl.Set(f"{{ [{', '.join(names)}] : {text} }}") for text in (" and ".join([box, *guards]), box)]
-    inside = {at for at in itertools.product(*map(range, sizes)) if not isl.Set(f"{{ [{', '.join(map(str, at))}] }}").intersect(both[0]).is_empty()}
+    inside = {
+        at
+        for at in itertools.product(*map(range, sizes))
+        if not isl.Set(f"{{ [{', '.join(map(str, at))}] }}").intersect(both[0]).is_empty()
+    }
     wanted = [0, 0, 0]
     for start in itertools.product(*(range(-(-n // t)) for n, t in zip(sizes, tile))):
         points = list(itertools.product(*(range(s * t, s * t + t) for s, t in zip(start, tile))))
@@ -142,7 +181,9 @@ def test_tiles_by_class(data: st.DataObject) -> None:
 
 
 def test_counting_does_not_list_points() -> None:
-    assert count(isl.Set("{ [a, b, c, d] : 0 <= a < 100000 and 0 <= b < 100000 and 0 <= c < 100000 and 0 <= d <= c }")) == 100000**2 * (100000 * 100001 // 2)
+    assert count(
+        isl.Set("{ [a, b, c, d] : 0 <= a < 100000 and 0 <= b < 100000 and 0 <= c < 100000 and 0 <= d <= c }")
+    ) == 100000**2 * (100000 * 100001 // 2)
     assert count(isl.Set("{ [a] : 0 <= a < 10; [b] : 5 <= b < 20 }")) == 20
     assert count(isl.Set("{ [a, b] : 0 <= a < 1000 and exists (e : a = 3*e) and 0 <= b < 7 }")) == 334 * 7
     assert count(isl.Set("{ [a] : false }")) == 0
@@ -152,14 +193,25 @@ def test_counting_does_not_list_points() -> None:
 
 
 def lowered(signature: str, *values: str) -> poly.Module:
-    text = "tinyir 1.0 tiny\n\nmodel m\n" + "".join(f"  {t.strip()}\n" for t in signature.split(";")) + "\n" + "".join(f"  {v}\n" for v in values) + "\noutputs: %y\n"
+    text = (
+        "tinyir 1.0 tiny\n\nmodel m\n"
+        + "".join(f"  {t.strip()}\n" for t in signature.split(";"))
+        + "\n"
+        + "".join(f"  {v}\n" for v in values)
+        + "\noutputs: %y\n"
+    )
     module = tiny.parse(text)
     assert [d for d in tiny.check(module) if d.is_error] == []
     return to_poly.lower(to_index.lower(module))
 
 
 def test_what_is_read_forwards_and_backwards_is_not_legal() -> None:
-    module = lowered("in x : fp32[M, N]; out y : fp32[M, N]", "%a = TANH(x) : fp32[M, N]", "%f = FLIP(%a) {axes=[0]} : fp32[M, N]", "%y = ADD(%a, %f) : fp32[M, N]")
+    module = lowered(
+        "in x : fp32[M, N]; out y : fp32[M, N]",
+        "%a = TANH(x) : fp32[M, N]",
+        "%f = FLIP(%a) {axes=[0]} : fp32[M, N]",
+        "%y = ADD(%a, %f) : fp32[M, N]",
+    )
     (found,) = edges_of(module)
     assert (found.axes, found.is_legal, found.buffer) == (("i1",), False, "gmem")
     assert found.witness.sizes == (("M", 2), ("N", 1)) or dict(found.witness.sizes) == {"M": 2, "N": 1}
@@ -167,7 +219,12 @@ def test_what_is_read_forwards_and_backwards_is_not_legal() -> None:
 
 
 def test_what_is_read_backwards_only_is_legal() -> None:
-    module = lowered("in x : fp32[M]; out y : fp32[M]", "%a = TANH(x) : fp32[M]", "%f = FLIP(%a) {axes=[0]} : fp32[M]", "%y = NEG(%f) : fp32[M]")
+    module = lowered(
+        "in x : fp32[M]; out y : fp32[M]",
+        "%a = TANH(x) : fp32[M]",
+        "%f = FLIP(%a) {axes=[0]} : fp32[M]",
+        "%y = NEG(%f) : fp32[M]",
+    )
     assert [(e.is_legal, e.buffer, e.depth) for e in edges_of(module)] == [(True, "reg", 1)]
 
 
@@ -197,25 +254,35 @@ def test_a_blur_needs_a_ring_of_three_and_computes_its_rim_again() -> None:
 def test_softmax_keeps_its_row_together() -> None:
     module = lowered(
         "in x : fp32[M, N]; out y : fp32[M, N]",
-        "%e = EXP2(x) : fp32[M, N]", "%s = REDUCE(%e) {op=SUM, axes=[1], dtype=fp32} : fp32[M]", "%r = RESHAPE(%s) : fp32[M, 1]", "%z = EXPAND(%r) : fp32[M, N]",
+        "%e = EXP2(x) : fp32[M, N]",
+        "%s = REDUCE(%e) {op=SUM, axes=[1], dtype=fp32} : fp32[M]",
+        "%r = RESHAPE(%s) : fp32[M, 1]",
+        "%z = EXPAND(%r) : fp32[M, N]",
         "%y = FDIV(%e, %z) : fp32[M, N]",
-    )  # fmt: skip
+    )
     found = {(e.source, e.reader): e for e in edges_of(module)}
     assert {pair: (e.axes, e.is_legal, e.buffer, e.depth) for pair, e in found.items()} == {
         ("e", "s"): (("i0",), True, "reg", 1),
         ("e", "y"): (("i0", "i1"), True, "reg", 1),
         ("s", "y"): (("i0",), False, "smem_ring", 1),
     }
-    assert (found["s", "y"].witness.element, found["s", "y"].witness.first, found["s", "y"].witness.second) == ((0,), (0, 0), (0, 1))
+    assert (found["s", "y"].witness.element, found["s", "y"].witness.first, found["s", "y"].witness.second) == (
+        (0,),
+        (0, 0),
+        (0, 1),
+    )
 
 
 def test_a_strided_window_shares_what_it_reaches_beyond_its_stride() -> None:
     for taps, stride, halo in ((3, 1, 2), (3, 2, 1), (5, 2, 3), (2, 2, 0), (1, 1, 0)):
         module = lowered(
             f"in x : fp32[{stride}*L + {taps}]; in w : fp32[{taps}]; out y : fp32[L]",
-            f"%a = TANH(x) : fp32[{stride}*L + {taps}]".replace("1*L", "L"), f"%v = VIEW(%a) {{index_map=[{stride}*i0 + i1]}} : fp32[L, {taps}]",
-            f"%u = EXPAND(w) : fp32[L, {taps}]", f"%m = MUL(%v, %u) : fp32[L, {taps}]", "%y = REDUCE(%m) {op=SUM, axes=[1], dtype=fp32} : fp32[L]",
-        )  # fmt: skip
+            f"%a = TANH(x) : fp32[{stride}*L + {taps}]".replace("1*L", "L"),
+            f"%v = VIEW(%a) {{index_map=[{stride}*i0 + i1]}} : fp32[L, {taps}]",
+            f"%u = EXPAND(w) : fp32[L, {taps}]",
+            f"%m = MUL(%v, %u) : fp32[L, {taps}]",
+            "%y = REDUCE(%m) {op=SUM, axes=[1], dtype=fp32} : fp32[L]",
+        )
         need = Need.of_edge(module, next(e for e in module.edges if e.source == "a"))
         assert need.halo("i0") == halo
         (one,) = (r for r in to_region.lower(module).program.regions if r.outputs[0].name == "y")
@@ -238,7 +305,16 @@ region y
 """
 
 
-@pytest.mark.parametrize("size, tile, wanted", [(8, 4, (1, 2, 1)), (1024, 128, (28, 8, 28)), (1000, 128, (21, 15, 28)), (65536, 64, (1023 * 512, 1024, 1023 * 512)), (0, 4, (0, 0, 0))])
+@pytest.mark.parametrize(
+    "size, tile, wanted",
+    [
+        (8, 4, (1, 2, 1)),
+        (1024, 128, (28, 8, 28)),
+        (1000, 128, (21, 15, 28)),
+        (65536, 64, (1023 * 512, 1024, 1023 * 512)),
+        (0, 4, (0, 0, 0)),
+    ],
+)
 def test_tiles_of_a_causal_mask(size: int, tile: int, wanted: tuple[int, int, int]) -> None:
     module = region.parse(MASKED)
     assert [d for d in region.check(module) if d.is_error] == []
@@ -259,20 +335,43 @@ def test_closure_ends_where_a_map_is_not_affine_or_chosen_at_run_time_or_too_lon
     def opened(signature: str, *values: str) -> list[tuple[str, str, str]]:
         return [(o.value, o.source, o.why) for o in openings(lowered(signature, *values).index)]
 
-    assert opened("in x : fp32[M, N]; out y : fp32[M*N]", "%f = RESHAPE(x) : fp32[M*N]", "%y = NEG(%f) : fp32[M*N]") == [("f", "x", "affine")]
-    assert opened("in x : fp32[M, N]; in t : i64[L]; out y : fp32[L, N]", "%y = GATHER(x, t) {axis=0} : fp32[L, N]") == [("y", "x", "run time")]
-    steps = [f"%s{n} = RESHAPE({f'%v{n - 1}' if n else 'x'}) : fp32[3, 10]; %p{n} = PERMUTE(%s{n}) {{perm=[1, 0]}} : fp32[10, 3]; %v{n} = RESHAPE(%p{n}) : fp32[30]" for n in range(8)]
+    assert opened(
+        "in x : fp32[M, N]; out y : fp32[M*N]", "%f = RESHAPE(x) : fp32[M*N]", "%y = NEG(%f) : fp32[M*N]"
+    ) == [("f", "x", "affine")]
+    assert opened(
+        "in x : fp32[M, N]; in t : i64[L]; out y : fp32[L, N]", "%y = GATHER(x, t) {axis=0} : fp32[L, N]"
+    ) == [("y", "x", "run time")]
+    steps = [
+        f"%s{n} = RESHAPE({f'%v{n - 1}' if n else 'x'}) : fp32[3, 10]; %p{n} = PERMUTE(%s{n}) {{perm=[1, 0]}} : "
+        f"fp32[10, 3]; %v{n} = RESHAPE(%p{n}) : fp32[30]"
+        for n in range(8)
+    ]
     shuffled = [s.strip() for step in steps for s in step.split(";")]
     found = opened("in x : fp32[30]; out y : fp32[30]", *shuffled, "%y = NEG(%v7) : fp32[30]")
     assert found and {why for _, _, why in found} == {"length"}
-    module = lowered("in x : fp32[M, 4]; out y : fp32[4, M]", "%p = PERMUTE(x) {perm=[1, 0]} : fp32[4, M]", "%f = FLIP(%p) {axes=[1]} : fp32[4, M]", "%y = NEG(%f) : fp32[4, M]").index
-    assert is_closed(module) and not is_closed(lowered("in x : fp32[M, N]; out y : fp32[M*N]", "%y = RESHAPE(x) : fp32[M*N]").index)
+    module = lowered(
+        "in x : fp32[M, 4]; out y : fp32[4, M]",
+        "%p = PERMUTE(x) {perm=[1, 0]} : fp32[4, M]",
+        "%f = FLIP(%p) {axes=[1]} : fp32[4, M]",
+        "%y = NEG(%f) : fp32[4, M]",
+    ).index
+    assert is_closed(module) and not is_closed(
+        lowered("in x : fp32[M, N]; out y : fp32[M*N]", "%y = RESHAPE(x) : fp32[M*N]").index
+    )
 
 
 def test_maps_that_are_cut_stay_exact() -> None:
     """A shuffle of a shuffle of a shuffle: every element is where NumPy has it, and no map is long."""
-    steps = [f"%s{n} = RESHAPE({f'%v{n - 1}' if n else 'x'}) : i32[3, 10]; %p{n} = PERMUTE(%s{n}) {{perm=[1, 0]}} : i32[10, 3]; %v{n} = RESHAPE(%p{n}) : i32[30]" for n in range(40)]
-    module = lowered("in x : i32[30]; out y : i32[30]", *(s.strip() for step in steps for s in step.split(";")), "%y = NEG(%v39) : i32[30]")
+    steps = [
+        f"%s{n} = RESHAPE({f'%v{n - 1}' if n else 'x'}) : i32[3, 10]; %p{n} = PERMUTE(%s{n}) {{perm=[1, 0]}} : "
+        f"i32[10, 3]; %v{n} = RESHAPE(%p{n}) : i32[30]"
+        for n in range(40)
+    ]
+    module = lowered(
+        "in x : i32[30]; out y : i32[30]",
+        *(s.strip() for step in steps for s in step.split(";")),
+        "%y = NEG(%v39) : i32[30]",
+    )
     assert len(module.blocks) < 40
     assert max(sum(e.weight for e in s.exprs()) for entry in module.index.entries for s in entry.sources) <= HEAVY
     x = np.arange(30, dtype=np.int32)
@@ -292,4 +391,12 @@ def test_maps_that_are_cut_stay_exact() -> None:
 
 
 def test_sizes_that_leave_a_rest() -> None:
-    assert [leaves_rest(read_expr(e), 16) for e in ("64", "60", "M", "32*M", "16*M*N + 48", "16*M + 8", "0")] == [False, True, True, False, False, True, False]
+    assert [leaves_rest(read_expr(e), 16) for e in ("64", "60", "M", "32*M", "16*M*N + 48", "16*M + 8", "0")] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]

@@ -1,10 +1,11 @@
-"""Random programs of what real models are made of, through the maker and the checker of each stage together: none is refused, and the emitted kernels give
-playback's numbers in the simulation. Many programs are one compiled text, since a compiler's start costs more than a small kernel."""
+"""Random programs of what real models are made of, through the maker and the checker of each stage together: none is
+refused, and the emitted kernels give playback's numbers in the simulation. Many programs are one compiled text, since a
+compiler's start costs more than a small kernel."""
 
 from __future__ import annotations
 
 import shutil
-from typing import Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -22,12 +23,15 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 
 EACH = 20
 QUICK, ALL = 300, 5000
-SINGLE, HALF = 1e-4, 4e-3  # how far a value may be from playback's: HALF is four times the distance of two numbers of fp16
+SINGLE, HALF = (
+    1e-4,
+    4e-3,
+)  # how far a value may be from playback's: HALF is four times the distance of two numbers of fp16
 
 
 def agree(seeds: Sequence[int]) -> None:
-    """The programs of these seeds hold at each stage and give what playback gives. Sums are in another order there, and TANH and EXP2 another library's:
-    a value that lies between two of fp16 may be rounded to the other one."""
+    """The programs of these seeds hold at each stage and give what playback gives. Sums are in another order there, and
+    TANH and EXP2 another library's: a value that lies between two of fp16 may be rounded to the other one."""
     module, arrays = random_graphs(seeds)
     wanted, given = play_tiny.play(module, arrays), module
     for stage in STAGES[1:]:

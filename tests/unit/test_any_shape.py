@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.play.arrays import convert
-from tinyir.ir.types import DTYPES
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
@@ -31,35 +31,74 @@ def sized(layout: str, sizes: tuple[int, ...], **kind: str) -> object:
     return product(layout, sizes=", ".join(f"{k}={v}" for k, v in zip("MNK", sizes)), **kind)
 
 
-def cut(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], padded: tuple[str, ...] = (), **kind: str) -> plan.Module:
+def cut(
+    layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], padded: tuple[str, ...] = (), **kind: str
+) -> plan.Module:
     """The product with its sum cut."""
     module = sized(layout, sizes, **kind)
     return plan.Module(module, (next(p for p in proposed(module, padded, parts) if p.tile[:2] == tile),))
 
 
-def of_few_rows(layout: str, tile: tuple[int, int], parts: int, sizes: tuple[int, ...], padded: tuple[str, ...] = (), shape: tuple[int, ...] = (), **kind: str) -> plan.Module:
+def of_few_rows(
+    layout: str,
+    tile: tuple[int, int],
+    parts: int,
+    sizes: tuple[int, ...],
+    padded: tuple[str, ...] = (),
+    shape: tuple[int, ...] = (),
+    **kind: str,
+) -> plan.Module:
     """The product with its columns in place of a matrix product's rows, a tile a CTA."""
     module = sized(layout, sizes, **kind)
-    return plan.Module(module, (next(p for p in proposed(module, padded, parts) if p.tile[:2] == tile and p.swap_ab and not p.persistent and (p.cluster.shape if p.cluster else ()) == shape),))
+    return plan.Module(
+        module,
+        (
+            next(
+                p
+                for p in proposed(module, padded, parts)
+                if p.tile[:2] == tile
+                and p.swap_ab
+                and not p.persistent
+                and (p.cluster.shape if p.cluster else ()) == shape
+            ),
+        ),
+    )
 
 
 # --- plans
 
 
-@pytest.mark.parametrize(("sizes", "wanted"), [
-    ((256, 256, 128), {(), BOTH}), ((256, 256, 100), {("A",), BOTH}), ((256, 250, 128), {("B",), BOTH}), ((255, 251, 127), {BOTH}),
-    ((256, 264, 136), {(), BOTH}), ((256, 264, 192), {(), ("B",), BOTH}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [
+        ((256, 256, 128), {(), BOTH}),
+        ((256, 256, 100), {("A",), BOTH}),
+        ((256, 250, 128), {("B",), BOTH}),
+        ((255, 251, 127), {BOTH}),
+        ((256, 264, 136), {(), BOTH}),
+        ((256, 264, 192), {(), ("B",), BOTH}),
+    ],
+)
 def test_what_may_be_padded_follows_from_the_sizes(sizes: tuple, wanted: set) -> None:
     module = sized("NN", sizes)
     found = to_plan.candidates(module, module.program.regions[0])
     assert {tuple(item.tensor for item in c.plan.layout) for c in found if c.plan.algo == "warp_specialized"} == wanted
 
 
-@pytest.mark.parametrize(("sizes", "step"), [((255, 251, 127), 5), *(pytest.param(s, 1, marks=pytest.mark.slow) for s in ((255, 251, 127), (64, 4096, 4096), (144, 888, 6472)))])
+@pytest.mark.parametrize(
+    ("sizes", "step"),
+    [
+        ((255, 251, 127), 5),
+        *(pytest.param(s, 1, marks=pytest.mark.slow) for s in ((255, 251, 127), (64, 4096, 4096), (144, 888, 6472))),
+    ],
+)
 def test_every_candidate_can_be_obeyed(sizes: tuple, step: int) -> None:
     module = sized("NN", sizes, **BIAS)
-    found = {(c.plan.tile, c.plan.parts, c.plan.layout): c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)}
+    found = {
+        (c.plan.tile, c.plan.parts, c.plan.layout): c.plan
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)
+    }
     for one in [*found.values()][::step]:
         planned = plan.Module(module, (one,))
         assert plan.check(planned) == [] and plan.show(plan.parse(plan.show(planned))) == plan.show(planned)
@@ -69,9 +108,12 @@ def test_every_candidate_can_be_obeyed(sizes: tuple, step: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 40, 100, 176, 333, 768])
 def test_a_tile_a_cta_has_as_few_rows_as_do(rows: int) -> None:
-    """So that boxes hang over the end by less than eight rows a tile; beyond 128 rows in no more CTAs than an H100 has SMs."""
+    """So that boxes hang over the end by less than eight rows a tile; beyond 128 rows in no more CTAs than an H100 has
+    SMs."""
     module = sized("NN", (rows, 768, 4096), **BIAS)
-    found = {(p.tile[:2], p.parts) for p in proposed(module) + proposed(module, parts=2) if p.swap_ab and not p.persistent}
+    found = {
+        (p.tile[:2], p.parts) for p in proposed(module) + proposed(module, parts=2) if p.swap_ab and not p.persistent
+    }
     counts = {(tile, parts): (-(-rows // tile[0]), -(-768 // tile[1]) * parts) for tile, parts in found}
     assert len(found) > 1 and all(tile[0] * down - rows < 8 * down for (tile, _), (down, _) in counts.items())
     assert all(down * across <= 132 for down, across in counts.values()) or rows <= 128
@@ -85,7 +127,9 @@ def test_a_sum_is_cut_only_where_every_part_has_a_step() -> None:
     assert "193 <= K" in [str(b) for b in one.assume]
 
 
-@pytest.mark.parametrize("fields", [{"persistent": 132}, {"split_k": plan.SplitK(2, "workspace")}, {"store": (plan.Store("C", "tma"),)}])
+@pytest.mark.parametrize(
+    "fields", [{"persistent": 132}, {"split_k": plan.SplitK(2, "workspace")}, {"store": (plan.Store("C", "tma"),)}]
+)
 def test_a_cut_sum_that_the_template_has_no_place_for_is_refused(fields: dict) -> None:
     module = cut("NN", (64, 64), 2, (64, 64, 256))
     with pytest.raises(Refused) as fault:
@@ -95,7 +139,11 @@ def test_a_cut_sum_that_the_template_has_no_place_for_is_refused(fields: dict) -
 
 def test_padding_without_the_copy_engine_is_refused() -> None:
     module = sized("NN", (255, 251, 127))
-    plain = next(c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "synchronous" and c.rejected in ("", to_plan.CROWDED))
+    plain = next(
+        c.plan
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.plan.algo == "synchronous" and c.rejected in ("", to_plan.CROWDED)
+    )
     planned = plan.Module(module, (replace(plain, layout=(plan.Layout("A", "padded"),)),))
     assert [d.code for d in plan.check(planned)] == ["E1523"]
 
@@ -115,7 +163,10 @@ def test_a_transposed_tile_with_too_few_rows_for_its_warpgroups_is_refused() -> 
 def test_the_copies_are_a_kernel_that_runs_with_its_own() -> None:
     kernels, code = lowered(with_tile(sized("NN", (129, 131, 77)), 64, 64, padded=BOTH))
     assert [(k.name, k.serves) for k in kernels.kernels] == [("r.pad", "r"), ("r", "")]
-    assert [f"{b.name} : {b.type}" for b in code.buffers] == ["r.A.padded : fp16[M, 64*floor((K + 63)/64)]", "r.B.padded : fp16[K, 64*floor((N + 63)/64)]"]
+    assert [f"{b.name} : {b.type}" for b in code.buffers] == [
+        "r.A.padded : fp16[M, 64*floor((K + 63)/64)]",
+        "r.B.padded : fp16[K, 64*floor((N + 63)/64)]",
+    ]
     assert [m.tensor for m in code.maps] == ["r.A.padded", "r.B.padded"]
     text = manifest.show(code)
     assert manifest.show(manifest.parse(text)) == text and manifest.check(manifest.parse(text)) == []
@@ -130,8 +181,16 @@ def test_a_part_of_a_kernel_that_is_not_there_is_found() -> None:
 
 
 SENDING = {  # what is told of, in a sum cut in two that ends in shared memory, and what becomes of it
-    "the others may not have set up their barriers": ("  barrier cta\n  barrier cluster wait\n", "  barrier cta\n", {"E1609", "E1616"}),
-    "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609", "E1616"}),
+    "the others may not have set up their barriers": (
+        "  barrier cta\n  barrier cluster wait\n",
+        "  barrier cta\n",
+        {"E1609", "E1616"},
+    ),
+    "no first half": (
+        "  fence mbarrier_init\n  barrier cluster arrive\n",
+        "  fence mbarrier_init\n",
+        {"E1609", "E1616"},
+    ),
     "no second half at the end": ("  barrier cluster wait\n$", "", {"E1609", "E1613"}),
     "the CTA leaves": ("for %part\n  barrier cluster arrive\n", "for %part\n", {"E1609", "E1613"}),
     "no fence of those who write": ("  fence async_proxy\n", "", {"E1613"}),
@@ -145,16 +204,37 @@ SENDING = {  # what is told of, in a sum cut in two that ends in shared memory, 
     "rows that have one axis": ("size [8, 68]", "size [544]", {"E1607"}),
     "on an array": ("to c on joined", "to c on sums", {"E1602"}),
     "a barrier of warps in halves": ("  barrier cluster arrive\n", "  barrier warp arrive\n", {"E1602"}),
-    "twice": ("    %part = send", "    %part.2 = send parts <- sums[8*c, 0] size [8, 68] to c on joined\n    %part = send", {"E1612", "E1613", "E1618"}),
+    "twice": (
+        "    %part = send",
+        "    %part.2 = send parts <- sums[8*c, 0] size [8, 68] to c on joined\n    %part = send",
+        {"E1612", "E1613", "E1618"},
+    ),
 }
 
 OF_SHARE = "    let c = 1 - cluster.rank\n    %part = send sent <- acc[0, 32*c] size [64, 32] to c on joined\n"
-HELD = {  # the same of one that ends in registers, and of the first step's loads, which are on their way before the roles
+# the same of one that ends in registers, and of the first step's loads, which are on their way before the roles
+HELD = {
     "the others may not have set up their barriers": ("    barrier cluster wait\n", "", {"E1609", "E1616"}),
-    "sent before the others have set up their barriers": (f"    barrier cluster wait\n{OF_SHARE}", f"{OF_SHARE}    barrier cluster wait\n", {"E1616"}),
-    "no first half": ("  fence mbarrier_init\n  barrier cluster arrive\n", "  fence mbarrier_init\n", {"E1609", "E1616"}),
-    "a first half in a role": ("    barrier cluster wait\n", "    barrier cluster wait\n    barrier cluster arrive\n", {"E1609"}),
-    "some threads wait": ("    barrier cluster wait\n", "    if warpgroup.thread = 0\n      barrier cluster wait\n", {"E1609"}),
+    "sent before the others have set up their barriers": (
+        f"    barrier cluster wait\n{OF_SHARE}",
+        f"{OF_SHARE}    barrier cluster wait\n",
+        {"E1616"},
+    ),
+    "no first half": (
+        "  fence mbarrier_init\n  barrier cluster arrive\n",
+        "  fence mbarrier_init\n",
+        {"E1609", "E1616"},
+    ),
+    "a first half in a role": (
+        "    barrier cluster wait\n",
+        "    barrier cluster wait\n    barrier cluster arrive\n",
+        {"E1609"},
+    ),
+    "some threads wait": (
+        "    barrier cluster wait\n",
+        "    if warpgroup.thread = 0\n      barrier cluster wait\n",
+        {"E1609"},
+    ),
     "nobody waits for it": (" for %part", "", {"E1612", "E1613"}),
     "too few bytes": ("arrive joined expect 8192 B", "arrive joined expect 8188 B", {"E1618"}),
     "no bytes at all": ("    if warpgroup.thread = 0\n      arrive joined expect 8192 B\n", "", {"E1618"}),
@@ -164,7 +244,11 @@ HELD = {  # the same of one that ends in registers, and of the first step's load
     "half the columns": ("size [64, 32] to c", "size [64, 16] to c", {"E1618"}),
     "to what is not laid out so": ("shared sent : fp32[64, 32] wgmma", "shared sent : fp32[64, 32]", {"E1613"}),
     "no such layout": ("shared sent : fp32[64, 32] wgmma", "shared sent : fp32[64, 32] mma", {"E1602"}),
-    "a layout with a swizzle": ("shared sent : fp32[64, 32] wgmma", "shared sent : fp32[64, 32] swizzle 128 wgmma", {"E1602"}),
+    "a layout with a swizzle": (
+        "shared sent : fp32[64, 32] wgmma",
+        "shared sent : fp32[64, 32] swizzle 128 wgmma",
+        {"E1602"},
+    ),
     "a layout of part of a piece": ("shared sent : fp32[64, 32] wgmma", "shared sent : fp32[64, 40] wgmma", {"E1602"}),
     "loaded where registers lie": ("%first.a = tma_load a[0]", "%first.a = tma_load sent", {"E1602"}),
     "to a barrier": ("send sent <- acc", "send joined <- acc", {"E1602"}),
@@ -174,10 +258,26 @@ HELD = {  # the same of one that ends in registers, and of the first step's load
     "before it has come": ("    wait joined phase 0 for %part\n", "", {"E1612", "E1613"}),
     "stored in another box": ("box [64, 32] <- C.out", "box [64, 16] <- C.out", {"E1602"}),
     "stored further right": ("+ n0] box [64, 32] <- C.out", "+ n0 + 16] box [64, 32] <- C.out", {"E1619"}),
-    "the first step before the fence": ("  fence mbarrier_init\n  if thread.index = 0\n", "  if thread.index = 0\n", {"E1616"}),
-    "the first step by another thread": ("  if thread.index = 0\n    arrive full", "  if thread.index = 32\n    arrive full", {"E1616"}),
-    "the first step in a slot of another warp": ("arrive full[0] expect 16384 B", "arrive full[1] expect 16384 B", {"E1616", "E1618"}),
-    "the first step fetched twice": ("for k in cluster.rank + 2..steps step 2", "for k in cluster.rank..steps step 2", {"E1616"}),
+    "the first step before the fence": (
+        "  fence mbarrier_init\n  if thread.index = 0\n",
+        "  if thread.index = 0\n",
+        {"E1616"},
+    ),
+    "the first step by another thread": (
+        "  if thread.index = 0\n    arrive full",
+        "  if thread.index = 32\n    arrive full",
+        {"E1616"},
+    ),
+    "the first step in a slot of another warp": (
+        "arrive full[0] expect 16384 B",
+        "arrive full[1] expect 16384 B",
+        {"E1616", "E1618"},
+    ),
+    "the first step fetched twice": (
+        "for k in cluster.rank + 2..steps step 2",
+        "for k in cluster.rank..steps step 2",
+        {"E1616"},
+    ),
     "a slot that is filled is filled again": ("cursor p ring 8 at 1 phase 1", "cursor p ring 8 phase 1", {"E1613"}),
     "a slot that nobody fills": ("cursor p ring 8 at 1 phase 1", "cursor p ring 8 at 2 phase 1", {"E1613"}),
     "too few bytes of the first step": ("arrive full[0] expect 16384 B", "arrive full[0] expect 16380 B", {"E1618"}),
@@ -208,21 +308,37 @@ def test_a_fault_in_what_threads_send_is_found(name: str) -> None:
 def test_what_threads_have_sent_is_read_by_those_of_their_number() -> None:
     text = gpu.show(to_gpu.lower(cut("NN", (64, 64), 2, (64, 64, 256))))
     line = next(line for line in text.splitlines() if line.strip().startswith("C.out[r, n]"))
-    assert "E1613" in _found(text, "    each r, n of acc[0, 32*cluster.rank]", "    reg x : fp32[1]\n    x[0] = sent[0, 0]\n    each r, n of acc[0, 32*cluster.rank]")
+    assert "E1613" in _found(
+        text,
+        "    each r, n of acc[0, 32*cluster.rank]",
+        "    reg x : fp32[1]\n    x[0] = sent[0, 0]\n    each r, n of acc[0, 32*cluster.rank]",
+    )
     with pytest.raises(Refused) as fault:
         to_cu.lower(gpu.parse(text.replace(line, line.replace("sent[r, n]", "sent[r, 31 - n]"))))
     assert [d.code for d in fault.value.diags] == ["E1620"]
 
 
 ROWS = {  # what is told of, where threads write rows that begin anywhere, and what becomes of it
-    "no barrier of those who write the tile": ("      barrier warpgroup\n      store_rows C[m0 + part, n0] ", "      store_rows C[m0 + part, n0] ", {"E1613"}),
-    "no barrier of those who read it": ("      barrier warpgroup\n      each r, n of acc[0, 128]", "      each r, n of acc[0, 128]", {"E1613"}),
+    "no barrier of those who write the tile": (
+        "      barrier warpgroup\n      store_rows C[m0 + part, n0] ",
+        "      store_rows C[m0 + part, n0] ",
+        {"E1613"},
+    ),
+    "no barrier of those who read it": (
+        "      barrier warpgroup\n      each r, n of acc[0, 128]",
+        "      each r, n of acc[0, 128]",
+        {"E1613"},
+    ),
     "in front of the tensor": ("C[m0 + part, n0] box", "C[m0 + part - 1, n0] box", {"E1615"}),
     "more rows than the tile's": ("box [64, 128] <-", "box [65, 128] <-", {"E1614"}),
     "more columns than the tile's": ("box [64, 32] <-", "box [64, 160] <-", {"E1614"}),
     "a gap": ("box [64, 128] <-", "box [64, 112] <-", {"E1619"}),
     "twice": ("box [64, 32] <-", "box [64, 48] <-", {"E1619"}),
-    "by one thread": ("      store_rows C[m0 + part, n0 + 128]", "      if warpgroup.thread = 0\n        store_rows C[m0 + part, n0 + 128]", {"E1609"}),
+    "by one thread": (
+        "      store_rows C[m0 + part, n0 + 128]",
+        "      if warpgroup.thread = 0\n        store_rows C[m0 + part, n0 + 128]",
+        {"E1609"},
+    ),
     "a box of other dims": ("box [64, 128] <-", "box [1, 64, 128] <-", {"E1602"}),
     "a single row": ("box [64, 128] <-", "box [1, 128] <-", {"E1602"}),
     "other dims than the tensor's": ("n0 + 128] box", "n0 + 128] as [M, N + 1] box", {"E1602"}),
@@ -248,8 +364,12 @@ def test_a_fault_in_rows_that_threads_write_is_found(name: str) -> None:
 def whole_numbers(code: manifest.Module, sizes: tuple[int, ...], seed: int) -> dict[str, np.ndarray]:
     """Inputs whose products and sums are exact."""
     draw, names = np.random.default_rng(seed), dict(zip("MNK", sizes))
-    shapes = {t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in code.region.model.inputs}
-    return {name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+    shapes = {
+        t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in code.region.model.inputs
+    }
+    return {
+        name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()
+    }
 
 
 CASES = [
@@ -262,7 +382,12 @@ CASES = [
     (lambda s: with_tile(sized("NN", s, **BIAS), 128, 256, (2, 1), padded=BOTH), (150, 301, 77)),
     (lambda s: with_tile(sized("NT", s, **RESIDUAL), 160, 256, padded=BOTH, is_swapped=True), (171, 309, 91)),
     (lambda s: with_tile(sized("TN", s, **SCALED), 112, 128, padded=BOTH, is_swapped=True), (121, 135, 67)),
-    (lambda s: with_tile(sized("TT", s, dtype="bf16", out="bf16", **BIAS), 208, 128, (1, 2), padded=BOTH, is_swapped=True), (211, 259, 130)),
+    (
+        lambda s: with_tile(
+            sized("TT", s, dtype="bf16", out="bf16", **BIAS), 208, 128, (1, 2), padded=BOTH, is_swapped=True
+        ),
+        (211, 259, 130),
+    ),
     (lambda s: with_tile(sized("NN", s, out="fp32", **BIAS), 128, 144, padded=BOTH), (130, 149, 77)),
     (lambda s: with_tile(sized("NT", s, out="fp8e4m3"), 128, 160, padded=BOTH), (130, 165, 77)),
     (lambda s: cut("NN", (64, 64), 2, s, **BIAS), (70, 136, 328)),
@@ -281,7 +406,7 @@ CASES = [
     (lambda s: of_few_rows("NN", (88, 64), 1, s, BOTH, **RESIDUAL), (171, 131, 77)),
     (lambda s: of_few_rows("NT", (72, 64), 1, s, shape=(2, 1), dtype="bf16", out="bf16", **SCALED), (210, 136, 200)),
     (lambda s: of_few_rows("NN", (56, 64), 2, s, out="fp32", **BIAS), (150, 136, 264)),
-]  # fmt: skip
+]
 
 
 @needs_host_compiler
@@ -300,9 +425,15 @@ def test_batches_with_odd_rows_are_right_in_the_simulation() -> None:
     sizes = {"H": 2, "M": 3, "S": 13, "K": 21, "N": 35}
     text = BATCHED.lstrip().replace("H=2, M=3, S=64, K=64, N=64", ", ".join(f"{k}={v}" for k, v in sizes.items()))
     kernels, code = lowered(with_tile(region.parse(text), 64, 64, padded=BOTH))
-    assert gpu.check(kernels) == [] and [str(b.type) for b in code.buffers] == ["fp16[H, M*S, 64*floor((K + 63)/64)]", "fp16[H, K, 64*floor((N + 63)/64)]"]
+    assert gpu.check(kernels) == [] and [str(b.type) for b in code.buffers] == [
+        "fp16[H, M*S, 64*floor((K + 63)/64)]",
+        "fp16[H, K, 64*floor((N + 63)/64)]",
+    ]
     draw = np.random.default_rng(4)
-    arrays = {t.name: draw.integers(-3, 4, [d.evaluate(sizes) for d in t.type.shape]).astype(np.float16) for t in code.region.model.inputs}
+    arrays = {
+        t.name: draw.integers(-3, 4, [d.evaluate(sizes) for d in t.type.shape]).astype(np.float16)
+        for t in code.region.model.inputs
+    }
     assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"])
 
 
@@ -317,13 +448,20 @@ def test_one_text_runs_at_any_size_in_the_simulation() -> None:
 # --- the compiler
 
 
-@pytest.mark.parametrize("planned", [
-    lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 128, 256, (2, 1), padded=BOTH),
-    pytest.param(lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 192, 192, padded=BOTH), marks=pytest.mark.slow),
-    pytest.param(lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 256, 128, padded=BOTH), marks=pytest.mark.slow),
-    lambda: cut("NN", (128, 128), 4, (128, 1024, 1024), **BIAS),
-    pytest.param(lambda: cut("NN", (64, 256), 2, (64, 1024, 1024), **BIAS), marks=pytest.mark.slow),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "planned",
+    [
+        lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 128, 256, (2, 1), padded=BOTH),
+        pytest.param(
+            lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 192, 192, padded=BOTH), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda: with_tile(sized("NN", (255, 251, 127), **BIAS), 256, 128, padded=BOTH), marks=pytest.mark.slow
+        ),
+        lambda: cut("NN", (128, 128), 4, (128, 1024, 1024), **BIAS),
+        pytest.param(lambda: cut("NN", (64, 256), 2, (64, 1024, 1024), **BIAS), marks=pytest.mark.slow),
+    ],
+)
 def test_plans_compile_without_spills_or_serialised_products(planned: object) -> None:
     compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
@@ -336,7 +474,15 @@ def test_plans_compile_without_spills_or_serialised_products(planned: object) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "sizes", "least"), [("NN", (4096, 4096, 4096), 80), ("NN", (4093, 4099, 4111), 30), ("NN", (64, 4096, 4096), 80), ("TT", (768, 768, 3072), 80)])
+@pytest.mark.parametrize(
+    ("layout", "sizes", "least"),
+    [
+        ("NN", (4096, 4096, 4096), 80),
+        ("NN", (4093, 4099, 4111), 30),
+        ("NN", (64, 4096, 4096), 80),
+        ("TT", (768, 768, 3072), 80),
+    ],
+)
 def test_no_plan_that_is_proposed_spills(layout: str, sizes: tuple[int, int, int], least: int) -> None:
     """Each tile with each way in which its operands and outputs move: sums in one or two parts."""
     compiler = find_nvrtc() or find_nvcc()
@@ -350,6 +496,8 @@ def test_no_plan_that_is_proposed_spills(layout: str, sizes: tuple[int, int, int
             continue
         made.add(how)
         cubin = cubin_of(manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (one,))))), "sm_90a", compiler)
-        if any(u.stack or u.spill_stores or u.spill_loads for u in usage_of(cubin).values()) or any(w in cubin.log.lower() for w in ("warning", "serialized", "ignored")):
+        if any(u.stack or u.spill_stores or u.spill_loads for u in usage_of(cubin).values()) or any(
+            w in cubin.log.lower() for w in ("warning", "serialized", "ignored")
+        ):
             faulty.append(how)
     assert faulty == [] and len(made) >= least

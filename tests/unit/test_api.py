@@ -29,11 +29,19 @@ from tinyir.sim.launch import SimDevice
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
-DEVICES = ["cpu", pytest.param("sim", marks=pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH"))]
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "sim", marks=pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+    ),
+]
 
 SHAPES = {"x": ["M", 20], "w1": [20, 48], "b1": [48], "w2": [48, 10], "b2": [10]}
 LAYERS = {
-    "signature": {"inputs": [{"tensor": "x"}, *({"tensor": t, "role": "param"} for t in ("w1", "b1", "w2", "b2"))], "outputs": [{"tensor": "p"}]},
+    "signature": {
+        "inputs": [{"tensor": "x"}, *({"tensor": t, "role": "param"} for t in ("w1", "b1", "w2", "b2"))],
+        "outputs": [{"tensor": "p"}],
+    },
     "tensors": {name: {"dtype": "fp32", "shape": shape} for name, shape in {**SHAPES, "p": ["M", 10]}.items()},
     "graph": [
         {"op": "GEMM", "name": "l1", "inputs": ["x", "w1"], "outputs": ["h1"]},
@@ -48,7 +56,10 @@ LAYERS = {
 
 def arrays_of(rows: int) -> dict[str, np.ndarray]:
     draw = np.random.default_rng(rows)
-    return {name: draw.standard_normal([rows if s == "M" else s for s in shape]).astype(np.float32) for name, shape in SHAPES.items()}
+    return {
+        name: draw.standard_normal([rows if s == "M" else s for s in shape]).astype(np.float32)
+        for name, shape in SHAPES.items()
+    }
 
 
 def expected(a: dict[str, np.ndarray]) -> np.ndarray:
@@ -61,7 +72,11 @@ def expected(a: dict[str, np.ndarray]) -> np.ndarray:
 def test_a_program_of_several_kernels_for_one_size_after_another(device: str) -> None:
     weights = {n: a for n, a in arrays_of(7).items() if n != "x"}
     with tinyir.compile(json.dumps(LAYERS, indent=1), device=device, params=weights) as program:
-        assert program.inputs == {"x": "fp32[M, 20]"} and program.outputs == {"p": "fp32[M, 10]"} and program.device == device
+        assert (
+            program.inputs == {"x": "fp32[M, 20]"}
+            and program.outputs == {"p": "fp32[M, 10]"}
+            and program.device == device
+        )
         assert len(program._session.module.launches) > 1
         for rows in (7, 3, 7, 64):
             given = {"x": arrays_of(rows)["x"], **weights}
@@ -117,7 +132,8 @@ SOURCES = {
     "nodeid.dict": NODEID,
     "dsl": "graph<N=1> main(X: f32[N]) -> (Y: f32[N]) { return X + X }",
     "coreir": '%0 = Input() {name="X"} : f32[4]\n%1 = BinOp(%0, %0) {op="Add"} : f32[4]\noutputs: Y=%1\n',
-    "tiny": "tinyir 1.0 tiny\n\nmodel main\n  in  X           : fp32[N]\n  out Y           : fp32[N]\n\n  %y              = ADD(X, X) : fp32[N]\n\noutputs: Y = %y\n",
+    "tiny": "tinyir 1.0 tiny\n\nmodel main\n  in  X           : fp32[N]\n  out Y           : fp32[N]\n\n  %y             "  # noqa: E501
+    " = ADD(X, X) : fp32[N]\n\noutputs: Y = %y\n",
 }
 
 
@@ -146,7 +162,10 @@ def onnx_model() -> object:
     from onnx import TensorProto, helper, numpy_helper
     from onnx.external_data_helper import set_external_data
 
-    constants = [numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "w"), numpy_helper.from_array(np.ones(3, np.float32), "b")]
+    constants = [
+        numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "w"),
+        numpy_helper.from_array(np.ones(3, np.float32), "b"),
+    ]
     set_external_data(constants[0], "w.bin", 0, 24)
     graph = helper.make_graph(
         [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["y"])],
@@ -194,7 +213,12 @@ class ByDLPack:
 def test_arrays_on_the_host_come_by_numpy_or_by_dlpack(device: str) -> None:
     program = tinyir.compile(SOURCES["dsl"], device=device)
     wide = np.arange(8, dtype=np.float32)
-    for given in (wide[::2], ByDLPack(wide[::2]), ByDLPack(np.float32([0, 2, 4, 6])), [np.float32(n) for n in (0, 2, 4, 6)]):
+    for given in (
+        wide[::2],
+        ByDLPack(wide[::2]),
+        ByDLPack(np.float32([0, 2, 4, 6])),
+        [np.float32(n) for n in (0, 2, 4, 6)],
+    ):
         assert program(given)["Y"].tolist() == [0, 4, 8, 12]
     bound = tinyir.compile(SOURCES["dsl"], device=device, params={"X": ByDLPack(np.ones(2, np.float32))})
     assert bound.inputs == {} and bound()["Y"].tolist() == [2, 2]
@@ -203,7 +227,9 @@ def test_arrays_on_the_host_come_by_numpy_or_by_dlpack(device: str) -> None:
 def test_bf16_comes_by_dlpack_although_numpy_has_it_not() -> None:
     array = np.array([1, 2, 3], ml_dtypes.bfloat16)
     sizes = (ctypes.c_int64 * 1)(3)
-    managed = external._Managed(external._Tensor(array.ctypes.data, external.CPU, 0, 1, external.NARROW_CODES["bf16"], 16, 1, sizes, None, 0))
+    managed = external._Managed(
+        external._Tensor(array.ctypes.data, external.CPU, 0, 1, external.NARROW_CODES["bf16"], 16, 1, sizes, None, 0)
+    )
 
     class OnHost:
         def __dlpack__(self, stream: object = None) -> object:
@@ -226,7 +252,12 @@ def test_a_refusal_says_place_code_reason_and_help(tmp_path: Path) -> None:
     assert code == f"E0105 at {diag.at}: {diag.why()}" and "ad" in code
     assert place == f"  --> {file}:{diag.span.line}:{diag.span.column}"
     assert rest == [f"  help: {diag.suggestion()}"]
-    for source, wanted in ((tmp_path / "none.json", "E0008"), ("none.json", "E0008"), (tmp_path, "E0008"), ("a\0b", "E0008")):
+    for source, wanted in (
+        (tmp_path / "none.json", "E0008"),
+        ("none.json", "E0008"),
+        (tmp_path, "E0008"),
+        ("a\0b", "E0008"),
+    ):
         with pytest.raises(Refused, match=wanted):
             tinyir.compile(source, device="cpu")
     (tmp_path / "empty").write_bytes(b"")

@@ -23,7 +23,9 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             return {"network": name, "dtype": dtype, "differs": found[name]}
 
         monkeypatch.setattr(models, "run_network", network)
-        monkeypatch.setattr(sys, "argv", ["models.py", *found, "--dtype", "fp32", "--out", str(tmp_path / "rows.json"), *words])
+        monkeypatch.setattr(
+            sys, "argv", ["models.py", *found, "--dtype", "fp32", "--out", str(tmp_path / "rows.json"), *words]
+        )
         return models.main(), json.loads((tmp_path / "rows.json").read_text())
 
     return run
@@ -38,5 +40,7 @@ def test_one_that_fails_is_named_and_the_next_goes_on(rows: Any, capsys: pytest.
 
 def test_the_greatest_difference_is_in_units_of_the_output() -> None:
     wanted = {"y": np.array([100.0, -200.0]), "z": np.array([1.0])}
-    assert models.greatest_difference({"y": np.array([100.0, -199.0]), "z": np.array([1.0])}, wanted) == pytest.approx(0.005)
+    assert models.greatest_difference({"y": np.array([100.0, -199.0]), "z": np.array([1.0])}, wanted) == pytest.approx(
+        0.005
+    )
     assert models.greatest_difference({"y": np.array([100.0, np.nan]), "z": np.array([1.0])}, wanted) == float("inf")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 import pytest
 
@@ -57,7 +57,9 @@ def test_a_built_file_is_made_again_when_it_or_its_index_is_damaged(folder: Path
 @pytest.mark.parametrize("pattern", ["*.cubin", "*.log"])
 def test_a_cubin_and_its_log_are_compiled_again(folder: Path, pattern: str) -> None:
     calls = []
-    compiler = Compiler("own 1", lambda text, arch: (calls.append(text), (b"\x7fELF" + text.encode(), f"log of {arch}"))[1])
+    compiler = Compiler(
+        "own 1", lambda text, arch: (calls.append(text), (b"\x7fELF" + text.encode(), f"log of {arch}"))[1]
+    )
     for count in (1, 1):
         found = cubin_of("code", "sm_90a", compiler)
         assert (found.image, found.log, len(calls)) == (b"\x7fELFcode", "log of sm_90a", count)

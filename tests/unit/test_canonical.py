@@ -1,4 +1,5 @@
-"""The rewrites of tiny: each does what the example in its file says, keeps what is computed, and the canonical form is one."""
+"""The rewrites of tiny: each does what the example in its file says, keeps what is computed, and the canonical form is
+one."""
 
 from __future__ import annotations
 
@@ -56,16 +57,24 @@ def test_a_pass_says_in_one_line_what_it_does(rewrite: object) -> None:
 
 
 def shuffled(module: tiny.Module, seed: int) -> tiny.Module:
-    """The same graph written otherwise: values in another order, operands of commutative ops swapped, other names for values."""
+    """The same graph written otherwise: values in another order, operands of commutative ops swapped, other names for
+    values."""
     draw = random.Random(seed)
     names = {v.name: f"v{i + 100}" for i, v in enumerate(draw.sample(module.values, len(module.values)))}
     left, ready, values = {v.name: v for v in module.values}, [], []
     while left:
         ready = [v for v in left.values() if not any(o in left for o in v.operands)]
         values.append(left.pop(draw.choice(ready).name))
-    swapped = [replace(v, operands=tuple(draw.sample(v.operands, len(v.operands)))) if OPS[v.op].is_commutative else v for v in values]
-    renamed = tuple(replace(v, name=names[v.name], operands=tuple(names.get(o, o) for o in v.operands)) for v in swapped)
-    return tiny.Module(module.model, renamed, tuple(tiny.Result(r.output, names.get(r.value, r.value)) for r in module.results))
+    swapped = [
+        replace(v, operands=tuple(draw.sample(v.operands, len(v.operands)))) if OPS[v.op].is_commutative else v
+        for v in values
+    ]
+    renamed = tuple(
+        replace(v, name=names[v.name], operands=tuple(names.get(o, o) for o in v.operands)) for v in swapped
+    )
+    return tiny.Module(
+        module.model, renamed, tuple(tiny.Result(r.output, names.get(r.value, r.value)) for r in module.results)
+    )
 
 
 @settings(max_examples=120, deadline=None)
@@ -99,17 +108,40 @@ def folded(body: str) -> str:
 @pytest.mark.parametrize(
     ("body", "kept"),
     [
-        ("    in x : fp32[]\n%a = CONST() {value=-0.0} : fp32[]\n%b = CONST() {value=0.0} : fp32[]\n%y = SUB(%a, %b) : fp32[]", "CONST() {value=-0.0}"),
-        ("    in x : i32[]\n%a = CONST() {value=7} : i32[]\n%b = CONST() {value=0} : i32[]\n%y = IDIV(%a, %b) : i32[]", "IDIV(%a, %b)"),
+        (
+            "    in x : fp32[]\n%a = CONST() {value=-0.0} : fp32[]\n%b = CONST() {value=0.0} : fp32[]\n%y = SUB(%a, "
+            "%b) : fp32[]",
+            "CONST() {value=-0.0}",
+        ),
+        (
+            "    in x : i32[]\n%a = CONST() {value=7} : i32[]\n%b = CONST() {value=0} : i32[]\n%y = IDIV(%a, %b) : "
+            "i32[]",
+            "IDIV(%a, %b)",
+        ),
         ("    in x : i8[]\n%a = CONST() {value=100} : i8[]\n%y = ADD(%a, %a) : i8[]", "CONST() {value=-56}"),
-        ("    in x : fp16[]\n%a = CONST() {value=0.1} : fp16[N]\n%y = MUL(%a, %a) : fp16[N]", "CONST() {value=0.009995}"),
+        (
+            "    in x : fp16[]\n%a = CONST() {value=0.1} : fp16[N]\n%y = MUL(%a, %a) : fp16[N]",
+            "CONST() {value=0.009995}",
+        ),
         ("    in x : i64[]\n%a = CONST() {value=3*N + 1} : i64[]\n%y = EXPAND(%a) : i64[4]", "CONST() {value=3*N + 1}"),
-        ("    in x : i64[]\n%a = CONST() {value=[[1, 2], [3, 4]]} : i64[2, 2]\n%y = REDUCE(%a) {op=SUM, axes=[0], dtype=i64} : i64[2]", "CONST() {value=[4, 6]}"),
-        ("    in x : i64[N]\n%c = CONST() {value=true} : bool[N]\n%a = NEG(x) : i64[N]\n%b = ABS(x) : i64[N]\n%y = WHERE(%c, %a, %b) : i64[N]", "NEG(x)"),
-        ("    in x : fp32[9]\n%a = CONST() {value=[1, 2]} : fp32[2]\n%b = RESHAPE(%a) : fp32[2, 1]\n%y = EXPAND(%b) : fp32[2, 100]", "EXPAND"),
+        (
+            "    in x : i64[]\n%a = CONST() {value=[[1, 2], [3, 4]]} : i64[2, 2]\n%y = REDUCE(%a) {op=SUM, axes=[0], "
+            "dtype=i64} : i64[2]",
+            "CONST() {value=[4, 6]}",
+        ),
+        (
+            "    in x : i64[N]\n%c = CONST() {value=true} : bool[N]\n%a = NEG(x) : i64[N]\n%b = ABS(x) : i64[N]\n%y "
+            "= WHERE(%c, %a, %b) : i64[N]",
+            "NEG(x)",
+        ),
+        (
+            "    in x : fp32[9]\n%a = CONST() {value=[1, 2]} : fp32[2]\n%b = RESHAPE(%a) : fp32[2, 1]\n%y = "
+            "EXPAND(%b) : fp32[2, 100]",
+            "EXPAND",
+        ),
         ("    in x : fp32[9]\n%a = CONST() {value=nan} : fp32[3]\n%y = MAX(%a, %a) : fp32[3]", "CONST() {value=nan}"),
     ],
-)  # fmt: skip
+)
 def test_folding_keeps_the_convention_of_playback(body: str, kept: str) -> None:
     body = "\n".join(line if line.startswith("    ") else "    " + line for line in body.split("\n"))
     assert kept in folded(body)

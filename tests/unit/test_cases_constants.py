@@ -18,12 +18,20 @@ from tinyir.play.book import play as play_book
 from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
 
-# --- A18: infinities, NaN, -0.0 and subnormal numbers, as a pad, a guard's other value, a constant, and where a fold begins
+# --- A18: infinities, NaN, -0.0 and subnormal numbers, as a pad, a guard's other value, a constant, and where a fold begins  # noqa: E501
 
 CONSTANTS = [
-    ("fp32", "inf", np.inf), ("fp32", "-inf", -np.inf), ("fp32", "nan", np.nan), ("fp32", "-0.0", -0.0), ("fp32", "1e-45", 1e-45),
-    ("fp64", "5e-324", 5e-324), ("fp64", "1.7976931348623157e308", 1.7976931348623157e308), ("fp16", "65504.0", 65504), ("fp16", "6e-08", 6e-08), ("bf16", "-inf", -np.inf),
-]  # fmt: skip
+    ("fp32", "inf", np.inf),
+    ("fp32", "-inf", -np.inf),
+    ("fp32", "nan", np.nan),
+    ("fp32", "-0.0", -0.0),
+    ("fp32", "1e-45", 1e-45),
+    ("fp64", "5e-324", 5e-324),
+    ("fp64", "1.7976931348623157e308", 1.7976931348623157e308),
+    ("fp16", "65504.0", 65504),
+    ("fp16", "6e-08", 6e-08),
+    ("bf16", "-inf", -np.inf),
+]
 PROGRAM = """tinyir 1.0 tiny
 
 model m
@@ -55,7 +63,12 @@ def test_constants_survive_every_text(dtype: str, spelling: str, number: float) 
     assert [d for d in tiny.check(module) if d.is_error] == []
     own = numpy_dtype(DTYPES[dtype])
     x, k = np.array([1, -2, 3]).astype(own), np.array(number).astype(own)
-    wanted = {"y": np.array([k, *x, k]), "z": np.array([k, *x[1:]]), "c": np.array([k] * 3), "top": np.full(3, -np.inf).astype(own)}
+    wanted = {
+        "y": np.array([k, *x, k]),
+        "z": np.array([k, *x[1:]]),
+        "c": np.array([k] * 3),
+        "top": np.full(3, -np.inf).astype(own),
+    }
     plays = {"tiny": play_tiny, "index": play_book, "region": play_region}
     for stage, language in (("tiny", tiny), ("index", index), ("poly", poly), ("region", region)):
         module = module if stage == "tiny" else lower_to(stage, module, "sm90")
@@ -71,7 +84,11 @@ def test_constants_survive_every_text(dtype: str, spelling: str, number: float) 
 @pytest.mark.parametrize("inner, outer", [("0.0", "-0.0"), ("-0.0", "0.0"), ("1.0", "1.0"), ("nan", "nan")])
 def test_a_constant_padded_with_another_stays_padded(inner: str, outer: str) -> None:
     """A sister: a zero padded with the other zero is no splat, and a default is not what only equals it."""
-    module = tiny.parse(PROGRAM.format(t="fp32", v=outer).replace("%y = PAD(x)", f"%i = CONST() {{value={inner}}} : fp32[]\n  %s = EXPAND(%i) : fp32[3]\n  %y = PAD(%s)"))
+    module = tiny.parse(
+        PROGRAM.format(t="fp32", v=outer).replace(
+            "%y = PAD(x)", f"%i = CONST() {{value={inner}}} : fp32[]\n  %s = EXPAND(%i) : fp32[3]\n  %y = PAD(%s)"
+        )
+    )
     x = np.ones(3, np.float32)
     wanted = np.full(5, np.float32(inner))
     wanted[[0, 4]] = np.float32(outer)

@@ -15,15 +15,36 @@ from .stages import Stages, needs_host_compiler
 X, S = np.array([-1, 0, 2], np.float32), np.array([10, 20, 30], np.float32)
 TENSOR = {"dtype": "fp32", "shape": ["M"]}
 LANGUAGES = {
-    "json": json.dumps({"signature": {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": "x"}, {"tensor": "y"}]}, "tensors": {"x": TENSOR, "y": TENSOR},
-                        "graph": [{"op": "Elementwise", "name": "y", "fn": "relu", "inputs": ["x"], "outputs": ["y"]}]}),
-    "json without a node": json.dumps({"signature": {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": "x"}]}, "tensors": {"x": TENSOR}, "graph": []}),
-    "nodeid": json.dumps({"uops": [{"id": "a", "uop": "INPUT", "arg": {"tensor_id": "x", **TENSOR}}, {"id": "y", "uop": "RELU", "src": ["a"]}],
-                          "outputs": {"x": "a", "again": "a", "y": "y"}}),
-    "nodeid without a node": json.dumps({"uops": [{"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", **TENSOR}}], "outputs": ["x"]}),
+    "json": json.dumps(
+        {
+            "signature": {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": "x"}, {"tensor": "y"}]},
+            "tensors": {"x": TENSOR, "y": TENSOR},
+            "graph": [{"op": "Elementwise", "name": "y", "fn": "relu", "inputs": ["x"], "outputs": ["y"]}],
+        }
+    ),
+    "json without a node": json.dumps(
+        {
+            "signature": {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": "x"}]},
+            "tensors": {"x": TENSOR},
+            "graph": [],
+        }
+    ),
+    "nodeid": json.dumps(
+        {
+            "uops": [
+                {"id": "a", "uop": "INPUT", "arg": {"tensor_id": "x", **TENSOR}},
+                {"id": "y", "uop": "RELU", "src": ["a"]},
+            ],
+            "outputs": {"x": "a", "again": "a", "y": "y"},
+        }
+    ),
+    "nodeid without a node": json.dumps(
+        {"uops": [{"id": "x", "uop": "INPUT", "arg": {"tensor_id": "x", **TENSOR}}], "outputs": ["x"]}
+    ),
     "coreir": '%0 = Input() {name="x"} : f32[M]\n%1 = Relu(%0) : f32[M]\noutputs: x=%0, y=%1\n',
-    "dsl": "graph<M=4> main(x: f32[M]) -> (x: f32[M], again: f32[M], y: f32[M]) {\n    y = relu(x)\n    return x, x, y\n}\n",
-}  # fmt: skip
+    "dsl": "graph<M=4> main(x: f32[M]) -> (x: f32[M], again: f32[M], y: f32[M]) {\n    y = relu(x)\n    return x, x, y\n"  # noqa: E501
+    "}\n",
+}
 STATES = """tinyir 1.0 tiny
 
 model m
@@ -45,10 +66,13 @@ def test_an_input_that_is_an_output_is_copied_in_every_language(language: str) -
 
 
 @needs_host_compiler
-@pytest.mark.parametrize(("text", "arrays", "wanted"), [
-    (LANGUAGES["json"], {"x": X}, {"x": X, "y": np.maximum(X, 0)}),
-    (LANGUAGES["json without a node"], {"x": X}, {"x": X}),
-    (STATES, {"x": X, "s": S}, {"x": S, "s": X, "old": S}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "arrays", "wanted"),
+    [
+        (LANGUAGES["json"], {"x": X}, {"x": X, "y": np.maximum(X, 0)}),
+        (LANGUAGES["json without a node"], {"x": X}, {"x": X}),
+        (STATES, {"x": X, "s": S}, {"x": S, "s": X, "old": S}),
+    ],
+)
 def test_the_kernels_copy_it_too(text: str, arrays: dict, wanted: dict) -> None:
     Stages(text).assert_gives(arrays, wanted, True)

@@ -1,4 +1,5 @@
-"""Reports about other compilers, restated for programs of regions: fusion, reductions, NaN and neutral elements, fan-out."""
+"""Reports about other compilers, restated for programs of regions: fusion, reductions, NaN and neutral elements,
+fan-out."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 
 from tinyir.front.json import read
 from tinyir.ir import region
-from tinyir.ir.body import Reduce, walk
 from tinyir.ir.accumulate import neutral_of
+from tinyir.ir.body import Reduce, walk
 from tinyir.lower import lower_to
 from tinyir.play.region import play, play_region
 
@@ -24,7 +25,13 @@ from .test_cases_scale import diamonds
 
 @pytest.mark.parametrize("kind, start", [("min", 2**31 - 1), ("max", -(2**31))])
 def test_integers_fold_from_the_end_of_their_range(kind: str, start: int) -> None:
-    stages = Stages(graph({"x": ("i32", [4, 33])}, {"y": ("i32", [4])}, ("Reduce", ["x"], "y", {"op": kind, "axes": [1], "keepdims": False})))
+    stages = Stages(
+        graph(
+            {"x": ("i32", [4, 33])},
+            {"y": ("i32", [4])},
+            ("Reduce", ["x"], "y", {"op": kind, "axes": [1], "keepdims": False}),
+        )
+    )
     rows = np.add.outer(np.arange(4), np.arange(33)).astype(np.int32)
     rows[3] = start
     (fold,) = [n for r in stages.region.program.regions for v in r.lets for n in walk(v.expr) if isinstance(n, Reduce)]
@@ -41,7 +48,10 @@ X57 = np.array([[(-1) ** (i + j) * (7 * i + j) for j in range(7)] for i in range
 @pytest.mark.parametrize("outputs", [["B"], ["A", "B"], ["A", "B", "A2"]])
 def test_an_intermediate_that_is_an_output_too(outputs: list[str]) -> None:
     shapes = {"A": ("i32", [5, 7]), "B": ("i32", [35]), "A2": ("i32", [5, 7])}
-    ops: list[tuple[str, list[Any], str, dict[str, Any]]] = [("Elementwise", ["x"], "A", {"fn": "abs"}), ("Reshape", ["A"], "B", {"shape": [35]})]
+    ops: list[tuple[str, list[Any], str, dict[str, Any]]] = [
+        ("Elementwise", ["x"], "A", {"fn": "abs"}),
+        ("Reshape", ["A"], "B", {"shape": [35]}),
+    ]
     if "A2" in outputs:
         ops.append(("Elementwise", ["x"], "A2", {"fn": "abs"}))
     stages = Stages(graph({"x": ("i32", [5, 7])}, {name: shapes[name] for name in outputs}, *ops))
@@ -56,7 +66,13 @@ def test_an_intermediate_that_is_an_output_too(outputs: list[str]) -> None:
 @pytest.mark.parametrize("shape, value, wanted", [([2048], 64, 64), ([65520], 1, 1), ([4, 65504], 0.5, [0.5] * 4)])
 def test_a_mean_of_halves_is_summed_in_single(shape: list[int], value: float, wanted: Any) -> None:
     axis = len(shape) - 1
-    stages = Stages(graph({"x": ("fp16", shape)}, {"y": ("fp16", shape[:-1])}, ("Reduce", ["x"], "y", {"op": "mean", "axes": [axis], "keepdims": False})))
+    stages = Stages(
+        graph(
+            {"x": ("fp16", shape)},
+            {"y": ("fp16", shape[:-1])},
+            ("Reduce", ["x"], "y", {"op": "mean", "axes": [axis], "keepdims": False}),
+        )
+    )
     folds = [n for r in stages.region.program.regions for v in r.lets for n in walk(v.expr) if isinstance(n, Reduce)]
     assert [f.dtype.name for f in folds] == ["fp32"]
     assert len(stages.region.program.regions) == 1
@@ -69,19 +85,39 @@ def test_a_mean_of_halves_is_summed_in_single(shape: list[int], value: float, wa
 def test_nan_goes_through_what_is_fused() -> None:
     nan = float("nan")
     ops = [
-        ("Elementwise", ["a", "b"], "ab", {"fn": "max"}), ("Elementwise", ["a", "b"], "low", {"fn": "min"}), ("Elementwise", ["b", "a"], "ba", {"fn": "max"}),
-        ("Elementwise", ["a"], "r", {"fn": "relu"}), ("Clip", ["b"], "c", {"min": 0, "max": 1}),
-    ]  # fmt: skip
-    stages = Stages(graph({n: ("fp32", [4]) for n in "ab"}, {n: ("fp32", [4]) for n in ("ab", "low", "ba", "r", "c")}, *ops))
+        ("Elementwise", ["a", "b"], "ab", {"fn": "max"}),
+        ("Elementwise", ["a", "b"], "low", {"fn": "min"}),
+        ("Elementwise", ["b", "a"], "ba", {"fn": "max"}),
+        ("Elementwise", ["a"], "r", {"fn": "relu"}),
+        ("Clip", ["b"], "c", {"min": 0, "max": 1}),
+    ]
+    stages = Stages(
+        graph({n: ("fp32", [4]) for n in "ab"}, {n: ("fp32", [4]) for n in ("ab", "low", "ba", "r", "c")}, *ops)
+    )
     a, b = np.array([nan, 1, nan, 0], np.float32), np.array([1, nan, nan, 0], np.float32)
     both = np.array([nan, nan, nan, 0], np.float32)
-    stages.assert_gives({"a": a, "b": b}, {"ab": both, "low": both, "ba": both, "r": np.array([nan, 1, nan, 0], np.float32), "c": np.array([1, nan, nan, 0], np.float32)})
+    stages.assert_gives(
+        {"a": a, "b": b},
+        {
+            "ab": both,
+            "low": both,
+            "ba": both,
+            "r": np.array([nan, 1, nan, 0], np.float32),
+            "c": np.array([1, nan, nan, 0], np.float32),
+        },
+    )
     assert len(stages.region.program.regions) == 1
 
 
 @pytest.mark.parametrize("kind", ["max", "min"])
 def test_a_fold_keeps_nan_wherever_it_stands(kind: str) -> None:
-    stages = Stages(graph({"x": ("fp32", [5, 5])}, {"y": ("fp32", [5])}, ("Reduce", ["x"], "y", {"op": kind, "axes": [1], "keepdims": False})))
+    stages = Stages(
+        graph(
+            {"x": ("fp32", [5, 5])},
+            {"y": ("fp32", [5])},
+            ("Reduce", ["x"], "y", {"op": kind, "axes": [1], "keepdims": False}),
+        )
+    )
     x = np.where(np.eye(5, dtype=bool), np.nan, 1).astype(np.float32)
     stages.assert_gives({"x": x}, {"y": np.full(5, np.nan, np.float32)})
 
@@ -91,7 +127,9 @@ def test_a_fold_keeps_nan_wherever_it_stands(kind: str) -> None:
 
 @pytest.mark.parametrize("m, k, n", [(2, 0, 3), (0, 4, 3), (2, 4, 0)])
 def test_an_empty_product_is_written(m: int, k: int, n: int) -> None:
-    stages = Stages(graph({"a": ("fp32", [m, k]), "b": ("fp32", [k, n])}, {"y": ("fp32", [m, n])}, ("MatMul", ["a", "b"], "y", {})))
+    stages = Stages(
+        graph({"a": ("fp32", [m, k]), "b": ("fp32", [k, n])}, {"y": ("fp32", [m, n])}, ("MatMul", ["a", "b"], "y", {}))
+    )
     arrays = {"a": np.ones((m, k), np.float32), "b": np.ones((k, n), np.float32)}
     stages.assert_gives(arrays, {"y": np.full((m, n), k, np.float32)})
     (one,) = stages.region.program.regions
@@ -101,8 +139,17 @@ def test_an_empty_product_is_written(m: int, k: int, n: int) -> None:
 
 
 def test_a_sum_over_nothing_and_a_broadcast_onto_nothing() -> None:
-    ops = [("Reduce", ["x"], "s", {"op": "sum", "axes": [1], "keepdims": False}), ("Elementwise", ["one", "none"], "z", {"fn": "add"})]
-    stages = Stages(graph({"x": ("fp32", [2, 0]), "one": ("fp32", [1]), "none": ("fp32", [0])}, {"s": ("fp32", [2]), "z": ("fp32", [0])}, *ops))
+    ops = [
+        ("Reduce", ["x"], "s", {"op": "sum", "axes": [1], "keepdims": False}),
+        ("Elementwise", ["one", "none"], "z", {"fn": "add"}),
+    ]
+    stages = Stages(
+        graph(
+            {"x": ("fp32", [2, 0]), "one": ("fp32", [1]), "none": ("fp32", [0])},
+            {"s": ("fp32", [2]), "z": ("fp32", [0])},
+            *ops,
+        )
+    )
     arrays = {"x": np.zeros((2, 0), np.float32), "one": np.ones(1, np.float32), "none": np.zeros(0, np.float32)}
     stages.assert_gives(arrays, {"s": np.zeros(2, np.float32), "z": np.zeros(0, np.float32)})
 
@@ -128,11 +175,14 @@ def calls(count: int) -> dict[str, int]:
 
 
 def test_a_chain_of_diamonds_takes_work_for_its_length() -> None:
-    """The report allows ten times the time for ten times the diamonds. On an idle machine they took 9.7 times as long up to region text."""
+    """The report allows ten times the time for ten times the diamonds. On an idle machine they took 9.7 times as long
+    up to region text."""
     calls(20), calls(200)  # what is kept between calls is there now
     small, large = calls(20), calls(200)
     assert sum(large.values()) < 10 * sum(small.values())
-    assert all(large[stage] < 10.2 * small[stage] for stage in small), {stage: large[stage] / small[stage] for stage in small}
+    assert all(large[stage] < 10.2 * small[stage] for stage in small), {
+        stage: large[stage] / small[stage] for stage in small
+    }
 
 
 def test_a_chain_of_diamonds_gives_what_it_was_given() -> None:
@@ -140,7 +190,9 @@ def test_a_chain_of_diamonds_gives_what_it_was_given() -> None:
     for count in (10, 40, 200):
         module = program_of(count)
         np.testing.assert_array_equal(play(module, {"p0": x})[f"p{count}"], x)
-        assert len(module.program.regions) == -(-count // 64)  # both sides of a diamond compute the same, so that it is two values; a kernel computes 128
+        assert len(module.program.regions) == -(
+            -count // 64
+        )  # both sides of a diamond compute the same, so that it is two values; a kernel computes 128
 
 
 @pytest.mark.parametrize("count", [1000, pytest.param(5000, marks=pytest.mark.slow)])

@@ -1,4 +1,5 @@
-"""Reports about other compilers, restated: graphs whose cost grew with the number of paths through them and not with their size."""
+"""Reports about other compilers, restated: graphs whose cost grew with the number of paths through them and not with
+their size."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyir.lower import lower_to
 from tinyir.front.json import read
 from tinyir.ir import tiny
 from tinyir.ir.pipeline import language_of
+from tinyir.lower import lower_to
 from tinyir.play.tiny import play
 
 from .stages import graph
 
-# --- A20: p(i+1) = 0.5*p(i) + 0.5*p(i) doubled the work at each step (tinygrad 2259); the work itself is counted in test_cases_regions.py
+# --- A20: p(i+1) = 0.5*p(i) + 0.5*p(i) doubled the work at each step (tinygrad 2259); the work itself is counted in test_cases_regions.py  # noqa: E501
 
 
 def diamonds(count: int) -> str:
@@ -55,7 +56,8 @@ def test_texts_grow_with_the_graph() -> None:
 
 @pytest.mark.parametrize("count", [16, 64])
 def test_a_square_of_a_square_is_not_computed_twice_as_often(count: int) -> None:
-    """Each step reads the one before twice, and at another place, so that nothing but a copy of it could stand there."""
+    """Each step reads the one before twice, and at another place, so that nothing but a copy of it could stand
+    there."""
     ops: list[tuple[str, list[Any], str, dict[str, Any]]] = []
     for n in range(count):
         last = f"v{n - 1}" if n else "x"

@@ -1,4 +1,5 @@
-"""Reports about other compilers, restated: SAME padding that forgot the dilation, transposed convolutions that forgot output_padding."""
+"""Reports about other compilers, restated: SAME padding that forgot the dilation, transposed convolutions that forgot
+output_padding."""
 
 from __future__ import annotations
 
@@ -9,11 +10,17 @@ from tinyir.front.json import read
 
 from .stages import Stages, graph, needs_host_compiler
 
-# --- A12: the padding was computed from the kernel's size and not from what it reaches, (k - 1)*d + 1 (onnxruntime 20582)
+# --- A12: the padding was computed from the kernel's size and not from what it reaches, (k - 1)*d + 1 (onnxruntime 20582)  # noqa: E501
 
 
 def same(size: int, out: int, **attrs: object) -> Stages:
-    return Stages(graph({"x": ("fp32", [1, 1, size]), "w": ("fp32", [1, 1, 3])}, {"y": ("fp32", [1, 1, out])}, ("Conv", ["x", "w"], "y", attrs)))
+    return Stages(
+        graph(
+            {"x": ("fp32", [1, 1, size]), "w": ("fp32", [1, 1, 3])},
+            {"y": ("fp32", [1, 1, out])},
+            ("Conv", ["x", "w"], "y", attrs),
+        )
+    )
 
 
 WEIGHTS = np.array([[[1, 10, 100]]], np.float32)
@@ -56,9 +63,10 @@ def test_same_padding_is_the_padding_that_it_says(size: int, stride: int, dilati
 @pytest.mark.parametrize("is_simulated", [False, pytest.param(True, marks=[needs_host_compiler, pytest.mark.slow])])
 def test_output_padding_adds_a_row_and_a_column(is_simulated: bool) -> None:
     text = graph(
-        {"x": ("fp32", [1, 1, 2, 2]), "w": ("fp32", [1, 1, 3, 3])}, {"y": ("fp32", [1, 1, 4, 4])},
+        {"x": ("fp32", [1, 1, 2, 2]), "w": ("fp32", [1, 1, 3, 3])},
+        {"y": ("fp32", [1, 1, 4, 4])},
         ("ConvTranspose", ["x", "w"], "y", {"stride": [2], "pad": [1], "output_padding": [1, 1]}),
-    )  # fmt: skip
+    )
     wanted = np.array([[[[1, 3, 2, 2], [4, 10, 6, 6], [3, 7, 4, 4], [3, 7, 4, 4]]]], np.float32)
     arrays = {"x": np.array([[[[1, 2], [3, 4]]]], np.float32), "w": np.ones((1, 1, 3, 3), np.float32)}
     Stages(text).assert_gives(arrays, {"y": wanted}, is_simulated)
@@ -66,12 +74,23 @@ def test_output_padding_adds_a_row_and_a_column(is_simulated: bool) -> None:
 
 def test_the_shape_with_output_padding() -> None:
     attrs = {"stride": [2], "pad": [1], "output_padding": [1, 1]}
-    module = read(graph({"x": ("fp32", [1, 3, 28, 28]), "w": ("fp32", [3, 6, 3, 3])}, {"y": ("fp32", [1, 6, 56, 56])}, ("ConvTranspose", ["x", "w"], "y", attrs)))
+    module = read(
+        graph(
+            {"x": ("fp32", [1, 3, 28, 28]), "w": ("fp32", [3, 6, 3, 3])},
+            {"y": ("fp32", [1, 6, 56, 56])},
+            ("ConvTranspose", ["x", "w"], "y", attrs),
+        )
+    )
     assert str(module.type_of()["y"]) == "fp32[1, 6, 56, 56]"
 
 
-@pytest.mark.parametrize("stride, kernel, pad, more, dilation", [(2, 3, 0, 1, 1), (3, 2, 0, 2, 1), (3, 4, 1, 0, 1), (2, 3, 2, 1, 2), (1, 3, 1, 0, 1), (4, 3, 1, 3, 1)])
-def test_transposed_convolutions_scatter_what_convolutions_gather(stride: int, kernel: int, pad: int, more: int, dilation: int) -> None:
+@pytest.mark.parametrize(
+    "stride, kernel, pad, more, dilation",
+    [(2, 3, 0, 1, 1), (3, 2, 0, 2, 1), (3, 4, 1, 0, 1), (2, 3, 2, 1, 2), (1, 3, 1, 0, 1), (4, 3, 1, 3, 1)],
+)
+def test_transposed_convolutions_scatter_what_convolutions_gather(
+    stride: int, kernel: int, pad: int, more: int, dilation: int
+) -> None:
     """The sisters, in one dimension: y[s*i + d*k - pad] += x[i] * w[k]."""
     size = 5
     out = (size - 1) * stride + (kernel - 1) * dilation + 1 + more - 2 * pad
@@ -82,5 +101,9 @@ def test_transposed_convolutions_scatter_what_convolutions_gather(stride: int, k
             if 0 <= i * stride + k * dilation - pad < out:
                 wanted[i * stride + k * dilation - pad] += x[i] * w[k]
     attrs = {"stride": [stride], "pad": [pad], "output_padding": [more], "dilation": [dilation]}
-    text = graph({"x": ("fp32", [1, 1, size]), "w": ("fp32", [1, 1, kernel])}, {"y": ("fp32", [1, 1, out])}, ("ConvTranspose", ["x", "w"], "y", attrs))
+    text = graph(
+        {"x": ("fp32", [1, 1, size]), "w": ("fp32", [1, 1, kernel])},
+        {"y": ("fp32", [1, 1, out])},
+        ("ConvTranspose", ["x", "w"], "y", attrs),
+    )
     Stages(text).assert_gives({"x": x.reshape(1, 1, -1), "w": w.reshape(1, 1, -1)}, {"y": wanted.reshape(1, 1, -1)})

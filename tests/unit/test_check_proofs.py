@@ -39,7 +39,13 @@ def test_what_is_shown_isl_shows_too(seed: int) -> None:
     """Whatever short cut showed it, isl's own answer, which is what is printed, agrees."""
     module = lowered(seed)
     text = proofs_of(module)
-    assert "open" not in text and " holds " not in text.replace("holds every", "") and "not injective" not in text and "are not" not in text and "is not" not in text
+    assert (
+        "open" not in text
+        and " holds " not in text.replace("holds every", "")
+        and "not injective" not in text
+        and "are not" not in text
+        and "is not" not in text
+    )
     reads = sum(o.bound is not None for r in module.program.regions for o in obligations_of(module, r))
     writes = sum(len(r.outputs) for r in module.program.regions)
     shown = int(re.search(r"(\d+) obligations, \1 shown", text)[1])
@@ -48,10 +54,17 @@ def test_what_is_shown_isl_shows_too(seed: int) -> None:
 
 def test_what_is_open_is_named_with_a_point_at_which_it_fails() -> None:
     text = SAMPLE.with_suffix(".region").read_text(encoding="utf-8")
-    module = region.parse(text.replace("A[i0, k0]", "A[i0, k0 + 1]").replace("reduce sum (k0: K) : fp32", "reduce sum (k0: K) from 1.0 : fp32"))
+    module = region.parse(
+        text.replace("A[i0, k0]", "A[i0, k0 + 1]").replace(
+            "reduce sum (k0: K) : fp32", "reduce sum (k0: K) from 1.0 : fp32"
+        )
+    )
     said = proofs_of(module)
     assert "    open   it starts at 1.0, the neutral element of sum; 0.0 is\n" in said
-    point = dict(part.split("=") for part in re.search(r"    open   0 <= k0 \+ 1 < K\n.*is empty\n.* holds (.*)\n", said)[1].split(", "))
+    point = dict(
+        part.split("=")
+        for part in re.search(r"    open   0 <= k0 \+ 1 < K\n.*is empty\n.* holds (.*)\n", said)[1].split(", ")
+    )
     assert int(point["k0"]) + 1 >= int(point["K"])
 
 
@@ -63,7 +76,10 @@ def test_a_journey_gives_the_same_at_each_stage(stage: str, capsys: pytest.Captu
 
 @needs_host_compiler
 def test_what_a_text_becomes_is_simulated(capsys: pytest.CaptureFixture) -> None:
-    assert main([*SIZES, "--device", "sim", "--diff", str(SAMPLE.with_suffix(".plan")), str(SAMPLE.with_suffix(".cu"))]) == 0
+    assert (
+        main([*SIZES, "--device", "sim", "--diff", str(SAMPLE.with_suffix(".plan")), str(SAMPLE.with_suffix(".cu"))])
+        == 0
+    )
     assert capsys.readouterr().out.startswith("same  1 value  ")
 
 
@@ -92,19 +108,33 @@ def differing(tmp_path: Path, capsys: pytest.CaptureFixture, old: str, new: str,
     return code, out, err
 
 
-def test_the_first_value_that_differs_is_named_with_its_point_and_size(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_first_value_that_differs_is_named_with_its_point_and_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     x = np.zeros((3, 4), np.float32)
     x[1, 2] = 3
     np.savez(tmp_path / "in.npz", x=x)
     code, out, err = differing(tmp_path, capsys, "TANH(x)", "RELU(x)", "--data", str(tmp_path / "in.npz"))
     assert (code, out) == (1, "")
-    assert "a[1, 2] is 0.995" in err and "and 3.0 in b.tiny; 1 of its 12 elements differ, by 2.00495 at most" in err and "0 values before it agree" in err
+    assert (
+        "a[1, 2] is 0.995" in err
+        and "and 3.0 in b.tiny; 1 of its 12 elements differ, by 2.00495 at most" in err
+        and "0 values before it agree" in err
+    )
     code, out, err = differing(tmp_path, capsys, "op=SUM", "op=MAX", "--data", str(tmp_path / "in.npz"))
-    assert code == 1 and "y[0] is 4.0 in a.tiny and 1.0 in b.tiny; 3 of its 3 elements differ, by 3 at most" in err and "2 values before it agree" in err
+    assert (
+        code == 1
+        and "y[0] is 4.0 in a.tiny and 1.0 in b.tiny; 3 of its 3 elements differ, by 3 at most" in err
+        and "2 values before it agree" in err
+    )
 
 
 def test_tolerance_is_as_stated(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    change = ("%b = EXP2(%a)", "%c = CONST() {value=1.0001} : fp32[]\n  %d = EXPAND(%c) : fp32[3, N]\n  %e = EXP2(%a) : fp32[3, N]\n  %b = MUL(%e, %d)")
+    change = (
+        "%b = EXP2(%a)",
+        "%c = CONST() {value=1.0001} : fp32[]\n  %d = EXPAND(%c) : fp32[3, N]\n  %e = EXP2(%a) : fp32[3, N]\n  "
+        "%b = MUL(%e, %d)",
+    )
     assert differing(tmp_path, capsys, *change, "--size", "N=5")[0] == 0
     assert differing(tmp_path, capsys, *change, "--size", "N=5", "--rtol", "1e-5", "--atol", "0")[0] == 1
     assert differing(tmp_path, capsys, *change, "--size", "N=5", "--rtol", "2e-4", "--atol", "0")[0] == 0
@@ -123,7 +153,8 @@ def test_texts_without_a_name_in_common_are_not_called_the_same(tmp_path: Path, 
 
 
 def test_a_fault_planted_in_a_network_is_the_first_value_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """Ten values of a transformer's regions, each made wrong in turn: what is named is that value, however many follow from it."""
+    """Ten values of a transformer's regions, each made wrong in turn: what is named is that value, however many follow
+    from it."""
     model = bert("B", 4, 1, 16, 2, 10, 16)
     module = read(model.text)
     files = [tmp_path / "net.tiny", tmp_path / "net.region"]
@@ -132,7 +163,12 @@ def test_a_fault_planted_in_a_network_is_the_first_value_named(tmp_path: Path, c
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
     axes = {(r.name, name): len(found) for r in module.program.regions for name, found in axes_of_values(r).items()}
-    lets = [(r, at) for r in module.program.regions for at, v in enumerate(r.lets) if v.expr.dtype.name == "fp32" and shapes.get(v.name) == axes[r.name, v.name]]
+    lets = [
+        (r, at)
+        for r in module.program.regions
+        for at, v in enumerate(r.lets)
+        if v.expr.dtype.name == "fp32" and shapes.get(v.name) == axes[r.name, v.name]
+    ]
     assert len(lets) >= 20
     for one, at in lets[:: len(lets) // 10]:
         let = one.lets[at]

@@ -54,7 +54,10 @@ def test_refused_output_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_our_fault_is_short_and_keeps_the_input(tmp_path: Path) -> None:
-    line = "TMPDIR=%s python3 -c \"import sys; from tinyir.kit import cli; a = cli.parser_of('tiny-x', 's', 'text').parse_args([]); sys.exit(cli.run('tiny-x', a, lambda s: s.read('text') and 1 // 0))\""
+    line = (
+        "TMPDIR=%s python3 -c \"import sys; from tinyir.kit import cli; a = cli.parser_of('tiny-x', 's', "
+        "'text').parse_args([]); sys.exit(cli.run('tiny-x', a, lambda s: s.read('text') and 1 // 0))\""
+    )
     done = call(f"PYTHONPATH={ROOT} {line % tmp_path}", b"the input")
     assert done.code == 70 and b"Traceback" not in done.err and b"ZeroDivisionError" in done.err
     (kept,) = tmp_path.iterdir()

@@ -24,7 +24,18 @@ def test_it_ends_as_in_bash(line: str, given: bytes) -> None:
     assert run_here(commands, given) == run_in_shell(line, given)
 
 
-@pytest.mark.parametrize("line", ["tiny-index 'a'", "tiny-index | sed p", "tiny-index > out", "set -o pipefail; tiny-index", "FEW=1 tiny-index", "tiny-index $HOME", "cat"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tiny-index 'a'",
+        "tiny-index | sed p",
+        "tiny-index > out",
+        "set -o pipefail; tiny-index",
+        "FEW=1 tiny-index",
+        "tiny-index $HOME",
+        "cat",
+    ],
+)
 def test_what_needs_a_shell_gets_one(line: str) -> None:
     assert pipe_of(line) is None
 

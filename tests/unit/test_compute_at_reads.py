@@ -22,7 +22,12 @@ def windows(channels: int, size: int, last: tuple[str, dict[str, Any]], groups: 
     if groups:
         inputs["v"] = ("fp32", [channels, channels // groups, 3, 3])
     conv = ("Conv", ["x", "w"], "a", {"stride": [1], "pad": [1], "groups": channels})
-    then = (op, ["a", "v"] if groups else ["a"], "y", {"stride": [1], "pad": [1], **attrs, **({"groups": groups} if groups else {})})
+    then = (
+        op,
+        ["a", "v"] if groups else ["a"],
+        "y",
+        {"stride": [1], "pad": [1], **attrs, **({"groups": groups} if groups else {})},
+    )
     return graph(inputs, {"y": ("fp32", [1, channels, size, size])}, conv, then)
 
 
@@ -39,7 +44,10 @@ def test_a_window_of_a_window_in_one_region(last: tuple[str, dict[str, Any]], gr
     assert len(stages.region.program.regions) == 1
     assert stages.region.program.regions[0].analysis.halo == (("i1", Expr.of(4)), ("i2", Expr.of(4)))
     numbers = np.random.default_rng(0)
-    arrays = {t.name: numbers.integers(-4, 5, [d.constant for d in t.type.shape]).astype(np.float32) for t in stages.region.model.inputs}
+    arrays = {
+        t.name: numbers.integers(-4, 5, [d.constant for d in t.type.shape]).astype(np.float32)
+        for t in stages.region.model.inputs
+    }
     (_, wanted), *others = stages.outputs(arrays)
     for stage, found in others:
         np.testing.assert_array_equal(found["y"], wanted["y"], err_msg=stage)
@@ -56,7 +64,8 @@ def test_a_window_of_a_window_in_one_region(last: tuple[str, dict[str, Any]], gr
 def test_the_cost_model_decides(channels: int, size: int, groups: int, code: str, rule: str) -> None:
     found = verdict(windows(channels, size, ("Conv", {}), groups), "a.sum")
     assert (found["code"], found["rule"]) == (code, rule)
-    assert found["legal"] is False and found["halo"] == ("i2: 2, i3: 2" if groups == 1 else "i3: 2, i4: 2")  # the groups are an axis
+    # the groups are an axis
+    assert found["legal"] is False and found["halo"] == "i2: 2, i3: 2" if groups == 1 else "i3: 2, i4: 2"
     assert found["halo_elements"] == 34**2 - 32**2 and found["halo_bytes"] == 4 * found["halo_elements"]
 
 
@@ -65,8 +74,13 @@ def chain(count: int, fan: int = 1) -> str:
     ops: list[tuple[str, list[Any], str, dict[str, Any]]] = []
     for n in range(count):
         last = f"v{n}" if n else "x"
-        ops += [("Roll", [last], f"r{n}", {"shifts": [1], "axes": [0]}), ("Elementwise", [last, f"r{n}"], f"v{n + 1}", {"fn": "max"})]
-    return graph({"x": ("fp32", [64])}, {f"v{count}": ("fp32", [64]), **({"v1": ("fp32", [64])} if fan > 1 else {})}, *ops)
+        ops += [
+            ("Roll", [last], f"r{n}", {"shifts": [1], "axes": [0]}),
+            ("Elementwise", [last, f"r{n}"], f"v{n + 1}", {"fn": "max"}),
+        ]
+    return graph(
+        {"x": ("fp32", [64])}, {f"v{count}": ("fp32", [64]), **({"v1": ("fp32", [64])} if fan > 1 else {})}, *ops
+    )
 
 
 @pytest.mark.parametrize("count, regions", [(2, 1), (12, 6)])

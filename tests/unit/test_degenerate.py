@@ -1,12 +1,13 @@
-"""Every op of the front ends at sizes 0 and 1, at rank 0, with nothing to read and nothing to write: each stage's text is checked, its maps are
-validated, and the players of tiny, index and region agree with one another and with NumPy."""
+"""Every op of the front ends at sizes 0 and 1, at rank 0, with nothing to read and nothing to write: each stage's text
+is checked, its maps are validated, and the players of tiny, index and region agree with one another and with NumPy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ N = (0, 1, 2)  # the sizes that the symbol n takes
 
 @dataclass(frozen=True)
 class Row:
-    """One use of an op: the shapes of its operands, in which "n" is a symbol, and what it gives in NumPy (None: what tiny text gives)."""
+    """One use of an op: the shapes of its operands, in which "n" is a symbol, and what it gives in NumPy (None: what
+    tiny text gives)."""
 
     op: str
     shapes: tuple[tuple[Any, ...], ...]
@@ -42,8 +44,14 @@ class Row:
 
     @property
     def tolerance(self) -> float:
-        """0: the players agree to the bit; but where quotients are summed, by matrix products or one after the other, they round otherwise."""
-        return 1e-6 if self.op in ("LayerNorm", "InstanceNorm", "GroupNorm", "Attention") or self.attrs.get("op") in ("var", "std") else 0
+        """0: the players agree to the bit; but where quotients are summed, by matrix products or one after the other,
+        they round otherwise."""
+        return (
+            1e-6
+            if self.op in ("LayerNorm", "InstanceNorm", "GroupNorm", "Attention")
+            or self.attrs.get("op") in ("var", "std")
+            else 0
+        )
 
     @property
     def name(self) -> str:
@@ -72,7 +80,10 @@ def module_of(*rows: Row) -> tiny.Module:
     inputs: list[Tensor] = []
     results: list[tuple[str, Any]] = []
     for number, row in enumerate(rows):
-        tensors = [Tensor(f"x{number}_{i}", TensorType(DTYPES[row.dtype(i)], tuple(map(Expr.of, s)))) for i, s in enumerate(row.shapes)]
+        tensors = [
+            Tensor(f"x{number}_{i}", TensorType(DTYPES[row.dtype(i)], tuple(map(Expr.of, s))))
+            for i, s in enumerate(row.shapes)
+        ]
         refs = tuple(b.input(t) for t in tensors)
         front = FRONT_OPS.get(row.op) or ELEMENTWISE[row.op]
         attrs, faults = check_attrs(front, row.attrs, "op")
@@ -96,7 +107,14 @@ def arrays_of(rows: Sequence[Row], n: int) -> dict[str, np.ndarray]:
 X0, XN, XM, NX, SCALAR = (0,), ("n",), ("n", 3), (3, "n"), ()
 
 
-def rows(op: str, shapes: list[tuple[Any, ...]], gives: Callable[..., Any] | None = None, dtypes: tuple[str, ...] = (), /, **attrs: Any) -> list[Row]:
+def rows(
+    op: str,
+    shapes: list[tuple[Any, ...]],
+    gives: Callable[..., Any] | None = None,
+    dtypes: tuple[str, ...] = (),
+    /,
+    **attrs: Any,
+) -> list[Row]:
     """An op of one operand at several shapes."""
     return [Row(op, (shape,), gives, attrs, dtypes) for shape in shapes]
 
@@ -152,62 +170,202 @@ I64 = ("fp32", "i64", "fp32")
 ONE = (1,)
 TABLE = [
     # folds: over nothing they give the neutral element
-    *(row for shape, axes in ((XN, [0]), (XM, [0]), (NX, [1]), (("n", 0), [1]), ((0, "n"), [0, 1]), (XM, [0, 1]), (XM, [])) for row in (
-        *rows("Reduce", [shape], lambda x, a=tuple(axes): x.sum(a), op="sum", axes=axes), *rows("Reduce", [shape], lambda x, a=tuple(axes): x.prod(a), op="prod", axes=axes),
-        *rows("Reduce", [shape], lambda x, a=tuple(axes): x.max(a, initial=-INF), op="max", axes=axes), *rows("Reduce", [shape], lambda x, a=tuple(axes): x.min(a, initial=INF), op="min", axes=axes),
-    ) if axes),
-    *rows("Reduce", [SCALAR], lambda x: x, op="sum"), *rows("Reduce", [SCALAR], lambda x: x, op="max", axes=[]),
-    *rows("Reduce", [XN, XM], lambda x: quotient(x.sum(), x.size), op="mean"), *rows("Reduce", [SCALAR], lambda x: x, op="mean"),
-    *rows("Reduce", [XN, NX], None, op="var"), *rows("Reduce", [XN, XM], None, op="std"), *rows("Reduce", [XN], None, op="log_sum_exp"), *rows("Reduce", [XN], None, op="log_sum"),
-    *rows("Reduce", [XN, XM], lambda x: np.abs(x).sum(), op="l1"), *rows("Reduce", [XN], lambda x: np.sqrt((x * x).sum()), op="l2"), *rows("Reduce", [XN], lambda x: (x * x).sum(), op="sum_square"),
-    *rows("Reduce", [XN], lambda x: np.int64(x.argmax() if x.size else 0), op="argmax", axes=[0]), *rows("Reduce", [NX], lambda x: x.argmin(1) if x.size else np.zeros(3, np.int64), op="argmin", axes=[1]),
-    *rows("Reduce", [XN, XM], lambda x: x.any(), ("bool",), op="any"), *rows("Reduce", [XN, XM], lambda x: x.all(), ("bool",), op="all"),
-    *rows("Reduce", [XN], lambda x: x.max(initial=-(2**31)), ("i32",), op="max"), *rows("Reduce", [XN], lambda x: x.min(initial=255), ("u8",), op="min"),
-    *rows("CumSum", [XN, XM], lambda x: x.cumsum(0), axis=0), *rows("CumSum", [NX], lambda x: x.cumsum(1), axis=1), *rows("CumProd", [XN], lambda x: x.cumprod(0), axis=0),
-    *rows("CumMax", [XN, XM], lambda x: np.maximum.accumulate(x, 0), axis=0), *rows("CumMin", [XN], lambda x: np.minimum.accumulate(x, 0), axis=0),
-    *rows("CumSum", [XN], lambda x: x.cumsum(0) - x, axis=0, exclusive=True), *rows("CumSum", [XN], lambda x: x[::-1].cumsum(0)[::-1], axis=0, reverse=True),
+    *(
+        row
+        for shape, axes in (
+            (XN, [0]),
+            (XM, [0]),
+            (NX, [1]),
+            (("n", 0), [1]),
+            ((0, "n"), [0, 1]),
+            (XM, [0, 1]),
+            (XM, []),
+        )
+        for row in (
+            *rows("Reduce", [shape], lambda x, a=tuple(axes): x.sum(a), op="sum", axes=axes),
+            *rows("Reduce", [shape], lambda x, a=tuple(axes): x.prod(a), op="prod", axes=axes),
+            *rows("Reduce", [shape], lambda x, a=tuple(axes): x.max(a, initial=-INF), op="max", axes=axes),
+            *rows("Reduce", [shape], lambda x, a=tuple(axes): x.min(a, initial=INF), op="min", axes=axes),
+        )
+        if axes
+    ),
+    *rows("Reduce", [SCALAR], lambda x: x, op="sum"),
+    *rows("Reduce", [SCALAR], lambda x: x, op="max", axes=[]),
+    *rows("Reduce", [XN, XM], lambda x: quotient(x.sum(), x.size), op="mean"),
+    *rows("Reduce", [SCALAR], lambda x: x, op="mean"),
+    *rows("Reduce", [XN, NX], None, op="var"),
+    *rows("Reduce", [XN, XM], None, op="std"),
+    *rows("Reduce", [XN], None, op="log_sum_exp"),
+    *rows("Reduce", [XN], None, op="log_sum"),
+    *rows("Reduce", [XN, XM], lambda x: np.abs(x).sum(), op="l1"),
+    *rows("Reduce", [XN], lambda x: np.sqrt((x * x).sum()), op="l2"),
+    *rows("Reduce", [XN], lambda x: (x * x).sum(), op="sum_square"),
+    *rows("Reduce", [XN], lambda x: np.int64(x.argmax() if x.size else 0), op="argmax", axes=[0]),
+    *rows("Reduce", [NX], lambda x: x.argmin(1) if x.size else np.zeros(3, np.int64), op="argmin", axes=[1]),
+    *rows("Reduce", [XN, XM], lambda x: x.any(), ("bool",), op="any"),
+    *rows("Reduce", [XN, XM], lambda x: x.all(), ("bool",), op="all"),
+    *rows("Reduce", [XN], lambda x: x.max(initial=-(2**31)), ("i32",), op="max"),
+    *rows("Reduce", [XN], lambda x: x.min(initial=255), ("u8",), op="min"),
+    *rows("CumSum", [XN, XM], lambda x: x.cumsum(0), axis=0),
+    *rows("CumSum", [NX], lambda x: x.cumsum(1), axis=1),
+    *rows("CumProd", [XN], lambda x: x.cumprod(0), axis=0),
+    *rows("CumMax", [XN, XM], lambda x: np.maximum.accumulate(x, 0), axis=0),
+    *rows("CumMin", [XN], lambda x: np.minimum.accumulate(x, 0), axis=0),
+    *rows("CumSum", [XN], lambda x: x.cumsum(0) - x, axis=0, exclusive=True),
+    *rows("CumSum", [XN], lambda x: x[::-1].cumsum(0)[::-1], axis=0, reverse=True),
     # normalisations
-    *rows("Softmax", [XN, NX, XM, ("n", 0), (0, "n")], lambda x: softmax(x, -1)), *rows("Softmax", [XM], lambda x: softmax(x, 0), axis=0), *rows("LogSoftmax", [XN, XM], lambda x: np.log(softmax(x, -1))),
-    *rows("LayerNorm", [XM, NX, ("n", 0), (0, "n")], normalized), *rows("RMSNorm", [XM, (0, "n")], lambda x: x / np.sqrt((x * x).sum(-1, keepdims=True) / max(x.shape[-1], 1) + 1e-5) if x.shape[-1] else x),
-    *rows("LpNorm", [XM, NX], None, axis=-1), *rows("GroupNorm", [("n", 4, 2), (2, 4, "n"), ("n", 4, 0)], None, groups=2), *rows("InstanceNorm", [("n", 2, 3), (2, 0, 3)], None),
-    Row("BatchNorm", (("n", 2, 3), (2,), (2,), (2,), (2,)), None), Row("BatchNorm", ((2, 0, "n"), X0, X0, X0, X0), None),
+    *rows("Softmax", [XN, NX, XM, ("n", 0), (0, "n")], lambda x: softmax(x, -1)),
+    *rows("Softmax", [XM], lambda x: softmax(x, 0), axis=0),
+    *rows("LogSoftmax", [XN, XM], lambda x: np.log(softmax(x, -1))),
+    *rows("LayerNorm", [XM, NX, ("n", 0), (0, "n")], normalized),
+    *rows(
+        "RMSNorm",
+        [XM, (0, "n")],
+        lambda x: x / np.sqrt((x * x).sum(-1, keepdims=True) / max(x.shape[-1], 1) + 1e-5) if x.shape[-1] else x,
+    ),
+    *rows("LpNorm", [XM, NX], None, axis=-1),
+    *rows("GroupNorm", [("n", 4, 2), (2, 4, "n"), ("n", 4, 0)], None, groups=2),
+    *rows("InstanceNorm", [("n", 2, 3), (2, 0, 3)], None),
+    Row("BatchNorm", (("n", 2, 3), (2,), (2,), (2,), (2,)), None),
+    Row("BatchNorm", ((2, 0, "n"), X0, X0, X0, X0), None),
     # products
-    *(Row("MatMul", pair, lambda x, y: x @ y) for pair in ((XM, NX), (NX, XM), ((2, 0), (0, 3)), (XN, XN), (("n", 2, 3), (3, 0)), ((0, 2, "n"), ("n", 2)), ((1, "n"), ("n", 1)))),
-    Row("GEMM", (XM, NX), lambda x, y: x @ y), Row("GEMM", (NX, ("n", 2), (2,)), lambda x, y, c: x @ y + c), Row("GEMM", ((2, 0), (0, 3), (3,)), lambda x, y, c: np.broadcast_to(c, (2, 3))),
-    Row("Einsum", (XN, XN), lambda x, y: x @ y, {"equation": "i,i->"}), Row("Einsum", (XN, X0), lambda x, y: np.outer(x, y), {"equation": "i,j->ij"}), Row("Einsum", (("n", "n"),), lambda x: np.trace(x), {"equation": "ii->"}),
-    Row("Attention", ((2, 1, "n", 4), (2, 1, 3, 4), (2, 1, 3, 4))), Row("Attention", ((2, 1, 3, 4), (2, 1, "n", 4), (2, 1, "n", 4))), Row("Attention", (("n", 1, 3, 4), ("n", 1, 2, 4), ("n", 1, 2, 0))),
-    Row("Conv", (("n", 2, 3), (4, 2, 3)), lambda x, w: np.einsum("ncl,ocl->no", x, w)[..., None]), Row("Conv", ((2, 0, 3), (4, 0, 2)), lambda x, w: np.zeros((2, 4, 2))), Row("Conv", ((2, 2, 3), (0, 2, 2)), lambda x, w: np.zeros((2, 0, 2))),
-    Row("ConvTranspose", (("n", 2, 1), (2, 1, 1)), lambda x, w: np.einsum("ncl,cok->nol", x, w)), Row("ConvTranspose", ((0, 2, 3), (2, 1, 2)), lambda x, w: np.zeros((0, 1, 4))),
-    *rows("Pool", [("n", 2, 4), (2, 0, 4)], lambda x: x.reshape(*x.shape[:2], 2, 2).max(-1), kernel=[2], stride=[2], mode="max"), *rows("Pool", [("n", 2, 4)], lambda x: x.reshape(*x.shape[:2], 2, 2).mean(-1), kernel=[2], stride=[2], mode="average"),
-    *rows("Pool", [(2, 1, "n")], lambda x: x.max(-1, keepdims=True, initial=-INF), mode="max"), *rows("Unfold", [("n", 2, 3), (0, 2, 3)], None, kernel=[2]),
+    *(
+        Row("MatMul", pair, lambda x, y: x @ y)
+        for pair in (
+            (XM, NX),
+            (NX, XM),
+            ((2, 0), (0, 3)),
+            (XN, XN),
+            (("n", 2, 3), (3, 0)),
+            ((0, 2, "n"), ("n", 2)),
+            ((1, "n"), ("n", 1)),
+        )
+    ),
+    Row("GEMM", (XM, NX), lambda x, y: x @ y),
+    Row("GEMM", (NX, ("n", 2), (2,)), lambda x, y, c: x @ y + c),
+    Row("GEMM", ((2, 0), (0, 3), (3,)), lambda x, y, c: np.broadcast_to(c, (2, 3))),
+    Row("Einsum", (XN, XN), lambda x, y: x @ y, {"equation": "i,i->"}),
+    Row("Einsum", (XN, X0), lambda x, y: np.outer(x, y), {"equation": "i,j->ij"}),
+    Row("Einsum", (("n", "n"),), lambda x: np.trace(x), {"equation": "ii->"}),
+    Row("Attention", ((2, 1, "n", 4), (2, 1, 3, 4), (2, 1, 3, 4))),
+    Row("Attention", ((2, 1, 3, 4), (2, 1, "n", 4), (2, 1, "n", 4))),
+    Row("Attention", (("n", 1, 3, 4), ("n", 1, 2, 4), ("n", 1, 2, 0))),
+    Row("Conv", (("n", 2, 3), (4, 2, 3)), lambda x, w: np.einsum("ncl,ocl->no", x, w)[..., None]),
+    Row("Conv", ((2, 0, 3), (4, 0, 2)), lambda x, w: np.zeros((2, 4, 2))),
+    Row("Conv", ((2, 2, 3), (0, 2, 2)), lambda x, w: np.zeros((2, 0, 2))),
+    Row("ConvTranspose", (("n", 2, 1), (2, 1, 1)), lambda x, w: np.einsum("ncl,cok->nol", x, w)),
+    Row("ConvTranspose", ((0, 2, 3), (2, 1, 2)), lambda x, w: np.zeros((0, 1, 4))),
+    *rows(
+        "Pool",
+        [("n", 2, 4), (2, 0, 4)],
+        lambda x: x.reshape(*x.shape[:2], 2, 2).max(-1),
+        kernel=[2],
+        stride=[2],
+        mode="max",
+    ),
+    *rows(
+        "Pool", [("n", 2, 4)], lambda x: x.reshape(*x.shape[:2], 2, 2).mean(-1), kernel=[2], stride=[2], mode="average"
+    ),
+    *rows("Pool", [(2, 1, "n")], lambda x: x.max(-1, keepdims=True, initial=-INF), mode="max"),
+    *rows("Unfold", [("n", 2, 3), (0, 2, 3)], None, kernel=[2]),
     # indexing
-    *(Row("Gather", ((3, 2), shape), lambda x, i: x[i], {}, ("fp32", "i64")) for shape in (XN, SCALAR, ("n", 0), (1, 1))), Row("Gather", ((0, 2), XN), None, {}, ("fp32", "i64")), Row("Gather", ((2, 0), XN), lambda x, i: x[i], {}, ("fp32", "i64")),
-    Row("Embedding", ((3, "n"), (2,)), lambda x, i: x[i], {}, ("fp32", "i64")), Row("GatherElements", ((2,), XN), lambda x, i: x[i], {}, ("fp32", "i64")),
-    Row("GatherND", ((2, 3), ("n", 1)), lambda x, i: x[i[:, 0]], {}, ("fp32", "i64")), Row("GatherND", ((2, 3), ("n", 2)), lambda x, i: x[i[:, 0], i[:, 1]], {}, ("fp32", "i64")),
-    *(Row("Scatter", (base, index, index), scattered(op), {"reduction": op}, I64) for op in ("none", "add", "mul", "max", "min") for base, index in (((2,), XN), ((2, 0), (2, 0)), ((2, 3), (0, 3)), ((2, 2, 2), (1, 2, 2)))),
-    *(Row("ScatterND", ((2, 3), ("n", 1), ("n", 3)), scattered_rows(op), {"reduction": op}, I64) for op in ("none", "add", "mul", "max", "min")),
-    *(Row("ScatterND", (base, index, update), scattered_rows("add"), {"reduction": "add"}, I64) for base, index, update in (((2,), ("n", 1), ("n",)), ((4, 5), (0, 1), (0, 5)), ((2, 0), ("n", 1), ("n", 0)), ((2, 1, 2), ("n", 1), ("n", 1, 2)))),
-    *(Row("OneHot", (shape,), lambda i: np.eye(3)[i], {"depth": 3}, ("i64",)) for shape in (XN, SCALAR, ("n", 0))), Row("OneHot", (XN,), lambda i: np.zeros((*i.shape, 0)), {"depth": 0}, ("i64",)),
+    *(
+        Row("Gather", ((3, 2), shape), lambda x, i: x[i], {}, ("fp32", "i64"))
+        for shape in (XN, SCALAR, ("n", 0), (1, 1))
+    ),
+    Row("Gather", ((0, 2), XN), None, {}, ("fp32", "i64")),
+    Row("Gather", ((2, 0), XN), lambda x, i: x[i], {}, ("fp32", "i64")),
+    Row("Embedding", ((3, "n"), (2,)), lambda x, i: x[i], {}, ("fp32", "i64")),
+    Row("GatherElements", ((2,), XN), lambda x, i: x[i], {}, ("fp32", "i64")),
+    Row("GatherND", ((2, 3), ("n", 1)), lambda x, i: x[i[:, 0]], {}, ("fp32", "i64")),
+    Row("GatherND", ((2, 3), ("n", 2)), lambda x, i: x[i[:, 0], i[:, 1]], {}, ("fp32", "i64")),
+    *(
+        Row("Scatter", (base, index, index), scattered(op), {"reduction": op}, I64)
+        for op in ("none", "add", "mul", "max", "min")
+        for base, index in (((2,), XN), ((2, 0), (2, 0)), ((2, 3), (0, 3)), ((2, 2, 2), (1, 2, 2)))
+    ),
+    *(
+        Row("ScatterND", ((2, 3), ("n", 1), ("n", 3)), scattered_rows(op), {"reduction": op}, I64)
+        for op in ("none", "add", "mul", "max", "min")
+    ),
+    *(
+        Row("ScatterND", (base, index, update), scattered_rows("add"), {"reduction": "add"}, I64)
+        for base, index, update in (
+            ((2,), ("n", 1), ("n",)),
+            ((4, 5), (0, 1), (0, 5)),
+            ((2, 0), ("n", 1), ("n", 0)),
+            ((2, 1, 2), ("n", 1), ("n", 1, 2)),
+        )
+    ),
+    *(Row("OneHot", (shape,), lambda i: np.eye(3)[i], {"depth": 3}, ("i64",)) for shape in (XN, SCALAR, ("n", 0))),
+    Row("OneHot", (XN,), lambda i: np.zeros((*i.shape, 0)), {"depth": 0}, ("i64",)),
     # movement
-    *rows("Reshape", [XM], lambda x: x.reshape(-1), shape=["3*n"]), *rows("Reshape", [("n", 0)], lambda x: x.reshape(0, 5), shape=[0, 5], allowzero=True), *rows("Reshape", [SCALAR], lambda x: x.reshape(1, 1), shape=[1, 1]), *rows("Reshape", [(1, 1)], lambda x: x.reshape(()), shape=[]),
-    *rows("Flatten", [XM, ("n", 0, 2)], lambda x: x.reshape(x.shape[0], math.prod(x.shape[1:])), axis=1), *rows("Transpose", [XM, ("n", 0), SCALAR, ("n", 1, 2)], lambda x: x.T),
-    *rows("Expand", [(1,)], lambda x: np.broadcast_to(x, (0,)), shape=[0]), *rows("Expand", [SCALAR], lambda x: np.broadcast_to(x, (2, 0)), shape=[2, 0]), *rows("Expand", [XN], None, shape=[3, "n"]),
-    *rows("Tile", [XM, ("n", 0)], lambda x: np.tile(x, (2, 0)), repeats=[2, 0]), *rows("Tile", [XN], lambda x: np.tile(x, 3), repeats=[3]), *rows("Flip", [XN, XM], lambda x: np.flip(x, 0), axes=[0]), *rows("Roll", [XM, NX], lambda x: np.roll(x, 1, 0), shifts=[1], axes=[0]), *rows("Roll", [XM, (0, 2)], lambda x: np.roll(x, -5, 0), shifts=[-5], axes=[0]),
-    *rows("Squeeze", [(1, "n")], lambda x: x[0], axes=[0]), *rows("Squeeze", [(1, 1)], lambda x: x.reshape(())), *rows("Unsqueeze", [XN], lambda x: x[None, :, None], axes=[0, 2]), *rows("Unsqueeze", [SCALAR], lambda x: x[None], axes=[0]),
-    *rows("Slice", [XM], lambda x: x[:, 1:1], starts=[1], ends=[1], axes=[1]), *rows("Slice", [XM, ("n", 1)], lambda x: x[:, 0:1], starts=[0], ends=[1], axes=[1]), *rows("Slice", [X0, (0, "n")], lambda x: x[0:5], starts=[0], ends=[5], axes=[0]), *rows("Slice", [NX], lambda x: x[::-2], starts=[2], ends=[-4], axes=[0], steps=[-2]),
-    *rows("Pad", [XN, X0, (1,)], lambda x: np.pad(x, (1, 2), constant_values=7), pads=[1, 2], value=7), *rows("Pad", [XN], lambda x: x, pads=[0, 0]), *rows("Pad", [SCALAR], lambda x: x, pads=[]), *rows("Pad", [(1, "n")], lambda x: np.pad(x, ((2, 1), (0, 0)), "edge"), pads=[2, 1], axes=[0], mode="edge"),
-    *rows("Pad", [(1,), (2,)], lambda x: np.pad(x, (2, 3), "reflect"), pads=[2, 3], mode="reflect"), *rows("Pad", [(1, "n"), (2, "n")], lambda x: np.pad(x, ((2, 3), (0, 0)), "wrap"), pads=[2, 3], axes=[0], mode="wrap"), *rows("Pad", [(2, "n")], lambda x: x[1:1], pads=[-1, -1], axes=[0]),
-    Row("Concat", (XN, X0, (1,), XN), lambda *parts: np.concatenate(parts), {"axis": 0}), Row("Concat", (XM, (0, 3)), lambda *parts: np.concatenate(parts), {"axis": 0}), Row("Concat", ((2, 0), (2, "n")), lambda *parts: np.concatenate(parts, 1), {"axis": 1}), Row("Concat", (X0, X0), lambda *parts: np.zeros(0), {"axis": 0}),
-    *rows("Split", [("n", 3)], lambda x: (x[:, :0], x[:, :2], x[:, 2:]), axis=1, sizes=[0, 2, 1]), *rows("Split", [X0], lambda x: (x, x), parts=2), *rows("Split", [(1, "n")], lambda x: (x, x[:0], x[:0]), parts=3),
-    Row("Iota", (), lambda: np.arange(0), {"shape": [0]}), Row("Iota", (), lambda: np.zeros((1, 0), np.int64), {"shape": [1, 0], "axis": 0}), Row("Iota", (), lambda: np.zeros((1,), np.int64), {"shape": [1]}),
-    *rows("Trilu", [XM, NX, (0, 0), ("n", 0), (1, 1)], np.triu), *rows("Trilu", [XM], lambda x: np.tril(x, -1), upper=False, k=-1),
-    *rows("TopK", [(3, "n"), (3, 0)], lambda x: (np.zeros((0, x.shape[1])), np.zeros((0, x.shape[1]), np.int64)), k=0, axis=0), *rows("TopK", [(1, "n")], lambda x: (x, np.zeros(x.shape, np.int64)), k=1, axis=0), *rows("TopK", [("n", 2)], lambda x: (x.max(1, keepdims=True), x.argmax(1)[:, None]), k=1),
-    *rows("Resize", [(1, "n"), (3, "n")], lambda x: x[:0], sizes=[0], axes=[0]), *rows("Resize", [(1, "n")], lambda x: np.repeat(x, 3, 0), sizes=[3], axes=[0], mode="linear"),
+    *rows("Reshape", [XM], lambda x: x.reshape(-1), shape=["3*n"]),
+    *rows("Reshape", [("n", 0)], lambda x: x.reshape(0, 5), shape=[0, 5], allowzero=True),
+    *rows("Reshape", [SCALAR], lambda x: x.reshape(1, 1), shape=[1, 1]),
+    *rows("Reshape", [(1, 1)], lambda x: x.reshape(()), shape=[]),
+    *rows("Flatten", [XM, ("n", 0, 2)], lambda x: x.reshape(x.shape[0], math.prod(x.shape[1:])), axis=1),
+    *rows("Transpose", [XM, ("n", 0), SCALAR, ("n", 1, 2)], lambda x: x.T),
+    *rows("Expand", [(1,)], lambda x: np.broadcast_to(x, (0,)), shape=[0]),
+    *rows("Expand", [SCALAR], lambda x: np.broadcast_to(x, (2, 0)), shape=[2, 0]),
+    *rows("Expand", [XN], None, shape=[3, "n"]),
+    *rows("Tile", [XM, ("n", 0)], lambda x: np.tile(x, (2, 0)), repeats=[2, 0]),
+    *rows("Tile", [XN], lambda x: np.tile(x, 3), repeats=[3]),
+    *rows("Flip", [XN, XM], lambda x: np.flip(x, 0), axes=[0]),
+    *rows("Roll", [XM, NX], lambda x: np.roll(x, 1, 0), shifts=[1], axes=[0]),
+    *rows("Roll", [XM, (0, 2)], lambda x: np.roll(x, -5, 0), shifts=[-5], axes=[0]),
+    *rows("Squeeze", [(1, "n")], lambda x: x[0], axes=[0]),
+    *rows("Squeeze", [(1, 1)], lambda x: x.reshape(())),
+    *rows("Unsqueeze", [XN], lambda x: x[None, :, None], axes=[0, 2]),
+    *rows("Unsqueeze", [SCALAR], lambda x: x[None], axes=[0]),
+    *rows("Slice", [XM], lambda x: x[:, 1:1], starts=[1], ends=[1], axes=[1]),
+    *rows("Slice", [XM, ("n", 1)], lambda x: x[:, 0:1], starts=[0], ends=[1], axes=[1]),
+    *rows("Slice", [X0, (0, "n")], lambda x: x[0:5], starts=[0], ends=[5], axes=[0]),
+    *rows("Slice", [NX], lambda x: x[::-2], starts=[2], ends=[-4], axes=[0], steps=[-2]),
+    *rows("Pad", [XN, X0, (1,)], lambda x: np.pad(x, (1, 2), constant_values=7), pads=[1, 2], value=7),
+    *rows("Pad", [XN], lambda x: x, pads=[0, 0]),
+    *rows("Pad", [SCALAR], lambda x: x, pads=[]),
+    *rows("Pad", [(1, "n")], lambda x: np.pad(x, ((2, 1), (0, 0)), "edge"), pads=[2, 1], axes=[0], mode="edge"),
+    *rows("Pad", [(1,), (2,)], lambda x: np.pad(x, (2, 3), "reflect"), pads=[2, 3], mode="reflect"),
+    *rows(
+        "Pad", [(1, "n"), (2, "n")], lambda x: np.pad(x, ((2, 3), (0, 0)), "wrap"), pads=[2, 3], axes=[0], mode="wrap"
+    ),
+    *rows("Pad", [(2, "n")], lambda x: x[1:1], pads=[-1, -1], axes=[0]),
+    Row("Concat", (XN, X0, (1,), XN), lambda *parts: np.concatenate(parts), {"axis": 0}),
+    Row("Concat", (XM, (0, 3)), lambda *parts: np.concatenate(parts), {"axis": 0}),
+    Row("Concat", ((2, 0), (2, "n")), lambda *parts: np.concatenate(parts, 1), {"axis": 1}),
+    Row("Concat", (X0, X0), lambda *parts: np.zeros(0), {"axis": 0}),
+    *rows("Split", [("n", 3)], lambda x: (x[:, :0], x[:, :2], x[:, 2:]), axis=1, sizes=[0, 2, 1]),
+    *rows("Split", [X0], lambda x: (x, x), parts=2),
+    *rows("Split", [(1, "n")], lambda x: (x, x[:0], x[:0]), parts=3),
+    Row("Iota", (), lambda: np.arange(0), {"shape": [0]}),
+    Row("Iota", (), lambda: np.zeros((1, 0), np.int64), {"shape": [1, 0], "axis": 0}),
+    Row("Iota", (), lambda: np.zeros((1,), np.int64), {"shape": [1]}),
+    *rows("Trilu", [XM, NX, (0, 0), ("n", 0), (1, 1)], np.triu),
+    *rows("Trilu", [XM], lambda x: np.tril(x, -1), upper=False, k=-1),
+    *rows(
+        "TopK",
+        [(3, "n"), (3, 0)],
+        lambda x: (np.zeros((0, x.shape[1])), np.zeros((0, x.shape[1]), np.int64)),
+        k=0,
+        axis=0,
+    ),
+    *rows("TopK", [(1, "n")], lambda x: (x, np.zeros(x.shape, np.int64)), k=1, axis=0),
+    *rows("TopK", [("n", 2)], lambda x: (x.max(1, keepdims=True), x.argmax(1)[:, None]), k=1),
+    *rows("Resize", [(1, "n"), (3, "n")], lambda x: x[:0], sizes=[0], axes=[0]),
+    *rows("Resize", [(1, "n")], lambda x: np.repeat(x, 3, 0), sizes=[3], axes=[0], mode="linear"),
     # choices, casts, random numbers
-    Row("Where", (XN, XN, (1,)), lambda c, x, y: np.where(c, x, y), {}, ("bool",)), Row("Where", (SCALAR, XM, SCALAR), lambda c, x, y: np.where(c, x, y), {}, ("bool",)), Row("Where", (X0, (1,), SCALAR), lambda c, x, y: np.where(c, x, y), {}, ("bool",)),
-    *rows("Clip", [XN, SCALAR, X0], lambda x: np.clip(x, -1, 1), min=-1, max=1), *rows("Cast", [XN, SCALAR, ("n", 0)], lambda x: x.astype(np.int8), to="i8"), *rows("Dropout", [XN, SCALAR], lambda x: x),
-    *rows("Dropout", [XN], None, training=True, seed=3), Row("Random", (), lambda: np.zeros((2, 0)), {"shape": [2, 0], "seed": 1}), Row("Random", (), None, {"shape": [], "seed": 1}), Row("RandomNormal", (), lambda: np.zeros(0), {"shape": [0], "seed": 1}),
-]  # fmt: skip
+    Row("Where", (XN, XN, (1,)), lambda c, x, y: np.where(c, x, y), {}, ("bool",)),
+    Row("Where", (SCALAR, XM, SCALAR), lambda c, x, y: np.where(c, x, y), {}, ("bool",)),
+    Row("Where", (X0, (1,), SCALAR), lambda c, x, y: np.where(c, x, y), {}, ("bool",)),
+    *rows("Clip", [XN, SCALAR, X0], lambda x: np.clip(x, -1, 1), min=-1, max=1),
+    *rows("Cast", [XN, SCALAR, ("n", 0)], lambda x: x.astype(np.int8), to="i8"),
+    *rows("Dropout", [XN, SCALAR], lambda x: x),
+    *rows("Dropout", [XN], None, training=True, seed=3),
+    Row("Random", (), lambda: np.zeros((2, 0)), {"shape": [2, 0], "seed": 1}),
+    Row("Random", (), None, {"shape": [], "seed": 1}),
+    Row("RandomNormal", (), lambda: np.zeros(0), {"shape": [0], "seed": 1}),
+]
 COVERED_ELSEWHERE = {"Encode", "Decode", "Fold"}  # test_front_codes.py, test_front_windows.py
 
 
@@ -219,7 +377,9 @@ def compared(found: Mapping[str, np.ndarray], wanted: Any, row: Row) -> None:
         np.testing.assert_allclose(array.astype(np.float64), np.asarray(numbers, np.float64), rtol=1e-5, atol=1e-5)
 
 
-def agreed(stages: Stages, arrays: Mapping[str, np.ndarray], tolerance: float = 0, is_simulated: bool = False) -> dict[str, np.ndarray]:
+def agreed(
+    stages: Stages, arrays: Mapping[str, np.ndarray], tolerance: float = 0, is_simulated: bool = False
+) -> dict[str, np.ndarray]:
     """What every stage gives."""
     (_, first), *others = stages.outputs(arrays, is_simulated)
     for stage, outputs in others:
@@ -236,7 +396,9 @@ def test_an_op_at_sizes_0_and_1(row: Row) -> None:
     for n in N if any("n" in s for s in row.shapes) else (0,):
         found = agreed(stages, arrays_of([row], n), row.tolerance)
         if row.gives is not None:
-            compared(found, row.gives(*(a if a.dtype.kind != "f" else a.astype(np.float64) for a in row.arrays(n))), row)
+            compared(
+                found, row.gives(*(a if a.dtype.kind != "f" else a.astype(np.float64) for a in row.arrays(n))), row
+            )
 
 
 def test_the_table_has_every_op() -> None:
@@ -246,15 +408,26 @@ def test_the_table_has_every_op() -> None:
 # --- elementwise functions: all of them in one program
 
 ATTRS = {"cast": {"to": "i32"}, "bitcast": {"to": "i32"}, "clip": {"min": -1, "max": 1}}
-TAKES = {name: ("bool",) * 3 for name in ("and", "or", "xor", "not")} | {name: ("i32", "i32") for name in ("shift_left", "shift_right")} | {"where": ("bool",)}
+TAKES = (
+    dict.fromkeys(("and", "or", "xor", "not"), ("bool",) * 3)
+    | dict.fromkeys(("shift_left", "shift_right"), ("i32", "i32"))
+    | {"where": ("bool",)}
+)
 
 
 @pytest.mark.parametrize("shape", [XN, SCALAR], ids=str)
 def test_every_function_of_elements(shape: tuple[Any, ...]) -> None:
     """Where there is nothing to compute nothing is, and a scalar is computed as a line of one is."""
-    uses = [Row(name, (shape,) * row.inputs[0], None, ATTRS.get(name, {}), TAKES.get(name, ())) for name, row in sorted(ELEMENTWISE.items())]
+    uses = [
+        Row(name, (shape,) * row.inputs[0], None, ATTRS.get(name, {}), TAKES.get(name, ()))
+        for name, row in sorted(ELEMENTWISE.items())
+    ]
     stages = Stages(tiny.show(module_of(*uses)))
-    line = Stages(tiny.show(module_of(*(replace(use, shapes=((1,),) * len(use.shapes)) for use in uses)))) if shape == SCALAR else None
+    line = (
+        Stages(tiny.show(module_of(*(replace(use, shapes=((1,),) * len(use.shapes)) for use in uses))))
+        if shape == SCALAR
+        else None
+    )
     for n in (0, 1) if "n" in shape else (1,):
         found = agreed(stages, arrays_of(uses, n), 1e-6)  # a chain of functions may be computed in fp64 in part
         sizes = tuple(n if s == "n" else s for s in shape)
@@ -268,11 +441,24 @@ def test_every_function_of_elements(shape: tuple[Any, ...]) -> None:
 # --- the emitted kernels, and the command that compares stages
 
 IN_KERNELS = [
-    *(Row("Reduce", (shape,), None, {"op": op, "axes": axes}) for op in ("sum", "max") for shape, axes in ((XN, [0]), (NX, [1]))),
-    Row("Softmax", (NX,)), Row("CumSum", (XN,), None, {"axis": 0}), Row("MatMul", (NX, XM)), Row("Concat", (XN, (1,), XN), None, {"axis": 0}), Row("Pad", (XN,), None, {"pads": [1, 2], "value": 7}),
-    Row("Gather", ((3, 2), XN), None, {}, ("fp32", "i64")), *(Row("ScatterND", ((2, 3), ("n", 1), ("n", 3)), None, {"reduction": op}, I64) for op in ("add", "max")),
-    Row("Scatter", ((2,), XN, XN), None, {"reduction": "none"}, I64), Row("Roll", (XM,), None, {"shifts": [1], "axes": [0]}), Row("relu", (XN,)), Row("relu", (SCALAR,)), Row("relu", ((2, 0),)),
-]  # fmt: skip
+    *(
+        Row("Reduce", (shape,), None, {"op": op, "axes": axes})
+        for op in ("sum", "max")
+        for shape, axes in ((XN, [0]), (NX, [1]))
+    ),
+    Row("Softmax", (NX,)),
+    Row("CumSum", (XN,), None, {"axis": 0}),
+    Row("MatMul", (NX, XM)),
+    Row("Concat", (XN, (1,), XN), None, {"axis": 0}),
+    Row("Pad", (XN,), None, {"pads": [1, 2], "value": 7}),
+    Row("Gather", ((3, 2), XN), None, {}, ("fp32", "i64")),
+    *(Row("ScatterND", ((2, 3), ("n", 1), ("n", 3)), None, {"reduction": op}, I64) for op in ("add", "max")),
+    Row("Scatter", ((2,), XN, XN), None, {"reduction": "none"}, I64),
+    Row("Roll", (XM,), None, {"shifts": [1], "axes": [0]}),
+    Row("relu", (XN,)),
+    Row("relu", (SCALAR,)),
+    Row("relu", ((2, 0),)),
+]
 
 
 @needs_host_compiler
@@ -293,7 +479,10 @@ def test_tiny_check_compares_the_stages(row: Row, tmp_path: Path) -> None:
         texts[stage].write_text(language_of(stage).show(module), encoding="utf-8")
     np.savez(tmp_path / "in.npz", **arrays_of([row], 0))
     for stage in ("index", "region"):
-        assert tiny_check.main(["--diff", str(texts["tiny"]), str(texts[stage]), "--inputs", str(tmp_path / "in.npz")]) == 0
+        assert (
+            tiny_check.main(["--diff", str(texts["tiny"]), str(texts[stage]), "--inputs", str(tmp_path / "in.npz")])
+            == 0
+        )
 
 
 def test_an_empty_scatter_in_the_middle_of_a_graph() -> None:

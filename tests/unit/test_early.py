@@ -1,5 +1,5 @@
-"""Launches that start while the one in front drains: which kernels say so, what the checkers name, what is asked of the driver, and what the compiler
-leaves in its place."""
+"""Launches that start while the one in front drains: which kernels say so, what the checkers name, what is asked of the
+driver, and what the compiler leaves in its place."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import functools
 import json
 import re
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 
@@ -25,8 +25,8 @@ from tinyir.runtime.cuda import CudaDevice
 from tinyir.runtime.program import Program
 
 from .emitted import region_text
-from .families import FAMILIES, family
 from .fake_cuda import Machine, machine  # noqa: F401
+from .families import FAMILIES, family
 from .test_api import LAYERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +98,9 @@ def test_one_alone_stays_as_it_is() -> None:
 def named(name: str, regions: str, serves: str = "", is_once: bool = False) -> gpu.Kernel:
     """The first kernel of the chain with another head."""
     (setup, *rest) = (s for s in chain().kernels[0].body if not isinstance(s, gpu.nodes.EARLY))
-    return gpu.Kernel(name, (regions,), "sm90", chain().kernels[0].grid, (128,), (setup, *rest), serves=serves, is_once=is_once)
+    return gpu.Kernel(
+        name, (regions,), "sm90", chain().kernels[0].grid, (128,), (setup, *rest), serves=serves, is_once=is_once
+    )
 
 
 def test_alternatives_do_not_follow_one_another_and_what_is_made_once_runs_by_itself() -> None:
@@ -124,11 +126,23 @@ def test_words_stand_behind_the_setup_and_before_any_role(name: str) -> None:
 
 PLANTED = {  # in the chain's second kernel: what is replaced by what, and a part of what the checker says
     "a wait behind the accesses": (r"\n  wait_previous\n((?:  [^\n]+\n)+)", r"\n\1  wait_previous\n", "may still run"),
-    "a read before the wait": (r"\n  wait_previous\n", r"\n  choose early = cast(H[0]) : i32 below N\n  wait_previous\n", "may still run"),
-    "a write before the wait": (r"\n  wait_previous\n", r"\n  if i0 < N\n    store G[i0] = 0.0\n  wait_previous\n", "may still run"),
+    "a read before the wait": (
+        r"\n  wait_previous\n",
+        r"\n  choose early = cast(H[0]) : i32 below N\n  wait_previous\n",
+        "may still run",
+    ),
+    "a write before the wait": (
+        r"\n  wait_previous\n",
+        r"\n  if i0 < N\n    store G[i0] = 0.0\n  wait_previous\n",
+        "may still run",
+    ),
     "a wait of some threads": (r"\n  wait_previous\n", r"\n  if i0 < N\n    wait_previous\n", "stands in a block"),
     "two waits": (r"\n  wait_previous\n", r"\n  wait_previous\n  wait_previous\n", "stands there twice"),
-    "the next before the wait": (r"\n  wait_previous\n  launch_next\n", r"\n  launch_next\n  wait_previous\n", "before wait_previous"),
+    "the next before the wait": (
+        r"\n  wait_previous\n  launch_next\n",
+        r"\n  launch_next\n  wait_previous\n",
+        "before wait_previous",
+    ),
     "the next in a block": (r"\n  launch_next\n", r"\n  if i0 < N\n    launch_next\n", "stands in a block"),
 }
 
@@ -141,7 +155,9 @@ def test_planted_faults_are_named(name: str) -> None:
     changed, count = re.subn(pattern, replacement, second)
     assert count == 1
     found = gpu.check(gpu.parse(f"{before}\nkernel second{changed}\nkernel third{third}"))
-    assert any(d.code == "E1682" and d.at == "second" and part in str(d.facts["fault"]) for d in found), [(d.code, dict(d.facts)) for d in found]
+    assert any(d.code == "E1682" and d.at == "second" and part in str(d.facts["fault"]) for d in found), [
+        (d.code, dict(d.facts)) for d in found
+    ]
 
 
 def test_a_copy_engine_before_the_wait_is_named() -> None:
@@ -173,7 +189,9 @@ def test_code_that_does_not_wait_must_not_start_early(name: str) -> None:
 
 def test_structs_are_laid_out_as_in_cuda_h() -> None:
     assert ctypes.sizeof(driver.LaunchAttribute) == 72 and driver.LaunchAttribute.number.offset == 8
-    assert [getattr(driver.LaunchConfig, n).offset for n in ("grid", "block", "shared", "stream", "attributes", "count")] == [0, 12, 24, 32, 40, 48]
+    assert [
+        getattr(driver.LaunchConfig, n).offset for n in ("grid", "block", "shared", "stream", "attributes", "count")
+    ] == [0, 12, 24, 32, 40, 48]
     assert ctypes.sizeof(driver.LaunchConfig) == 56
 
 
@@ -190,7 +208,9 @@ def test_the_attribute_is_given_to_all_but_the_first(machine: Machine, overlaps:
 
 def test_the_first_that_is_made_is_not_early(machine: Machine) -> None:  # noqa: F811
     """Launches with nothing to write are left out."""
-    text = re.sub(r"((?:in  X|buffer H|in  H|out H) +: fp32)\[N\]", r"\1[M]", CHAIN).replace("fp32[M]\n  for i0: N", "fp32[M]\n  for i0: M")
+    text = re.sub(r"((?:in  X|buffer H|in  H|out H) +: fp32)\[N\]", r"\1[M]", CHAIN).replace(
+        "fp32[M]\n  for i0: N", "fp32[M]\n  for i0: M"
+    )
     text = text.replace("H[N - i0 - 1]", "(H[i0]) where i0 < M else 0.0")
     code = lower_to("cu", lower_to("gpu", lower_to("plan", region.parse(text), "sm90"), "sm90"), "sm90")
     device = CudaDevice()
@@ -201,7 +221,8 @@ def test_the_first_that_is_made_is_not_early(machine: Machine) -> None:  # noqa:
 
 # --- what is assembled
 
-WAIT = 0x82E  # of sm_90, as are what touches global memory: loads, stores, atomics, cp.async, and the copy engine's loads and stores
+# of sm_90, as are what touches global memory: loads, stores, atomics, cp.async, and the copy engine's loads and stores
+WAIT = 0x82E
 ACCESSES = {0x980, 0x981, 0x985, 0x986, 0x9A6, 0x9A8, 0x3A9, 0xFAE, 0x5B4, 0x3B5}
 INSTRUCTION = 16  # bytes
 
@@ -219,7 +240,10 @@ def sections_of(image: bytes) -> Iterator[tuple[str, bytes]]:
 def opcodes_of(image: bytes) -> dict[str, list[int]]:
     """The instructions of each kernel, in the order in which they lie."""
     found = ((name.removeprefix(".text."), code) for name, code in sections_of(image) if name.startswith(".text."))
-    return {name: [struct.unpack_from("<H", code, at)[0] & 0xFFF for at in range(0, len(code), INSTRUCTION)] for name, code in found}
+    return {
+        name: [struct.unpack_from("<H", code, at)[0] & 0xFFF for at in range(0, len(code), INSTRUCTION)]
+        for name, code in found
+    }
 
 
 def has_compiler() -> bool:
@@ -241,7 +265,8 @@ def several() -> dict[str, str]:
 
 @pytest.mark.skipif(not has_compiler(), reason="neither nvcc nor NVRTC")
 def test_the_assembler_moves_no_access_before_the_wait() -> None:
-    """Loads that nothing in the kernel overwrites need no order for the compiler; they stay behind the wait all the same."""
+    """Loads that nothing in the kernel overwrites need no order for the compiler; they stay behind the wait all the
+    same."""
     looked_at = 0
     for name, text in several().items():
         cubin = cubin_of(text, "sm_90a", find_nvrtc() or find_compiler())

@@ -74,7 +74,9 @@ def test_canonical_spelling(written: str, canonical: str) -> None:
     assert str(read_expr(written)) == canonical
 
 
-@pytest.mark.parametrize("text", ["i0 - 1 < W", "0 <= 2*i0 + k0 - 1 < H", "0 <= i1 - i0", "i0 = 3", "0 <= i0 < M and i1 < N"])
+@pytest.mark.parametrize(
+    "text", ["i0 - 1 < W", "0 <= 2*i0 + k0 - 1 < H", "0 <= i1 - i0", "i0 = 3", "0 <= i0 < M and i1 < N"]
+)
 def test_guards_round_trip(text: str) -> None:
     assert " and ".join(map(str, read_guard(text))) == text
 
@@ -84,7 +86,9 @@ def test_a_bound_holds_between_its_sides() -> None:
     assert [i for i in range(6) if bound.holds({"i0": i, "W": 3})] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("text, code", [("floor(M/0)", "E1105"), ("i0 +", "E0002"), ("(i0", "E0002"), ("i0 % 2", "E0002")])
+@pytest.mark.parametrize(
+    "text, code", [("floor(M/0)", "E1105"), ("i0 +", "E0002"), ("(i0", "E0002"), ("i0 % 2", "E0002")]
+)
 def test_what_is_refused(text: str, code: str) -> None:
     with pytest.raises(Refused) as refused:
         read_expr(text)
@@ -95,6 +99,18 @@ def test_what_is_refused(text: str, code: str) -> None:
 def test_what_another_process_has_read_is_the_same_expression() -> None:
     """Each process hashes names in a way of its own, and like terms are found by their hashes."""
     e = (Expr.of("N") + 3) // 4
-    code = "import pickle, sys; from tinyir.ir.expr import Expr; e = pickle.load(sys.stdin.buffer); f = (Expr.of('N') + 3) // 4; print(e - f, hash(e) == hash(f), 2 * e)"
-    found = [subprocess.run([sys.executable, "-c", code], input=pickle.dumps(e), env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout for seed in "12"]
+    code = (
+        "import pickle, sys; from tinyir.ir.expr import Expr; e = pickle.load(sys.stdin.buffer); f = (Expr.of('N') + "
+        "3) // 4; print(e - f, hash(e) == hash(f), 2 * e)"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=pickle.dumps(e),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in "12"
+    ]
     assert found == [b"0 True 2*floor((N + 3)/4)\n"] * 2

@@ -1,4 +1,5 @@
-"""Factors of one byte on Hopper's tensor cores: along the sum, promoted to fp32, rounded to any dtype on the way out."""
+"""Factors of one byte on Hopper's tensor cores: along the sum, promoted to fp32, rounded to any dtype on the way
+out."""
 
 from __future__ import annotations
 
@@ -30,11 +31,19 @@ needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), 
 BYTES = {"fp8e4m3": ml_dtypes.float8_e4m3fn, "fp8e5m2": ml_dtypes.float8_e5m2}
 SCALES = {
     "extra": "in s : fp32[M]; in t : fp32[N]",
-    "epilogue": "%rows = mul(%gemm, broadcast_in_dim(s[i0], dims=[0])); %both = mul(%rows, broadcast_in_dim(t[i1], dims=[1]))",
+    "epilogue": "%rows = mul(%gemm, broadcast_in_dim(s[i0], dims=[0])); %both = mul(%rows, broadcast_in_dim(t[i1], dims=[1]))",  # noqa: E501
     "value": "both",
 }
-BIASED = {"extra": "in bias : bf16[N]", "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)", "value": "act"}
-SECOND = {"extra": "in R : bf16[M, N]; out P : fp8e4m3[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"}
+BIASED = {
+    "extra": "in bias : bf16[N]",
+    "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)",
+    "value": "act",
+}
+SECOND = {
+    "extra": "in R : bf16[M, N]; out P : fp8e4m3[M, N]",
+    "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)",
+    "value": "added",
+}
 
 
 def of_bytes(sizes: tuple[int, int, int], dtype: str = "fp8e4m3", out: str = "bf16", **kind: str) -> region.Module:
@@ -45,10 +54,19 @@ def is_right(module: plan.Module, names: dict[str, int], most: int = 3) -> bool:
     """Whether the simulation gives what playback gives, NaN for NaN."""
     _, code = lowered(module)
     draw = np.random.default_rng(3)
-    shapes = {t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in module.program.model.inputs}
-    arrays = {name: convert(draw.integers(-most, most + 1, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+    shapes = {
+        t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name])
+        for t in module.program.model.inputs
+    }
+    arrays = {
+        name: convert(draw.integers(-most, most + 1, shape).astype(np.float32), dtype)
+        for name, (shape, dtype) in shapes.items()
+    }
     wanted = played(code, arrays)
-    return all(np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64), equal_nan=True) for name, got in simulated(code, arrays, 1).items())
+    return all(
+        np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64), equal_nan=True)
+        for name, got in simulated(code, arrays, 1).items()
+    )
 
 
 # --- plans
@@ -56,7 +74,11 @@ def is_right(module: plan.Module, names: dict[str, int], most: int = 3) -> bool:
 
 def test_bytes_along_the_sum_are_multiplied_by_wgmma_and_promoted() -> None:
     first = to_plan.lower(of_bytes((1024, 1024, 1024))).plans[0]
-    assert (first.algo, first.tile[2], first.promote) == ("warp_specialized", 128, 128) and "promote    128\n" in plan.show_plan(first)
+    assert (first.algo, first.tile[2], first.promote) == (
+        "warp_specialized",
+        128,
+        128,
+    ) and "promote    128\n" in plan.show_plan(first)
     assert proposed(sized("NT", (1024, 1024, 1024)))[0].promote == 0
 
 
@@ -73,18 +95,32 @@ def test_sm80_has_no_unit_for_bytes_and_a_remark_says_so() -> None:
     module = of_bytes((1024, 1024, 1024))
     assert {p.algo for p in to_plan.lower(module, arch="sm80").plans} == {"synchronous"}
     (said,) = to_plan.verdicts(module, arch="sm80")
-    assert said.code == "R3474" and dict(said.facts) == {"region": "r", "arch": "sm80", "dtypes": "fp8e4m3", "algo": "synchronous"}
+    assert said.code == "R3474" and dict(said.facts) == {
+        "region": "r",
+        "arch": "sm80",
+        "dtypes": "fp8e4m3",
+        "algo": "synchronous",
+    }
     assert to_plan.verdicts(module) == [] and to_plan.verdicts(sized("NT", (1024, 1024, 1024)), arch="sm80") == []
 
 
-def mixed(sizes: tuple[int, int, int], wide: str = "fp16", first: str = "fp8e4m3", second: str = "fp8e5m2", **kind: str) -> region.Module:
+def mixed(
+    sizes: tuple[int, int, int], wide: str = "fp16", first: str = "fp8e4m3", second: str = "fp8e5m2", **kind: str
+) -> region.Module:
     """The product of bytes of two kinds: each is widened to a float that holds it exactly."""
-    text = region.show(of_bytes(sizes, first, **kind)).replace(f"in  B           : {first}", f"in  B           : {second}")
-    return region.parse(text.replace("mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})"))
+    text = region.show(of_bytes(sizes, first, **kind)).replace(
+        f"in  B           : {first}", f"in  B           : {second}"
+    )
+    return region.parse(
+        text.replace("mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})")
+    )
 
 
 @needs_host_compiler
-@pytest.mark.parametrize(("first", "second", "wide"), [("fp8e4m3", "fp8e5m2", "fp16"), ("fp8e5m2", "fp8e4m3", "fp32"), ("fp8e4m3", "fp8e4m3", "fp32")])
+@pytest.mark.parametrize(
+    ("first", "second", "wide"),
+    [("fp8e4m3", "fp8e5m2", "fp16"), ("fp8e5m2", "fp8e4m3", "fp32"), ("fp8e4m3", "fp8e4m3", "fp32")],
+)
 def test_bytes_of_two_kinds_are_multiplied_as_they_are(first: str, second: str, wide: str) -> None:
     sizes = (70, 72, 272)
     module = with_tile(mixed(sizes, wide, first, second, out="fp32"), 64, 64)
@@ -96,7 +132,9 @@ def test_bytes_of_two_kinds_are_multiplied_as_they_are(first: str, second: str, 
 @pytest.mark.parametrize("wide", ["bf16", "fp16"])
 def test_a_factor_that_is_rounded_is_more_than_bytes(wide: str) -> None:
     """A cast that loses something is work, and so is one of what is no byte."""
-    text = region.show(sized("NT", (512, 512, 512), dtype="fp32", out="fp32")).replace("mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})")
+    text = region.show(sized("NT", (512, 512, 512), dtype="fp32", out="fp32")).replace(
+        "mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})"
+    )
     assert proposed(region.parse(text)) == []
 
 
@@ -119,7 +157,11 @@ def test_two_sums_are_held_in_turn() -> None:
     assert plan.check(good) == [] and plan.parse(plan.show(good)) == good and "partials   2\n" in plan.show_plan(one)
     text = gpu.show(to_gpu.lower(good))
     assert gpu.check(gpu.parse(text)) == []
-    for old, new, code in (("pending 1 for %mma\n", "pending 2 for %mma\n", "E1617"), ("pending 0 for %mma.2", "pending 1 for %mma.2", "E1617"), ("arrive empty[s.previous]", "arrive empty[s.slot]", "E1613")):
+    for old, new, code in (
+        ("pending 1 for %mma\n", "pending 2 for %mma\n", "E1617"),
+        ("pending 0 for %mma.2", "pending 1 for %mma.2", "E1617"),
+        ("arrive empty[s.previous]", "arrive empty[s.slot]", "E1613"),
+    ):
         assert old in text and code in {d.code for d in gpu.check(gpu.parse(text.replace(old, new)))}
     for fields in ({"promote": 0}, {"partials": 3}):
         assert "E1510" in {d.code for d in plan.check(replace(good, plans=(replace(one, **fields),)))}
@@ -130,15 +172,26 @@ def test_two_sums_are_held_in_turn() -> None:
 def test_accumulators_fit_in_the_registers_of_a_consumer() -> None:
     """Three consumers of 192 x 192 would hold twice 96 sums in 160 registers."""
     module = of_bytes((4096, 4096, 4096))
-    found = {c.plan.tile[:2]: c.rejected for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.consumers and c.plan.consumers.count == 3 and c.plan.partials == 1}
+    found = {
+        c.plan.tile[:2]: c.rejected
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.plan.consumers and c.plan.consumers.count == 3 and c.plan.partials == 1
+    }
     assert found[192, 192] == "over 160 registers a thread" and found[192, 128] in ("", to_plan.CROWDED)
 
 
 def test_outputs_of_bytes_leave_in_rows_that_can_be_swizzled() -> None:
     """The pieces of 144 columns are 16 wide, and no swizzle has so few bytes."""
     module = of_bytes((512, 512, 512), out="fp8e4m3")
-    found = {c.plan.tile[:2]: c for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.persistent and c.plan.partials == 1}
-    assert found[128, 144].rejected == "C leaves in rows of 16 bytes" and found[128, 160].rejected in ("", to_plan.CROWDED)
+    found = {
+        c.plan.tile[:2]: c
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.plan.persistent and c.plan.partials == 1
+    }
+    assert found[128, 144].rejected == "C leaves in rows of 16 bytes" and found[128, 160].rejected in (
+        "",
+        to_plan.CROWDED,
+    )
     with pytest.raises(Refused) as fault:
         to_gpu.lower(plan.Module(module, (found[128, 144].plan,)))
     assert [d.code for d in fault.value.diags] == ["E1611"]
@@ -147,7 +200,9 @@ def test_outputs_of_bytes_leave_in_rows_that_can_be_swizzled() -> None:
 def test_a_sum_read_while_it_runs_is_found() -> None:
     text = gpu.show(to_gpu.lower(with_tile(of_bytes((1024, 1024, 1024)), 64, 64)))
     assert gpu.check(gpu.parse(text)) == []
-    assert "E1617" in {d.code for d in gpu.check(gpu.parse(text.replace("wait_group wgmma pending 0", "wait_group wgmma pending 1")))}
+    assert "E1617" in {
+        d.code for d in gpu.check(gpu.parse(text.replace("wait_group wgmma pending 0", "wait_group wgmma pending 1")))
+    }
 
 
 # --- results
@@ -160,27 +215,38 @@ CASES = [
     ((128, 128), (1, 1), {"dtype": "fp8e5m2", "out": "fp8e5m2"}, (66, 144, 272)),
     ((64, 64), (1, 1), {"out": "bf16", **SECOND}, (70, 80, 144)),
     ((64, 64), (1, 1), {"out": "fp8e4m3"}, (65, 67, 144)),
-]  # fmt: skip
+]
 
 
 @needs_host_compiler
 @pytest.mark.parametrize(("tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
-def test_whole_numbers_are_exact(tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: tuple[int, int, int]) -> None:
+def test_whole_numbers_are_exact(
+    tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: tuple[int, int, int]
+) -> None:
     assert is_right(with_tile(of_bytes(sizes, **kind), *tile, cluster), dict(zip("MNK", sizes)))
 
 
 @needs_host_compiler
-@pytest.mark.parametrize(("tile", "sizes"), [((64, 64), (70, 72, 144)), ((128, 128), (130, 136, 656)), ((256, 64), (264, 72, 400))])
-def test_sums_in_turn_are_exact_whether_steps_are_even_or_odd(tile: tuple[int, int], sizes: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("tile", "sizes"), [((64, 64), (70, 72, 144)), ((128, 128), (130, 136, 656)), ((256, 64), (264, 72, 400))]
+)
+def test_sums_in_turn_are_exact_whether_steps_are_even_or_odd(
+    tile: tuple[int, int], sizes: tuple[int, int, int]
+) -> None:
     module = of_bytes(sizes, out="fp32", **SCALES)
     one = next(p for p in proposed(module) if p.partials == 2 and p.tile[:2] == tile and not p.cluster)
-    assert is_right(plan.Module(module, (replace(one, persistent=2, stages=3, asynchrony=replace(one.asynchrony, prefetch=3)),)), dict(zip("MNK", sizes)))
+    assert is_right(
+        plan.Module(module, (replace(one, persistent=2, stages=3, asynchrony=replace(one.asynchrony, prefetch=3)),)),
+        dict(zip("MNK", sizes)),
+    )
 
 
 @needs_host_compiler
 @pytest.mark.parametrize("sizes", [(67, 71, 133), (64, 66, 158)])
 def test_rows_of_any_length_are_padded(sizes: tuple[int, int, int]) -> None:
-    assert is_right(with_tile(of_bytes(sizes, out="fp32", **SCALES), 64, 64, padded=("A", "B")), dict(zip("MNK", sizes)))
+    assert is_right(
+        with_tile(of_bytes(sizes, out="fp32", **SCALES), 64, 64, padded=("A", "B")), dict(zip("MNK", sizes))
+    )
 
 
 @needs_host_compiler
@@ -197,7 +263,10 @@ def test_what_is_too_large_becomes_what_the_cast_says(out: str) -> None:
     sizes = (64, 64, 512)
     module = of_bytes(sizes, out=out)
     _, code = lowered(with_tile(module, 64, 64))
-    arrays = {"A": np.full((64, 512), 16, BYTES["fp8e4m3"]), "B": np.repeat(np.exp2(np.arange(64) % 8)[:, None], 512, axis=1).astype(BYTES["fp8e4m3"])}
+    arrays = {
+        "A": np.full((64, 512), 16, BYTES["fp8e4m3"]),
+        "B": np.repeat(np.exp2(np.arange(64) % 8)[:, None], 512, axis=1).astype(BYTES["fp8e4m3"]),
+    }
     got, wanted = simulated(code, arrays)["C"].astype(np.float32), played(code, arrays)["C"].astype(np.float32)
     assert np.array_equal(got, wanted, equal_nan=True) and not np.isfinite(got).all()
 
@@ -210,7 +279,12 @@ def test_promotion_brings_the_error_down() -> None:
     draw = np.random.default_rng(0)
     arrays = {name: np.abs(draw.standard_normal((64, 1024))).astype(BYTES["fp8e4m3"]) for name in "AB"}
     exact = arrays["A"].astype(np.float64) @ arrays["B"].astype(np.float64).T
-    errors = [np.abs(simulated(lowered(with_tile(module, 64, 64, promote=promote, partials=1))[1], arrays)["C"] / exact - 1).max() for promote in (128, 0)]
+    errors = [
+        np.abs(
+            simulated(lowered(with_tile(module, 64, 64, promote=promote, partials=1))[1], arrays)["C"] / exact - 1
+        ).max()
+        for promote in (128, 0)
+    ]
     assert errors[0] < 2**-10 and errors[1] > 3 * errors[0]
 
 
@@ -226,10 +300,18 @@ def product_of_bytes(n: int, left: str, right: str, is_special: bool = False) ->
     raw = np.zeros((64 + n) * 128, np.uint8)
     raw[swizzled(np.arange(raw.size), 128)] = np.concatenate([a.view(np.uint8), b.view(np.uint8)]).reshape(-1)
     descriptors = [start >> 4 | 1 << 16 | 64 << 32 | 1 << 62 for start in (0, 64 * 128)]
-    numbers = [Scalar(raw.nbytes // 4, 4), *(Scalar(d, 8) for d in descriptors), Scalar(4, 4), Scalar(2, 8), Scalar(2, 8)]
+    numbers = [
+        Scalar(raw.nbytes // 4, 4),
+        *(Scalar(d, 8) for d in descriptors),
+        Scalar(4, 4),
+        Scalar(2, 8),
+        Scalar(2, 8),
+    ]
     name = f"wgmma_m64n{n}k32_{left}" + (f"_{right}" if left != right else "")
     code = wgmma_kernel(n, "fp16", 0, 0).replace(f"wgmma_m64n{n}k16_fp16<0, 0>", name)
-    return Trial(code, {"raw": raw.view(np.uint16), "C": c}, {"D": summed(a, b.T, c)}, {"scalars": numbers, "shared": raw.nbytes})
+    return Trial(
+        code, {"raw": raw.view(np.uint16), "C": c}, {"D": summed(a, b.T, c)}, {"scalars": numbers, "shared": raw.nbytes}
+    )
 
 
 @functools.cache
@@ -243,7 +325,9 @@ SHIPPED = [(out, key) for out in ("bf16", "fp8e4m3") for key in every_plan(out)]
 QUICK = ((128, 96), (1, 1))
 
 
-@pytest.mark.parametrize(("out", "key"), [pytest.param(*way, marks=() if way[1][:2] == QUICK else pytest.mark.slow) for way in SHIPPED])
+@pytest.mark.parametrize(
+    ("out", "key"), [pytest.param(*way, marks=() if way[1][:2] == QUICK else pytest.mark.slow) for way in SHIPPED]
+)
 def test_every_shipped_plan_compiles_without_spills_or_serialised_products(out: str, key: tuple) -> None:
     compiler = find_nvrtc() or find_nvcc()
     if compiler is None:

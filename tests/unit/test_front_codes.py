@@ -15,7 +15,12 @@ from .test_front_families import refused
 from .test_front_ops import run
 
 equal = np.testing.assert_array_equal
-FLOATS = {"fp8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "fp8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "fp4e2m1": ml_dtypes.float4_e2m1fn, "fp8e8m0": ml_dtypes.float8_e8m0fnu}
+FLOATS = {
+    "fp8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "fp8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "fp4e2m1": ml_dtypes.float4_e2m1fn,
+    "fp8e8m0": ml_dtypes.float8_e8m0fnu,
+}
 
 
 @pytest.mark.parametrize("form", FLOATS)
@@ -29,7 +34,15 @@ def test_a_value_gets_the_code_that_is_nearest(form: str) -> None:
     codes = np.arange(8 if form == "fp4e2m1" else 128, dtype=np.uint8)
     values = codes.view(FLOATS[form]).astype(np.float32)
     middles = (values[1:] + values[:-1]) / 2
-    x = np.concatenate([values, middles, np.nextafter(middles, np.float32(0)), np.nextafter(middles, np.float32(np.inf)), np.float32([0])])
+    x = np.concatenate(
+        [
+            values,
+            middles,
+            np.nextafter(middles, np.float32(0)),
+            np.nextafter(middles, np.float32(np.inf)),
+            np.float32([0]),
+        ]
+    )
     x = np.concatenate([x, -x, np.float32([np.nan])])
     equal(run("Encode", {"x": x}, format=form), x.astype(FLOATS[form]).view(np.uint8))
 
@@ -73,7 +86,9 @@ def test_gather_and_scatter_by_tuples() -> None:
     assert refused("GatherND", {"x": x, "i": own}, batch=2) == "E1006"
 
 
-@given(st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.5, np.inf, -np.inf]), min_size=1, max_size=7), st.booleans(), st.data())
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.5, np.inf, -np.inf]), min_size=1, max_size=7), st.booleans(), st.data()
+)
 def test_the_greatest_and_least_in_order(values: list[float], largest: bool, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, len(values)))
     x = np.float32([values, values[::-1]])
@@ -95,13 +110,19 @@ def test_bits_of_another_dtype() -> None:
     x = np.float32([1, -0.0, np.inf])
     equal(run("Elementwise", {"x": x}, fn="bitcast", to="i32"), x.view(np.int32))
     equal(run("Elementwise", {"x": x.view(np.int32)}, fn="bitcast", to="fp32"), x)
-    equal(run("Elementwise", {"x": np.float16([1.5])}, fn="bitcast", to="bf16").view(np.uint16), np.float16([1.5]).view(np.uint16))
+    equal(
+        run("Elementwise", {"x": np.float16([1.5])}, fn="bitcast", to="bf16").view(np.uint16),
+        np.float16([1.5]).view(np.uint16),
+    )
     assert refused("Elementwise", {"x": x}, fn="bitcast", to="i16") == "E1002"
     assert refused("Elementwise", {"x": x > 0}, fn="bitcast", to="u8") == "E1002"
 
 
 def test_bits_in_tiny_and_region_text() -> None:
-    text = "tinyir 1.0 tiny\n\nmodel main\n  in  x           : fp16[4]\n  out y           : i16[4]\n\n  %y             = BITCAST(x)                                           : i16[4]\n\noutputs: %y\n"
+    text = (
+        "tinyir 1.0 tiny\n\nmodel main\n  in  x           : fp16[4]\n  out y           : i16[4]\n\n  %y             "
+        "= BITCAST(x)                                           : i16[4]\n\noutputs: %y\n"
+    )
     module = tiny.parse(text)
     assert tiny.check(module) == [] and tiny.show(module) == text
     assert [d.code for d in tiny.check(tiny.parse(text.replace("i16[4]", "i32[4]")))] == ["E1002"]

@@ -61,7 +61,21 @@ def test_flip_and_roll() -> None:
 
 @pytest.mark.parametrize(
     ("start", "end", "step"),
-    [(9, 0, -1), (7, 0, -1), (9, 2, -1), (9, 0, -3), (9, -(2**40), -1), (2, 7, 2), (-3, 2**40, 1), (5, 3, 1), (20, 30, 1), (-20, 4, 3), (3, 9, -1), (-1, -11, -4), (0, 0, 1)],
+    [
+        (9, 0, -1),
+        (7, 0, -1),
+        (9, 2, -1),
+        (9, 0, -3),
+        (9, -(2**40), -1),
+        (2, 7, 2),
+        (-3, 2**40, 1),
+        (5, 3, 1),
+        (20, 30, 1),
+        (-20, 4, 3),
+        (3, 9, -1),
+        (-1, -11, -4),
+        (0, 0, 1),
+    ],
 )
 def test_slices_are_pythons(start: int, end: int, step: int) -> None:
     x = np.arange(10, dtype=np.float32)
@@ -76,14 +90,19 @@ def test_slices_of_several_axes_and_of_symbolic_ones() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 9), st.integers(0, 9), st.integers(1, 4), st.sampled_from(["constant", "reflect", "edge", "wrap"]))
+@given(
+    st.integers(0, 9), st.integers(0, 9), st.integers(1, 4), st.sampled_from(["constant", "reflect", "edge", "wrap"])
+)
 def test_pads_are_numpys(low: int, high: int, size: int, mode: str) -> None:
     x = np.arange(2 * size, dtype=np.float32).reshape(2, size)
     equal(run("Pad", {"x": x}, pads=[low, high], axes=[1], mode=mode), np.pad(x, ((0, 0), (low, high)), mode=mode))
 
 
 def test_pads_of_both_signs() -> None:
-    equal(run("Pad", {"x": X}, pads=[0, 1, -1, 0, -2, 2], value=9), np.pad(X, ((0, 0), (1, 0), (0, 2)), constant_values=9)[:, :2, 1:])
+    equal(
+        run("Pad", {"x": X}, pads=[0, 1, -1, 0, -2, 2], value=9),
+        np.pad(X, ((0, 0), (1, 0), (0, 2)), constant_values=9)[:, :2, 1:],
+    )
     x = floats(3)
     equal(run("Pad", {"x": x}, pads=[1, 1], value="-inf"), np.pad(x, 1, constant_values=-np.inf))
 
@@ -110,10 +129,19 @@ def test_triangles_and_indices() -> None:
 # --- reductions
 
 REDUCED = {
-    "sum": np.sum, "mean": np.mean, "prod": np.prod, "max": np.max, "min": np.min, "var": np.var, "std": np.std, "l1": lambda x, a: np.abs(x).sum(a),
-    "l2": lambda x, a: np.sqrt((x * x).sum(a)), "sum_square": lambda x, a: (x * x).sum(a), "log_sum": lambda x, a: np.log(x.sum(a)),
+    "sum": np.sum,
+    "mean": np.mean,
+    "prod": np.prod,
+    "max": np.max,
+    "min": np.min,
+    "var": np.var,
+    "std": np.std,
+    "l1": lambda x, a: np.abs(x).sum(a),
+    "l2": lambda x, a: np.sqrt((x * x).sum(a)),
+    "sum_square": lambda x, a: (x * x).sum(a),
+    "log_sum": lambda x, a: np.log(x.sum(a)),
     "log_sum_exp": lambda x, a: np.log(np.exp(x).sum(a)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -195,7 +223,11 @@ def test_normalisations(dtype: Any) -> None:
     close(y, _normed(wide, (2, 3), 1e-3) * s.astype(np.float64) + t.astype(np.float64), tolerance)
     close(mean, wide.mean((2, 3), keepdims=True), tolerance)
     close(rstd, 1 / np.sqrt(wide.var((2, 3), keepdims=True) + 1e-3), tolerance)
-    close(run("RMSNorm", {"x": x, "s": s[0]}), wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * s[0].astype(np.float64), tolerance)
+    close(
+        run("RMSNorm", {"x": x, "s": s[0]}),
+        wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * s[0].astype(np.float64),
+        tolerance,
+    )
     grouped = _normed(wide.reshape(2, 3, 2, 3, 4), (2, 3, 4), 1e-5).reshape(wide.shape)
     close(run("GroupNorm", {"x": x, "s": c, "t": c}, groups=3), grouped * k + k, tolerance)
     close(run("InstanceNorm", {"x": x, "s": c, "t": c}), _normed(wide, (2, 3), 1e-5) * k + k, tolerance)

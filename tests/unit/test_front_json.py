@@ -23,7 +23,10 @@ def model(inputs: dict[str, Any], outputs: dict[str, Any], graph: list[dict[str,
     tensors = {}
     for name, kind in {**inputs, **outputs}.items():
         dtype, _, dims = kind.partition("[")
-        tensors[name] = {"dtype": dtype, "shape": [int(d) if d.strip().isdigit() else d.strip() for d in dims[:-1].split(",") if d.strip()]}
+        tensors[name] = {
+            "dtype": dtype,
+            "shape": [int(d) if d.strip().isdigit() else d.strip() for d in dims[:-1].split(",") if d.strip()],
+        }
     signature = {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": n} for n in outputs]}
     return json.dumps({"signature": signature, "tensors": tensors, "graph": graph, **more}, indent=1)
 
@@ -39,7 +42,12 @@ def at(text: str, diag: Diag) -> str:
 
 
 def relu(x: str = "fp32[M]", y: str = "fp32[M]", **more: Any) -> str:
-    return model({"X": x}, {"Y": y}, [{"op": "Elementwise", "name": "act", "fn": "relu", "inputs": ["X"], "outputs": ["Y"]}], **more)
+    return model(
+        {"X": x},
+        {"Y": y},
+        [{"op": "Elementwise", "name": "act", "fn": "relu", "inputs": ["X"], "outputs": ["Y"]}],
+        **more,
+    )
 
 
 # --- JSON text
@@ -91,7 +99,9 @@ def test_bad_json_is_placed(text: str, code: str, line: int, column: int) -> Non
     assert diag.why()
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", " [ ] ", "null", '"\\u00e9\\ud83d\\ude00"', "[[[]], {}, true, false, -0.0, 1E3]"])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", " [ ] ", "null", '"\\u00e9\\ud83d\\ude00"', "[[[]], {}, true, false, -0.0, 1E3]"]
+)
 def test_good_json_reads_as_the_standard_reader_has_it(text: str) -> None:
     assert parse_json(text).plain == json.loads(text)
 
@@ -101,21 +111,33 @@ def test_good_json_reads_as_the_standard_reader_has_it(text: str) -> None:
 
 def test_the_sample_reads_to_its_committed_text() -> None:
     folder = SAMPLES / "gemm_bias_relu"
-    module = front.read((folder / "gemm_bias_relu.json").read_text(encoding="utf-8"), str(folder / "gemm_bias_relu.json"))
+    module = front.read(
+        (folder / "gemm_bias_relu.json").read_text(encoding="utf-8"), str(folder / "gemm_bias_relu.json")
+    )
     assert tiny.show(module) == (folder / "gemm_bias_relu.tiny").read_text(encoding="utf-8")
     assert tiny.check(module) == []
 
 
 def test_symbols_and_shape_sets() -> None:
     module = front.read(relu(shape_sets={"s": {"M": 7}}, symbols={"M": [1, 9]}, name="named"), "x/y.json")
-    assert tiny.show(module).splitlines()[2:7] == ["model named", "  in  X           : fp32[M]", "  out Y           : fp32[M]", "  sym M in 1..9", "shapes s {M=7}"]
+    assert tiny.show(module).splitlines()[2:7] == [
+        "model named",
+        "  in  X           : fp32[M]",
+        "  out Y           : fp32[M]",
+        "  sym M in 1..9",
+        "shapes s {M=7}",
+    ]
     assert front.read(relu(), "x/y.json").model.name == "main"
     assert front.read(relu("fp32[3]", "fp32[3]")).model.shape_sets == ()
     assert [d.code for d in faults(relu(shape_sets={"s": {"N": 7}}))] == ["E1303", "E1303"]
 
 
 def test_an_axis_of_two_sizes_is_refused_with_both_places() -> None:
-    text = model({"A": "fp16[M, K]", "B": "fp16[K', N]"}, {"C": "fp16[M, N]"}, [{"op": "GEMM", "name": "g", "inputs": ["A", "B"], "outputs": ["C"]}])
+    text = model(
+        {"A": "fp16[M, K]", "B": "fp16[K', N]"},
+        {"C": "fp16[M, N]"},
+        [{"op": "GEMM", "name": "g", "inputs": ["A", "B"], "outputs": ["C"]}],
+    )
     (diag,) = faults(text)
     assert (diag.code, diag.at, at(text, diag)) == ("E1304", "g", '"K\'"')
     assert [text[label.span.start : label.span.end] for label in diag.labels] == ['"K"']
@@ -135,7 +157,10 @@ def test_declared_shapes_must_follow_and_declared_dtypes_are_cast_to() -> None:
     (diag,) = faults(text)
     assert diag.code == "E1306" and str(diag.facts["inferred"]) == "fp32[M, N]" and len(diag.labels) == 1
     module = front.read(relu("fp32[M]", "bf16[M]"))
-    assert [(v.name, v.op, str(v.type)) for v in module.values] == [("act", "RELU", "fp32[M]"), ("Y", "CAST", "bf16[M]")]
+    assert [(v.name, v.op, str(v.type)) for v in module.values] == [
+        ("act", "RELU", "fp32[M]"),
+        ("Y", "CAST", "bf16[M]"),
+    ]
 
 
 def test_all_faults_in_one_run() -> None:
@@ -145,11 +170,20 @@ def test_all_faults_in_one_run() -> None:
         {"op": "Elementwise", "name": "c", "fn": "elu", "inputs": ["X", "X"], "outputs": ["S"], "attrs": {"alpha": []}},
         {"op": "Elementwise", "name": "d", "fn": "tahn", "inputs": ["X"], "outputs": ["Y"]},
     ]
-    assert [d.code for d in faults(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, graph))] == ["E0105", "E1308", "E0103", "E0204", "E0105"]
+    assert [d.code for d in faults(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, graph))] == [
+        "E0105",
+        "E1308",
+        "E0103",
+        "E0204",
+        "E0105",
+    ]
 
 
 def test_ops_may_stand_in_any_order_but_not_in_a_circle() -> None:
-    ops = [{"op": "Elementwise", "name": n, "fn": "neg", "inputs": [x], "outputs": [y]} for n, x, y in (("c", "q", "Y"), ("b", "p", "q"), ("a", "X", "p"))]
+    ops = [
+        {"op": "Elementwise", "name": n, "fn": "neg", "inputs": [x], "outputs": [y]}
+        for n, x, y in (("c", "q", "Y"), ("b", "p", "q"), ("a", "X", "p"))
+    ]
     assert [v.name for v in front.read(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, ops)).values] == ["a", "b", "c"]
     ops[2]["inputs"] = ["q"]
     (diag,) = faults(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, ops))
@@ -164,7 +198,13 @@ def test_ops_may_stand_in_any_order_but_not_in_a_circle() -> None:
         (lambda m: m["signature"]["inputs"].append({"tensor": "X"}), "E1301"),
         (lambda m: m["signature"]["inputs"].append({"tensor": "W"}), "E1307"),
         (lambda m: m["signature"]["outputs"].append({"tensor": "X2"}), "E1307"),
-        (lambda m: m["tensors"].update(Z={"dtype": "fp32", "shape": []}) or m["signature"]["outputs"].append({"tensor": "Z"}), "E1312"),
+        (
+            lambda m: (
+                m["tensors"].update(Z={"dtype": "fp32", "shape": []})
+                or m["signature"]["outputs"].append({"tensor": "Z"})
+            ),
+            "E1312",
+        ),
         (lambda m: m["signature"]["inputs"][0].update(role="weight"), "E1302"),
         (lambda m: m["signature"]["inputs"][0].update(alignment="16"), "E0103"),
         (lambda m: m["signature"]["inputs"][0].update(colour="red"), "E0102"),
@@ -178,13 +218,24 @@ def test_ops_may_stand_in_any_order_but_not_in_a_circle() -> None:
         (lambda m: m["graph"].append(3), "E0110"),
         (lambda m: m["graph"].append({"op": "Elementwise", "fn": "neg", "inputs": ["X"], "outputs": ["Y"]}), "E1309"),
         (lambda m: m["graph"].append({"op": "Elementwise", "fn": "neg", "inputs": ["X"], "outputs": ["X"]}), "E1309"),
-        (lambda m: m["graph"].append({"op": "Elementwise", "fn": "neg", "inputs": ["X"], "outputs": ["P", "Q"]}), "E0205"),
+        (
+            lambda m: m["graph"].append({"op": "Elementwise", "fn": "neg", "inputs": ["X"], "outputs": ["P", "Q"]}),
+            "E0205",
+        ),
         (lambda m: m["graph"].append({"op": "GEMM", "inputs": ["X", 2], "outputs": ["P"]}), "E0109"),
         (lambda m: m["graph"].append({"op": "GEMM", "inputs": ["X", "X"], "outputs": ["P"]}), "E1012"),
-        (lambda m: m["graph"].append({"op": "MatMul", "inputs": ["X", "X"], "outputs": ["P"], "attrs": {"acc_dtype": "fp16"}}), "E1011"),
+        (
+            lambda m: m["graph"].append(
+                {"op": "MatMul", "inputs": ["X", "X"], "outputs": ["P"], "attrs": {"acc_dtype": "fp16"}}
+            ),
+            "E1011",
+        ),
         (lambda m: m["graph"].append({"op": "Elementwise", "fn": "not", "inputs": ["X"], "outputs": ["P"]}), "E1002"),
         (lambda m: m["graph"].append({"op": "Where", "inputs": ["X", 1, 2], "outputs": ["P"]}), "E1002"),
-        (lambda m: m["graph"].append({"op": "Clip", "inputs": ["X", 1], "outputs": ["P"], "attrs": {"min": 2}}), "E0108"),
+        (
+            lambda m: m["graph"].append({"op": "Clip", "inputs": ["X", 1], "outputs": ["P"], "attrs": {"min": 2}}),
+            "E0108",
+        ),
         (lambda m: m["graph"][0].update(attrs={"beta": 1}, beta=2), "E0108"),
         (lambda m: m.update(symbols={"M": [3, 1]}), "E0103"),
         (lambda m: m.update(shape_sets={"s": {"M": "3"}}), "E0110"),
@@ -215,9 +266,11 @@ def test_constants_inline_and_in_a_file() -> None:
 
 
 def test_names_are_unique_and_bounded() -> None:
-    ops = [{"op": "Elementwise", "name": "X", "fn": "neg", "inputs": ["X"], "outputs": ["p"]},
-           {"op": "Elementwise", "name": "X", "fn": "exp", "inputs": ["p"], "outputs": ["q"]},
-           {"op": "Elementwise", "name": "/a b/" + "n" * 300, "fn": "exp", "inputs": ["q"], "outputs": ["Y"]}]
+    ops = [
+        {"op": "Elementwise", "name": "X", "fn": "neg", "inputs": ["X"], "outputs": ["p"]},
+        {"op": "Elementwise", "name": "X", "fn": "exp", "inputs": ["p"], "outputs": ["q"]},
+        {"op": "Elementwise", "name": "/a b/" + "n" * 300, "fn": "exp", "inputs": ["q"], "outputs": ["Y"]},
+    ]
     module = front.read(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, ops))
     names = [v.name for v in module.values]
     assert len(set(names) | {"X"}) == len(names) + 1 and max(map(len, names)) <= 80
@@ -227,8 +280,15 @@ def test_names_are_unique_and_bounded() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_damaged_model_is_refused_or_sound(data: st.DataObject) -> None:
-    cases = [f.with_suffix(".case").read_text(encoding="utf-8") for f in sorted((SAMPLES.parent / "tests" / "golden" / "front").glob("*.out"))]
-    models = [body for command, _, body in (text.partition("\n") for text in cases) if command == "# $ tiny-front" and body.startswith("{")]
+    cases = [
+        f.with_suffix(".case").read_text(encoding="utf-8")
+        for f in sorted((SAMPLES.parent / "tests" / "golden" / "front").glob("*.out"))
+    ]
+    models = [
+        body
+        for command, _, body in (text.partition("\n") for text in cases)
+        if command == "# $ tiny-front" and body.startswith("{")
+    ]
     tree = json.loads(without_comments(data.draw(st.sampled_from(models))))
     for _ in range(data.draw(st.integers(1, 3))):
         parent, key, node = None, None, tree
@@ -236,7 +296,11 @@ def test_a_damaged_model_is_refused_or_sound(data: st.DataObject) -> None:
             parent, key = node, data.draw(st.sampled_from(list(node) if isinstance(node, dict) else range(len(node))))
             node = parent[key]
         if parent is not None:
-            parent[key] = data.draw(st.sampled_from([None, True, 0, -1, 3, 1.5, "M", "x", "2*N", "floor(N/0)", "", [], {}, [1, 2], ["M"], 10**30, "inf"]))
+            parent[key] = data.draw(
+                st.sampled_from(
+                    [None, True, 0, -1, 3, 1.5, "M", "x", "2*N", "floor(N/0)", "", [], {}, [1, 2], ["M"], 10**30, "inf"]
+                )
+            )
     try:
         module = front.read(json.dumps(tree))
     except Refused as fault:

@@ -1,12 +1,14 @@
-"""ONNX models as front-end JSON: names, weights by reference, sizes that are symbols, what is folded, what is refused."""
+"""ONNX models as front-end JSON: names, weights by reference, sizes that are symbols, what is folded, what is
+refused."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,14 @@ FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 W = np.random.default_rng(0).standard_normal((8, 3, 3, 3)).astype(np.float32)
 
 
-def model(nodes: Sequence[Any], inputs: dict[str, Any], outputs: Sequence[str], weights: dict[str, np.ndarray] | None = None, opset: int = 17, **more: Any) -> Any:
+def model(
+    nodes: Sequence[Any],
+    inputs: dict[str, Any],
+    outputs: Sequence[str],
+    weights: dict[str, np.ndarray] | None = None,
+    opset: int = 17,
+    **more: Any,
+) -> Any:
     """A ModelProto; an input is a shape, or (type, shape); outputs have no shape."""
     typed = {k: v if isinstance(v, tuple) else (FLOAT, v) for k, v in inputs.items()}
     graph = helper.make_graph(
@@ -66,14 +75,31 @@ def refused(m: Any, **shapes: Sequence[str]) -> list[Any]:
 
 
 def test_names_of_inputs_and_outputs_stay_and_others_become_bare() -> None:
-    found = json.loads(text(model([node("Relu", ["in:0"], ["/a/b"], name="/a/Relu"), node("Exp", ["/a/b"], ["out/0"])], {"in:0": [2, "N"]}, ["out/0"])))
+    found = json.loads(
+        text(
+            model(
+                [node("Relu", ["in:0"], ["/a/b"], name="/a/Relu"), node("Exp", ["/a/b"], ["out/0"])],
+                {"in:0": [2, "N"]},
+                ["out/0"],
+            )
+        )
+    )
     assert found["signature"] == {"inputs": [{"tensor": "in:0"}], "outputs": [{"tensor": "out/0"}]}
     assert [(op["name"], op["outputs"]) for op in found["graph"]] == [("a.Relu", ["a.b"]), ("out.0", ["out/0"])]
     assert found["tensors"]["out/0"] == {"dtype": "fp32", "shape": [2, "N"]}
 
 
 def test_an_output_may_be_an_input_a_constant_or_twice_the_same() -> None:
-    m = model([node("Identity", ["x"], ["y"]), constant("c", np.float32([1, 2])), node("Abs", ["x"], ["a"]), node("Identity", ["a"], ["b"])], {"x": [2]}, ["y", "c", "a", "b"])
+    m = model(
+        [
+            node("Identity", ["x"], ["y"]),
+            constant("c", np.float32([1, 2])),
+            node("Abs", ["x"], ["a"]),
+            node("Identity", ["a"], ["b"]),
+        ],
+        {"x": [2]},
+        ["y", "c", "a", "b"],
+    )
     x = np.float32([-1, 3])
     found = run(m, x=x)
     for name, wanted in (("y", x), ("c", [1, 2]), ("a", [1, 3]), ("b", [1, 3])):
@@ -117,10 +143,19 @@ def test_from_a_pipe_small_weights_are_copied_and_large_ones_refused() -> None:
 
 def test_chains_of_shapes_are_folded_with_symbols() -> None:
     nodes = [
-        node("Shape", ["x"], ["s"]), constant("zero", np.int64(0)), node("Gather", ["s", "zero"], ["n"]), constant("two", np.int64(2)), node("Mul", ["n", "two"], ["n2"]),
-        constant("axes", np.int64([0])), node("Unsqueeze", ["n2", "axes"], ["u"]), constant("rest", np.int64([-1])), node("Concat", ["u", "rest"], ["shape"], axis=0),
-        node("Reshape", ["x", "shape"], ["y"]), node("Range", ["zero", "n", "one"], ["line"]), constant("one", np.int64(1)),
-    ]  # fmt: skip
+        node("Shape", ["x"], ["s"]),
+        constant("zero", np.int64(0)),
+        node("Gather", ["s", "zero"], ["n"]),
+        constant("two", np.int64(2)),
+        node("Mul", ["n", "two"], ["n2"]),
+        constant("axes", np.int64([0])),
+        node("Unsqueeze", ["n2", "axes"], ["u"]),
+        constant("rest", np.int64([-1])),
+        node("Concat", ["u", "rest"], ["shape"], axis=0),
+        node("Reshape", ["x", "shape"], ["y"]),
+        node("Range", ["zero", "n", "one"], ["line"]),
+        constant("one", np.int64(1)),
+    ]
     nodes.insert(0, nodes.pop())
     m = model(nodes, {"x": ["N", 6]}, ["y", "shape"])
     m.graph.output[1].type.tensor_type.elem_type = INT64
@@ -150,7 +185,12 @@ def test_a_size_whose_name_says_nothing_is_a_symbol_of_its_own() -> None:
 
 
 def test_what_an_open_size_stands_in_the_way_of_says_how_to_fix_it() -> None:
-    resize = model([node("Resize", ["x", "", "s"], ["y"], mode="linear")], {"x": [1, 3, "H", 8], "z": ["K"]}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
+    resize = model(
+        [node("Resize", ["x", "", "s"], ["y"], mode="linear")],
+        {"x": [1, 3, "H", 8], "z": ["K"]},
+        ["y"],
+        {"s": np.array([1, 1, 2, 2], np.float32)},
+    )
     with pytest.raises(Refused) as fault:
         text(resize)
     *_, hint = fault.value.diags
@@ -170,7 +210,12 @@ def test_values_given_on_the_command_line() -> None:
 
 
 def test_all_unsupported_ops_are_named_at_once() -> None:
-    nodes = [node("NonZero", ["x"], ["a"], name="first"), node("Unique", ["x"], ["b"]), node("NonZero", ["x"], ["c"]), node("Odd", ["x"], ["d"], domain="mine")]
+    nodes = [
+        node("NonZero", ["x"], ["a"], name="first"),
+        node("Unique", ["x"], ["b"]),
+        node("NonZero", ["x"], ["c"]),
+        node("Odd", ["x"], ["d"], domain="mine"),
+    ]
     m = model(nodes, {"x": ["N"]}, ["a"], gives=INT64)
     m.opset_import.append(helper.make_opsetid("mine", 1))
     (diag,) = refused(m)
@@ -179,15 +224,38 @@ def test_all_unsupported_ops_are_named_at_once() -> None:
 
 
 def test_every_fault_is_found_and_none_twice() -> None:
-    nodes = [node("Transpose", ["x"], ["a"], perm=[0, 0]), node("Exp", ["a"], ["b"]), node("Reshape", ["x", "t"], ["c"]), node("Add", ["x", "z"], ["d"])]
+    nodes = [
+        node("Transpose", ["x"], ["a"], perm=[0, 0]),
+        node("Exp", ["a"], ["b"]),
+        node("Reshape", ["x", "t"], ["c"]),
+        node("Add", ["x", "z"], ["d"]),
+    ]
     m = model(nodes, {"x": [2, 3], "t": (INT64, [1]), "z": [5]}, ["b", "c", "d"])
     assert [(d.code, d.at) for d in refused(m)] == [("E1004", "a"), ("E0125", "c"), ("E1001", "d")]
 
 
 def test_functions_of_the_model_are_inlined() -> None:
-    body = helper.make_function("mine", "Scaled", ["a"], ["r"], [node("Constant", [], ["k"]), node("Mul", ["a", "k"], ["r"])], [helper.make_opsetid("", 17)], ["factor"])
-    body.node[0].attribute.append(onnx.AttributeProto(name="value_float", ref_attr_name="factor", type=onnx.AttributeProto.FLOAT))
-    m = model([node("Scaled", ["x"], ["y"], domain="mine", factor=3.0, name="f"), node("Scaled", ["y"], ["z"], domain="mine", factor=2.0)], {"x": [2]}, ["z"], functions=[body])
+    body = helper.make_function(
+        "mine",
+        "Scaled",
+        ["a"],
+        ["r"],
+        [node("Constant", [], ["k"]), node("Mul", ["a", "k"], ["r"])],
+        [helper.make_opsetid("", 17)],
+        ["factor"],
+    )
+    body.node[0].attribute.append(
+        onnx.AttributeProto(name="value_float", ref_attr_name="factor", type=onnx.AttributeProto.FLOAT)
+    )
+    m = model(
+        [
+            node("Scaled", ["x"], ["y"], domain="mine", factor=3.0, name="f"),
+            node("Scaled", ["y"], ["z"], domain="mine", factor=2.0),
+        ],
+        {"x": [2]},
+        ["z"],
+        functions=[body],
+    )
     m.opset_import.append(helper.make_opsetid("mine", 1))
     np.testing.assert_array_equal(run(m, x=np.float32([1, 2]))["z"], [6, 12])
 
@@ -210,10 +278,22 @@ def test_a_loop_of_known_length_is_unrolled() -> None:
     body = helper.make_graph(
         [node("Add", ["v", "x"], ["w"]), node("Identity", ["w"], ["row"]), node("Identity", ["on"], ["go"])],
         "body",
-        [helper.make_tensor_value_info("i", INT64, []), helper.make_tensor_value_info("on", BOOL, []), helper.make_tensor_value_info("v", FLOAT, None)],
-        [helper.make_tensor_value_info("go", BOOL, []), helper.make_tensor_value_info("w", FLOAT, None), helper.make_tensor_value_info("row", FLOAT, None)],
+        [
+            helper.make_tensor_value_info("i", INT64, []),
+            helper.make_tensor_value_info("on", BOOL, []),
+            helper.make_tensor_value_info("v", FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info("go", BOOL, []),
+            helper.make_tensor_value_info("w", FLOAT, None),
+            helper.make_tensor_value_info("row", FLOAT, None),
+        ],
     )
-    m = model([constant("n", np.int64(3)), node("Loop", ["n", "", "x"], ["last", "rows"], body=body)], {"x": [2]}, ["last", "rows"])
+    m = model(
+        [constant("n", np.int64(3)), node("Loop", ["n", "", "x"], ["last", "rows"], body=body)],
+        {"x": [2]},
+        ["last", "rows"],
+    )
     found = run(m, x=np.float32([1, 2]))
     np.testing.assert_array_equal(found["last"], [4, 8])
     np.testing.assert_array_equal(found["rows"], [[2, 4], [3, 6], [4, 8]])
@@ -222,7 +302,12 @@ def test_a_loop_of_known_length_is_unrolled() -> None:
 
 
 def test_an_older_model_is_read_as_its_opset_says() -> None:
-    m = model([node("Squeeze", ["x"], ["y"], axes=[0]), node("Dropout", ["y"], ["z"], ratio=0.5)], {"x": [1, 3]}, ["z"], opset=9)
+    m = model(
+        [node("Squeeze", ["x"], ["y"], axes=[0]), node("Dropout", ["y"], ["z"], ratio=0.5)],
+        {"x": [1, 3]},
+        ["z"],
+        opset=9,
+    )
     x = np.float32([[1, 2, 3]])
     np.testing.assert_array_equal(run(m, x=x)["z"], x[0])
     m.opset_import[0].version = 1000
@@ -231,27 +316,47 @@ def test_an_older_model_is_read_as_its_opset_says() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 3, 10, 40, 90, 200])
 def test_a_file_cut_short_is_refused(length: int) -> None:
-    raw = model([node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3])], {"x": [1, 3, 8, 8]}, ["y"], {"w": W}).SerializeToString()
+    raw = model(
+        [node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3])], {"x": [1, 3, 8, 8]}, ["y"], {"w": W}
+    ).SerializeToString()
     with pytest.raises(Refused) as caught:
         to_json(raw[:length])
     assert {d.code for d in caught.value.diags} == {"E0121"}
 
 
 def test_the_commands_agree(tmp_path: Path) -> None:
-    m = model([node("Conv", ["x", "w"], ["c"], name="/conv/Conv"), node("Relu", ["c"], ["y"])], {"x": ["N", 3, 8, 8]}, ["y"], {"w": W})
+    m = model(
+        [node("Conv", ["x", "w"], ["c"], name="/conv/Conv"), node("Relu", ["c"], ["y"])],
+        {"x": ["N", 3, 8, 8]},
+        ["y"],
+        {"w": W},
+    )
     (tmp_path / "net.onnx").write_bytes(m.SerializeToString())
     x = np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "in.npz", x=x)
     environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}"}
 
     def shell(line: str) -> str:
-        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", line],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     piped = shell("tiny-import net.onnx | tiny-front")
-    assert piped == shell("tiny-front net.onnx") == shell(f"cd / && tiny-import {tmp_path}/net.onnx -o {tmp_path}/m.json && tiny-front {tmp_path}/m.json")
+    assert (
+        piped
+        == shell("tiny-front net.onnx")
+        == shell(f"cd / && tiny-import {tmp_path}/net.onnx -o {tmp_path}/m.json && tiny-front {tmp_path}/m.json")
+    )
     shell("tiny-import net.onnx | tiny-front | tiny-play --inputs in.npz --out out.npz")
     with np.load(tmp_path / "out.npz") as found:
         windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
-        np.testing.assert_allclose(found["y"], np.maximum(np.einsum("nchwij,ocij->nohw", windows, W), 0), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            found["y"], np.maximum(np.einsum("nchwij,ocij->nohw", windows, W), 0), rtol=1e-4, atol=1e-4
+        )

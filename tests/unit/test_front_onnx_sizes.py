@@ -1,9 +1,11 @@
-"""Symbolic sizes of ONNX models: bounds that a slice clamps, sizes that must be equal, names, and what the signature states of them."""
+"""Symbolic sizes of ONNX models: bounds that a slice clamps, sizes that must be equal, names, and what the signature
+states of them."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +17,14 @@ from tinyir.front.limits import Limits  # noqa: E402
 from tinyir.front.onnx import ops as _ops  # noqa: E402, F401
 from tinyir.front.onnx.constants import Weights  # noqa: E402
 from tinyir.front.onnx.model import load, program_of  # noqa: E402
-from tinyir.ir import tiny  # noqa: E402
+from tinyir.ir import (  # noqa: E402
+    index,  # noqa: E402
+    tiny,  # noqa: E402
+)
 from tinyir.ir.expr import Expr  # noqa: E402
 from tinyir.ir.read import read_expr  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 from tinyir.lower.index import lower as to_index  # noqa: E402
-from tinyir.ir import index  # noqa: E402
 from tinyir.play.tiny import play  # noqa: E402
 
 from .test_front_onnx import constant, model, node, text  # noqa: E402
@@ -28,17 +32,37 @@ from .test_front_onnx import constant, model, node, text  # noqa: E402
 FAR = (1 << 63) - 1
 
 
-def sliced(shape: Sequence[Any], starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]) -> Any:
+def sliced(
+    shape: Sequence[Any], starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
+) -> Any:
     weights = {"s": np.int64(starts), "e": np.int64(ends), "a": np.int64(axes), "t": np.int64(steps)}
     return model([node("Slice", ["x", "s", "e", "a", "t"], ["y"])], {"x": list(shape)}, ["y"], weights)
 
 
 @pytest.mark.parametrize(
     ("start", "end", "step", "least"),
-    [(-1, FAR, 1, 1), (-3, FAR, 1, 3), (2, 5, 1, 5), (1, FAR, 2, 1), (FAR, -FAR, -2, 0), (-1, -FAR, -1, 0), (0, 1, 1, 1), (0, -1, 1, 1), (1, -1, 1, 2),
-     (4, 2, 1, 0), (0, FAR, 3, 0), (-1, 0, -1, 1), (5, 1, -2, 6), (-2, -4, 1, 0), (0, -FAR, 1, 0), (FAR, FAR, 1, 0)],
-)  # fmt: skip
-def test_a_slice_of_a_symbolic_axis_is_pythons_or_says_what_it_takes(start: int, end: int, step: int, least: int) -> None:
+    [
+        (-1, FAR, 1, 1),
+        (-3, FAR, 1, 3),
+        (2, 5, 1, 5),
+        (1, FAR, 2, 1),
+        (FAR, -FAR, -2, 0),
+        (-1, -FAR, -1, 0),
+        (0, 1, 1, 1),
+        (0, -1, 1, 1),
+        (1, -1, 1, 2),
+        (4, 2, 1, 0),
+        (0, FAR, 3, 0),
+        (-1, 0, -1, 1),
+        (5, 1, -2, 6),
+        (-2, -4, 1, 0),
+        (0, -FAR, 1, 0),
+        (FAR, FAR, 1, 0),
+    ],
+)
+def test_a_slice_of_a_symbolic_axis_is_pythons_or_says_what_it_takes(
+    start: int, end: int, step: int, least: int
+) -> None:
     module = front.read(text(sliced(["n", 2], [start], [end], [0], [step])))
     book = to_index(module)
     assert [d for d in (*tiny.check(module), *index.check(book)) if d.is_error] == []
@@ -49,15 +73,25 @@ def test_a_slice_of_a_symbolic_axis_is_pythons_or_says_what_it_takes(start: int,
             with pytest.raises(Refused) as caught:
                 play(module, {"x": x})
             (fault,) = caught.value.diags
-            assert fault.code == "E1706" and (fault.facts["symbol"], fault.facts["size"], fault.facts["low"]) == ("n", n, least)
+            assert fault.code == "E1706" and (fault.facts["symbol"], fault.facts["size"], fault.facts["low"]) == (
+                "n",
+                n,
+                least,
+            )
         else:
-            np.testing.assert_array_equal(play(module, {"x": x})["y"], x[start:end:step] if step > 0 or end > -FAR else x[start::step])
+            np.testing.assert_array_equal(
+                play(module, {"x": x})["y"], x[start:end:step] if step > 0 or end > -FAR else x[start::step]
+            )
 
 
 def position_table(rows: int = 512) -> Any:
     """x + table[:, :L], as a BERT is exported with a dynamic length."""
     table = np.arange(rows * 4, dtype=np.float32).reshape(1, rows, 4)
-    nodes = [node("Shape", ["x"], ["shape"], start=1, end=2), node("Slice", ["table", "zero", "shape", "one"], ["p"]), node("Add", ["x", "p"], ["y"])]
+    nodes = [
+        node("Shape", ["x"], ["shape"], start=1, end=2),
+        node("Slice", ["table", "zero", "shape", "one"], ["p"]),
+        node("Add", ["x", "p"], ["y"]),
+    ]
     return model(nodes, {"x": ["B", "L", 4]}, ["y"], {"table": table, "zero": np.int64([0]), "one": np.int64([1])})
 
 
@@ -72,11 +106,19 @@ def test_a_table_of_positions_bounds_the_length() -> None:
         np.testing.assert_array_equal(play(module, {"x": x})["y"], x + table[:, :length])
     with pytest.raises(Refused) as caught:
         play(module, {"x": np.ones((1, 513, 4), np.float32)})
-    assert [d.code for d in caught.value.diags] == ["E1706"] and "L" in caught.value.diags[0].why() and "512" in caught.value.diags[0].why()
+    assert (
+        [d.code for d in caught.value.diags] == ["E1706"]
+        and "L" in caught.value.diags[0].why()
+        and "512" in caught.value.diags[0].why()
+    )
 
 
 def test_what_no_range_of_one_symbol_says_is_refused_by_name() -> None:
-    nodes = [node("Shape", ["w"], ["shape"]), node("ReduceSum", ["shape"], ["total"]), node("Slice", ["x", "zero", "total"], ["y"])]
+    nodes = [
+        node("Shape", ["w"], ["shape"]),
+        node("ReduceSum", ["shape"], ["total"]),
+        node("Slice", ["x", "zero", "total"], ["y"]),
+    ]
     m = model(nodes, {"x": [512], "w": ["P", "L"]}, ["y"], {"zero": np.int64([0])})
     with pytest.raises(Refused) as caught:
         text(m)
@@ -86,7 +128,11 @@ def test_what_no_range_of_one_symbol_says_is_refused_by_name() -> None:
 
 def test_sizes_that_must_be_equal_are_one_symbol() -> None:
     """Exporters of TensorFlow give every unknown size a name of its own."""
-    both = model([node("Concat", ["a", "b"], ["y"], axis=1), node("MatMul", ["y", "w"], ["z"])], {"a": ["n", 2], "b": ["m", "k"], "w": [5, 3]}, ["z"])
+    both = model(
+        [node("Concat", ["a", "b"], ["y"], axis=1), node("MatMul", ["y", "w"], ["z"])],
+        {"a": ["n", 2], "b": ["m", "k"], "w": [5, 3]},
+        ["z"],
+    )
     module = front.read(text(both))
     assert [str(t.type) for t in module.model.inputs] == ["fp32[n, 2]", "fp32[n, 3]", "fp32[5, 3]"]
     a, b, w = np.ones((4, 2), np.float32), np.ones((4, 3), np.float32), np.ones((5, 3), np.float32)
@@ -104,7 +150,11 @@ def test_names_of_sizes_are_spelled_and_stay_apart() -> None:
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_resize_keeps_a_symbolic_batch(mode: str) -> None:
-    nodes = [node("Shape", ["x"], ["shape"], end=2), node("Concat", ["shape", "to"], ["sizes"], axis=0), node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode)]
+    nodes = [
+        node("Shape", ["x"], ["shape"], end=2),
+        node("Concat", ["shape", "to"], ["sizes"], axis=0),
+        node("Resize", ["x", "", "", "sizes"], ["y"], mode=mode),
+    ]
     m = model(nodes, {"x": ["B", 3, 4, 5]}, ["y"], {"to": np.int64([7, 5])})
     module = front.read(text(m))
     assert str(module.model.outputs[0].type) == "fp32[B, 3, 7, 5]"
@@ -112,16 +162,31 @@ def test_resize_keeps_a_symbolic_batch(mode: str) -> None:
 
     for batch in (1, 3):
         x = np.random.default_rng(0).standard_normal((batch, 3, 4, 5)).astype(np.float32)
-        np.testing.assert_allclose(play(module, {"x": x})["y"], ReferenceEvaluator(m).run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            play(module, {"x": x})["y"], ReferenceEvaluator(m).run(None, {"x": x})[0], rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(
     ("op", "weights", "attrs", "least"),
-    [("TopK", {"k": np.int64([3])}, {"axis": 0}, 3), ("Pad", {"p": np.int64([2, 0, 1, 0])}, {"mode": "reflect"}, 3), ("Pad", {"p": np.int64([0, 0, 2, 0])}, {"mode": "wrap"}, 2),
-     ("Pad", {"p": np.int64([1, 0, 0, 0])}, {"mode": "edge"}, 1), ("Pad", {"p": np.int64([-2, 0, -1, 0])}, {}, 3)],
-)  # fmt: skip
-def test_what_needs_so_many_elements_of_a_symbolic_axis_says_so(op: str, weights: dict[str, np.ndarray], attrs: dict[str, Any], least: int) -> None:
-    m = model([node(op, ["x", *weights], ["y", "i"] if op == "TopK" else ["y"], **attrs)], {"x": ["n", 2]}, ["y"], weights, opset=19)
+    [
+        ("TopK", {"k": np.int64([3])}, {"axis": 0}, 3),
+        ("Pad", {"p": np.int64([2, 0, 1, 0])}, {"mode": "reflect"}, 3),
+        ("Pad", {"p": np.int64([0, 0, 2, 0])}, {"mode": "wrap"}, 2),
+        ("Pad", {"p": np.int64([1, 0, 0, 0])}, {"mode": "edge"}, 1),
+        ("Pad", {"p": np.int64([-2, 0, -1, 0])}, {}, 3),
+    ],
+)
+def test_what_needs_so_many_elements_of_a_symbolic_axis_says_so(
+    op: str, weights: dict[str, np.ndarray], attrs: dict[str, Any], least: int
+) -> None:
+    m = model(
+        [node(op, ["x", *weights], ["y", "i"] if op == "TopK" else ["y"], **attrs)],
+        {"x": ["n", 2]},
+        ["y"],
+        weights,
+        opset=19,
+    )
     module = front.read(text(m))
     assert module.model.range_of("n").low == least
     assert [d for d in index.check(to_index(module)) if d.is_error] == []
@@ -133,11 +198,24 @@ def test_what_needs_so_many_elements_of_a_symbolic_axis_says_so(op: str, weights
         np.testing.assert_array_equal(play(module, {"x": x})["y"], wanted)
 
 
-@pytest.mark.parametrize("attrs", [{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {}], ids=["asymmetric", "half_pixel"])
+@pytest.mark.parametrize(
+    "attrs",
+    [{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, {}],
+    ids=["asymmetric", "half_pixel"],
+)
 @pytest.mark.parametrize("scale", [2, 3])
 def test_resize_repeats_elements_of_a_symbolic_image(attrs: dict[str, Any], scale: int) -> None:
-    by_scales = model([node("Resize", ["x", "", "s"], ["y"], mode="nearest", **attrs)], {"x": ["B", 1, "H", "W"]}, ["y"], {"s": np.float32([1, 1, scale, scale])})
-    nodes = [node("Shape", ["x"], ["shape"]), node("Mul", ["shape", "k"], ["sizes"]), node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest", **attrs)]
+    by_scales = model(
+        [node("Resize", ["x", "", "s"], ["y"], mode="nearest", **attrs)],
+        {"x": ["B", 1, "H", "W"]},
+        ["y"],
+        {"s": np.float32([1, 1, scale, scale])},
+    )
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Mul", ["shape", "k"], ["sizes"]),
+        node("Resize", ["x", "", "", "sizes"], ["y"], mode="nearest", **attrs),
+    ]
     by_sizes = model(nodes, {"x": ["B", 1, "H", "W"]}, ["y"], {"k": np.int64([1, 1, scale, scale])})
     for m in (by_scales, by_sizes):
         module = front.read(text(m))
@@ -147,7 +225,12 @@ def test_resize_repeats_elements_of_a_symbolic_image(attrs: dict[str, Any], scal
 
 
 def test_nodes_stand_in_any_order() -> None:
-    nodes = [node("Mul", ["b", "a"], ["y"]), node("Add", ["a", "x"], ["b"]), node("Exp", ["x"], ["a"]), constant("c", np.float32([1, 2]))]
+    nodes = [
+        node("Mul", ["b", "a"], ["y"]),
+        node("Add", ["a", "x"], ["b"]),
+        node("Exp", ["x"], ["a"]),
+        constant("c", np.float32([1, 2])),
+    ]
     x = np.float32([0, 1])
     found = play(front.read(text(model(nodes, {"x": [2]}, ["y"]))), {"x": x})["y"]
     np.testing.assert_allclose(found, (np.exp(x) + x) * np.exp(x), rtol=1e-6)
@@ -158,7 +241,9 @@ def test_nodes_stand_in_any_order() -> None:
 
 def test_ranges_that_are_stated_settle_what_is_clamped() -> None:
     nodes = [node("Slice", ["x", "zero", "most", "axis"], ["y"])]
-    m = model(nodes, {"x": ["B", "L", 4]}, ["y"], {"zero": np.int64([0]), "most": np.int64([512]), "axis": np.int64([1])})
+    m = model(
+        nodes, {"x": ["B", "L", 4]}, ["y"], {"zero": np.int64([0]), "most": np.int64([512]), "axis": np.int64([1])}
+    )
     for ranges, size in (({}, "512"), ({"L": (1, 512)}, "L"), ({"L": (600, 900)}, "512")):
         _, program, _, _ = program_of(load(m.SerializeToString()), Weights(b"", ""), {}, {}, ranges)
         assert str(program.made["y"].shape[1] if "y" in program.made else program.builder.inputs[0].shape[1]) == size
@@ -177,9 +262,18 @@ def limits(**ranges: tuple[int, int]) -> Limits:
 
 @pytest.mark.parametrize(
     ("fact", "wanted"),
-    [("n - 5", {"n": (5, 2147483647)}), ("512 - L", {"L": (0, 512)}), ("floor((n - 1)/2) - 3", {"n": (7, 2147483647)}), ("10 - 3*n", {"n": (0, 3)}),
-     ("M*N - 1", {"M": (1, 2147483647), "N": (1, 2147483647)}), ("n*n - 9", {"n": (3, 2147483647)}), ("n", {}), ("3 - M - N", None), ("n - floor(n/2) - 4", None)],
-)  # fmt: skip
+    [
+        ("n - 5", {"n": (5, 2147483647)}),
+        ("512 - L", {"L": (0, 512)}),
+        ("floor((n - 1)/2) - 3", {"n": (7, 2147483647)}),
+        ("10 - 3*n", {"n": (0, 3)}),
+        ("M*N - 1", {"M": (1, 2147483647), "N": (1, 2147483647)}),
+        ("n*n - 9", {"n": (3, 2147483647)}),
+        ("n", {}),
+        ("3 - M - N", None),
+        ("n - floor(n/2) - 4", None),
+    ],
+)
 def test_a_fact_narrows_the_range_of_one_symbol_to_just_where_it_holds(fact: str, wanted: Any) -> None:
     known = limits()
     assert known.suppose(read_expr(fact)) is (wanted is not None)
@@ -197,17 +291,31 @@ def test_a_fact_against_a_stated_range_is_not_supposed() -> None:
 
 def test_a_stated_range_settles_what_a_slice_clamps() -> None:
     def shape(low: int, high: int, size: Any) -> str:
-        return str(front.read(json.dumps({
-            "signature": {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": "y"}]}, "symbols": {"n": [low, high]},
-            "tensors": {"x": {"dtype": "fp32", "shape": ["n"]}, "y": {"dtype": "fp32", "shape": [size]}},
-            "graph": [{"op": "Slice", "inputs": ["x"], "outputs": ["y"], "attrs": {"starts": [0], "ends": [5]}}]})).model.range_of("n").low)  # fmt: skip
+        return str(
+            front.read(
+                json.dumps(
+                    {
+                        "signature": {"inputs": [{"tensor": "x"}], "outputs": [{"tensor": "y"}]},
+                        "symbols": {"n": [low, high]},
+                        "tensors": {"x": {"dtype": "fp32", "shape": ["n"]}, "y": {"dtype": "fp32", "shape": [size]}},
+                        "graph": [
+                            {"op": "Slice", "inputs": ["x"], "outputs": ["y"], "attrs": {"starts": [0], "ends": [5]}}
+                        ],
+                    }
+                )
+            )
+            .model.range_of("n")
+            .low
+        )
 
     assert [shape(0, 5, "n"), shape(1, 4, "n"), shape(5, 9, 5), shape(0, 9, 5)] == ["0", "1", "5", "5"]
 
 
 def test_the_graph_dsl_keeps_the_ranges_that_it_states() -> None:
     def found(stated: str) -> tuple[int, int]:
-        text = f"model m\n{stated}graph<n=4> main(x: f32[n]) -> (y: f32[1]) {{\nreturn slice(x, [(-1, 2147483647)])\n}}\n"
+        text = (
+            f"model m\n{stated}graph<n=4> main(x: f32[n]) -> (y: f32[1]) {{\nreturn slice(x, [(-1, 2147483647)])\n}}\n"
+        )
         known = front.read(text).model.range_of("n")
         return known.low, known.high
 

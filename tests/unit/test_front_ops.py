@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,17 +22,45 @@ from tinyir.play.tiny import play
 NAMES = {d.numpy: d.name for d in DTYPES.values()}
 
 
-def run(op: str, arrays: dict[str, np.ndarray], /, *operands: Any, outputs: int = 1, fn: str | None = None, out: Any = None, symbolic: bool = False, **attrs: Any) -> Any:
-    """One op on arrays. `operands` are array names or numbers (default: all arrays); `out` declares the output's dtype and shape."""
-    tensors: dict[str, Any] = {n: {"dtype": NAMES[a.dtype.name], "shape": [f"d{s}" if symbolic else s for s in a.shape]} for n, a in arrays.items()}
+def run(
+    op: str,
+    arrays: dict[str, np.ndarray],
+    /,
+    *operands: Any,
+    outputs: int = 1,
+    fn: str | None = None,
+    out: Any = None,
+    symbolic: bool = False,
+    **attrs: Any,
+) -> Any:
+    """One op on arrays. `operands` are array names or numbers (default: all arrays); `out` declares the output's dtype
+    and shape."""
+    tensors: dict[str, Any] = {
+        n: {"dtype": NAMES[a.dtype.name], "shape": [f"d{s}" if symbolic else s for s in a.shape]}
+        for n, a in arrays.items()
+    }
     names = [f"o{i}" for i in range(outputs)]
-    node = {"op": op, "name": "op", "inputs": list(operands or arrays), "outputs": names, "attrs": attrs, **({"fn": fn} if fn else {})}
-    found: dict[str, Any] = {"signature": {"inputs": [{"tensor": n} for n in arrays], "outputs": [{"tensor": n} for n in names]}, "tensors": tensors, "graph": [node]}
+    node = {
+        "op": op,
+        "name": "op",
+        "inputs": list(operands or arrays),
+        "outputs": names,
+        "attrs": attrs,
+        **({"fn": fn} if fn else {}),
+    }
+    found: dict[str, Any] = {
+        "signature": {"inputs": [{"tensor": n} for n in arrays], "outputs": [{"tensor": n} for n in names]},
+        "tensors": tensors,
+        "graph": [node],
+    }
     if out is not None:
         tensors["o0"] = {"dtype": out[0], "shape": list(out[1])}
     else:
         for name, value in zip(names, result_types(found)):
-            tensors[name] = {"dtype": value.dtype.name, "shape": [d.constant if d.constant is not None else str(d) for d in value.shape]}
+            tensors[name] = {
+                "dtype": value.dtype.name,
+                "shape": [d.constant if d.constant is not None else str(d) for d in value.shape],
+            }
     module = front.read(json.dumps(found))
     assert [d for d in tiny.check(module) if d.is_error] == []
     assert tiny.parse(tiny.show(module)) == module
@@ -75,7 +104,14 @@ def floats(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 def test_gemm(dtype: Any, trans_a: bool, trans_b: bool, size: tuple[int, int, int]) -> None:
     m, n, k = size
     a, b, c = floats(m, k, dtype=dtype), floats(k, n, dtype=dtype), floats(n, dtype=dtype)
-    given = run("GEMM", {"A": a.T.copy() if trans_a else a, "B": b.T.copy() if trans_b else b, "C": c}, transA=trans_a, transB=trans_b, alpha=0.5, beta=-2)
+    given = run(
+        "GEMM",
+        {"A": a.T.copy() if trans_a else a, "B": b.T.copy() if trans_b else b, "C": c},
+        transA=trans_a,
+        transB=trans_b,
+        alpha=0.5,
+        beta=-2,
+    )
     assert given.dtype == (np.float64 if dtype is np.float64 else np.float32)
     close(given, 0.5 * (a.astype(np.float64) @ b.astype(np.float64)) - 2 * c.astype(np.float64), 1e-4)
 
@@ -103,9 +139,22 @@ def test_gemm_refuses_a_product_that_its_third_operand_would_grow() -> None:
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((2, 4), (4, 3)), ((5, 2, 4), (4, 3)), ((2, 4), (5, 4, 3)), ((5, 2, 4), (5, 4, 3)), ((1, 6, 2, 4), (5, 1, 4, 3)),
-     ((4,), (5, 4, 3)), ((5, 2, 4), (4,)), ((0, 4), (4, 2)), ((2, 0), (0, 2)), ((3, 0, 2, 4), (4, 2))],
-)  # fmt: skip
+    [
+        ((4,), (4,)),
+        ((4,), (4, 3)),
+        ((2, 4), (4,)),
+        ((2, 4), (4, 3)),
+        ((5, 2, 4), (4, 3)),
+        ((2, 4), (5, 4, 3)),
+        ((5, 2, 4), (5, 4, 3)),
+        ((1, 6, 2, 4), (5, 1, 4, 3)),
+        ((4,), (5, 4, 3)),
+        ((5, 2, 4), (4,)),
+        ((0, 4), (4, 2)),
+        ((2, 0), (0, 2)),
+        ((3, 0, 2, 4), (4, 2)),
+    ],
+)
 def test_matmul_of_every_rank(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = floats(*left), floats(*right)
     close(run("MatMul", {"A": a, "B": b}), np.matmul(a.astype(np.float64), b.astype(np.float64)))
@@ -131,28 +180,84 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 UNARY: dict[str, tuple[Callable[[np.ndarray], np.ndarray], dict[str, Any]]] = {
-    "neg": (np.negative, {}), "abs": (np.abs, {}), "sign": (np.sign, {}), "reciprocal": (np.reciprocal, {}), "sqrt": (np.sqrt, {}),
-    "rsqrt": (lambda x: 1 / np.sqrt(x), {}), "exp2": (np.exp2, {}), "log2": (np.log2, {}), "sin": (np.sin, {}), "tanh": (np.tanh, {}),
-    "erf": (_erf, {}), "floor": (np.floor, {}), "ceil": (np.ceil, {}), "trunc": (np.trunc, {}), "round": (np.rint, {}),
-    "relu": (lambda x: np.maximum(x, 0), {}), "identity": (lambda x: x, {}), "exp": (np.exp, {}), "expm1": (np.expm1, {}), "log": (np.log, {}),
-    "log1p": (np.log1p, {}), "log10": (np.log10, {}), "cos": (np.cos, {}), "tan": (np.tan, {}), "asin": (np.arcsin, {}), "acos": (np.arccos, {}),
-    "atan": (np.arctan, {}), "sinh": (np.sinh, {}), "cosh": (np.cosh, {}), "asinh": (np.arcsinh, {}), "acosh": (np.arccosh, {}), "atanh": (np.arctanh, {}),
-    "sigmoid": (_sigmoid, {}), "silu": (lambda x: x * _sigmoid(1.5 * x), {"alpha": 1.5}), "softplus": (_softplus, {}), "softsign": (lambda x: x / (1 + np.abs(x)), {}),
-    "mish": (lambda x: x * np.tanh(_softplus(x)), {}), "gelu": (lambda x: x / 2 * (1 + _erf(x / np.sqrt(2))), {}),
-    "elu": (lambda x: np.where(x < 0, 2 * np.expm1(x), x), {"alpha": 2}), "selu": (lambda x: 1.0507009873554805 * np.where(x < 0, 1.6732632423543772 * np.expm1(x), x), {}),
-    "celu": (lambda x: np.where(x < 0, 2 * np.expm1(x / 2), x), {"alpha": 2.0}), "leaky_relu": (lambda x: np.where(x < 0, 0.1 * x, x), {"alpha": 0.1}),
+    "neg": (np.negative, {}),
+    "abs": (np.abs, {}),
+    "sign": (np.sign, {}),
+    "reciprocal": (np.reciprocal, {}),
+    "sqrt": (np.sqrt, {}),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), {}),
+    "exp2": (np.exp2, {}),
+    "log2": (np.log2, {}),
+    "sin": (np.sin, {}),
+    "tanh": (np.tanh, {}),
+    "erf": (_erf, {}),
+    "floor": (np.floor, {}),
+    "ceil": (np.ceil, {}),
+    "trunc": (np.trunc, {}),
+    "round": (np.rint, {}),
+    "relu": (lambda x: np.maximum(x, 0), {}),
+    "identity": (lambda x: x, {}),
+    "exp": (np.exp, {}),
+    "expm1": (np.expm1, {}),
+    "log": (np.log, {}),
+    "log1p": (np.log1p, {}),
+    "log10": (np.log10, {}),
+    "cos": (np.cos, {}),
+    "tan": (np.tan, {}),
+    "asin": (np.arcsin, {}),
+    "acos": (np.arccos, {}),
+    "atan": (np.arctan, {}),
+    "sinh": (np.sinh, {}),
+    "cosh": (np.cosh, {}),
+    "asinh": (np.arcsinh, {}),
+    "acosh": (np.arccosh, {}),
+    "atanh": (np.arctanh, {}),
+    "sigmoid": (_sigmoid, {}),
+    "silu": (lambda x: x * _sigmoid(1.5 * x), {"alpha": 1.5}),
+    "softplus": (_softplus, {}),
+    "softsign": (lambda x: x / (1 + np.abs(x)), {}),
+    "mish": (lambda x: x * np.tanh(_softplus(x)), {}),
+    "gelu": (lambda x: x / 2 * (1 + _erf(x / np.sqrt(2))), {}),
+    "elu": (lambda x: np.where(x < 0, 2 * np.expm1(x), x), {"alpha": 2}),
+    "selu": (lambda x: 1.0507009873554805 * np.where(x < 0, 1.6732632423543772 * np.expm1(x), x), {}),
+    "celu": (lambda x: np.where(x < 0, 2 * np.expm1(x / 2), x), {"alpha": 2.0}),
+    "leaky_relu": (lambda x: np.where(x < 0, 0.1 * x, x), {"alpha": 0.1}),
     "thresholded_relu": (lambda x: np.where(x > 0.7, x, 0), {"alpha": 0.7}),
     "shrink": (lambda x: np.where(x < -1.5, x + 0.25, np.where(x > 1.5, x - 0.25, 0)), {"lambd": 1.5, "bias": 0.25}),
-    "hard_sigmoid": (lambda x: np.clip(0.2 * x + 0.5, 0, 1), {}), "hard_swish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), {}),
-    "square": (np.square, {}), "isnan": (np.isnan, {}), "isinf": (np.isposinf, {"negative": False}), "clip": (lambda x: np.clip(x, -1, 1.5), {"min": -1, "max": 1.5}),
-    "cast": (lambda x: x.astype(np.float64), {"to": "fp64"}), "mean": (lambda x: x, {}), "add": (lambda x: x, {}), "mul": (lambda x: x, {}),
-    "max": (lambda x: x, {}), "min": (lambda x: x, {}),
-}  # fmt: skip
+    "hard_sigmoid": (lambda x: np.clip(0.2 * x + 0.5, 0, 1), {}),
+    "hard_swish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), {}),
+    "square": (np.square, {}),
+    "isnan": (np.isnan, {}),
+    "isinf": (np.isposinf, {"negative": False}),
+    "clip": (lambda x: np.clip(x, -1, 1.5), {"min": -1, "max": 1.5}),
+    "cast": (lambda x: x.astype(np.float64), {"to": "fp64"}),
+    "mean": (lambda x: x, {}),
+    "add": (lambda x: x, {}),
+    "mul": (lambda x: x, {}),
+    "max": (lambda x: x, {}),
+    "min": (lambda x: x, {}),
+}
 BINARY: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum, "min": np.minimum, "pow": np.power, "less": np.less,
-    "less_equal": np.less_equal, "greater": np.greater, "greater_equal": np.greater_equal, "equal": np.equal, "not_equal": np.not_equal, "atan2": np.arctan2,
-    "floordiv": np.floor_divide, "mod": np.mod, "rem": np.fmod, "prelu": lambda x, s: np.where(x < 0, x * s, x), "mean": lambda x, y: (x + y) / 2,
-}  # fmt: skip
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+    "pow": np.power,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "atan2": np.arctan2,
+    "floordiv": np.floor_divide,
+    "mod": np.mod,
+    "rem": np.fmod,
+    "prelu": lambda x, s: np.where(x < 0, x * s, x),
+    "mean": lambda x, y: (x + y) / 2,
+}
 REST = {"bitcast", "not", "and", "or", "xor", "shift_left", "shift_right", "where"}
 
 
@@ -176,7 +281,9 @@ def test_unary(fn: str, dtype: Any) -> None:
     if fn not in ("tan", "sinh", "cosh", "exp"):
         np.testing.assert_allclose(given.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance)
     else:  # the argument's own rounding shows: 1 ulp of x is |x| ulps of the result, and more at a pole
-        np.testing.assert_allclose(given.astype(np.float64), wanted.astype(np.float64), rtol=max(tolerance, 2e-5), atol=max(tolerance, 2e-5))
+        np.testing.assert_allclose(
+            given.astype(np.float64), wanted.astype(np.float64), rtol=max(tolerance, 2e-5), atol=max(tolerance, 2e-5)
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
@@ -200,7 +307,10 @@ def test_binary(fn: str, dtype: Any) -> None:
 
 
 def test_signs_of_zero_and_both_infinities_of_atan2() -> None:
-    y, x = np.array([0.0, 1, -1, math.inf, -math.inf, 0], np.float32), np.array([0.0, 0, 0, math.inf, -math.inf, -1], np.float32)
+    y, x = (
+        np.array([0.0, 1, -1, math.inf, -math.inf, 0], np.float32),
+        np.array([0.0, 0, 0, math.inf, -math.inf, -1], np.float32),
+    )
     close(run("Elementwise", {"y": y, "x": x}, fn="atan2"), np.arctan2(y, x))
 
 
@@ -208,8 +318,12 @@ def test_nan_wins_in_max_min_relu_and_clip() -> None:
     a, b = np.array([np.nan, 1, np.nan, 0], np.float32), np.array([1, np.nan, np.nan, 0], np.float32)
     for fn in ("max", "min"):
         for operands in (("a", "b"), ("b", "a")):
-            np.testing.assert_array_equal(run("Elementwise", {"a": a, "b": b}, *operands, fn=fn), [np.nan, np.nan, np.nan, 0])
-    np.testing.assert_array_equal(run("Elementwise", {"x": np.array([np.nan, -1, 0], np.float32)}, fn="relu"), [np.nan, 0, 0])
+            np.testing.assert_array_equal(
+                run("Elementwise", {"a": a, "b": b}, *operands, fn=fn), [np.nan, np.nan, np.nan, 0]
+            )
+    np.testing.assert_array_equal(
+        run("Elementwise", {"x": np.array([np.nan, -1, 0], np.float32)}, fn="relu"), [np.nan, 0, 0]
+    )
     np.testing.assert_array_equal(run("Clip", {"x": np.array([np.nan, 7], np.float32)}, min=0, max=1), [np.nan, 1])
 
 
@@ -219,7 +333,9 @@ def test_integers_divide_as_spec_says() -> None:
     assert run("Elementwise", {"x": x, "y": y}, fn="floordiv").tolist() == [-4, -4, 3, 3, 0]
     assert run("Elementwise", {"x": x, "y": y}, fn="mod").tolist() == [1, -1, -1, 1, 0]
     assert run("Elementwise", {"x": x, "y": y}, fn="rem").tolist() == [-1, 1, -1, 1, 0]
-    assert run("Elementwise", {"x": np.array([1, -1, 2, -1], np.int32), "y": np.array([-3, -3, -1, -2], np.int32)}, fn="pow").tolist() == [1, -1, 0, 1]
+    assert run(
+        "Elementwise", {"x": np.array([1, -1, 2, -1], np.int32), "y": np.array([-3, -3, -1, -2], np.int32)}, fn="pow"
+    ).tolist() == [1, -1, 0, 1]
 
 
 def test_logic_shifts_and_choice() -> None:
@@ -263,7 +379,9 @@ def test_casts_saturate_drop_the_fraction_and_wrap() -> None:
     assert run("Cast", {"x": x}, to="i64").tolist() == [1, -1, 2**63 - 1, -(2**63), 0, 2**63 - 1]
     assert run("Cast", {"x": x}, to="bool").tolist() == [True] * 6
     assert run("Cast", {"x": np.array([300, -1], np.int32)}, to="u8").tolist() == [44, 255]
-    assert run("Cast", {"x": np.array([65519.9, 65520, 1 + 2**-11, 1 + 3 * 2**-11], np.float32)}, to="fp16").tolist() == [65504, math.inf, 1, 1 + 2**-9]
+    assert run(
+        "Cast", {"x": np.array([65519.9, 65520, 1 + 2**-11, 1 + 3 * 2**-11], np.float32)}, to="fp16"
+    ).tolist() == [65504, math.inf, 1, 1 + 2**-9]
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,7 +18,10 @@ def test_nearest() -> None:
     equal(run("Resize", {"x": line}, sizes=[3], coordinates="asymmetric", rounding="floor"), [0, 1, 3])
     equal(run("Resize", {"x": line}, sizes=[3], coordinates="align_corners"), [0, 2, 4])
     equal(run("Resize", {"x": line}, sizes=[7], coordinates="asymmetric", rounding="ceil"), [0, 1, 2, 3, 3, 4, 4])
-    equal(run("Resize", {"x": line}, scales=[0.6], coordinates="half_pixel"), np.round((np.arange(3) + 0.5) / 0.6 - 0.5 - 1e-9))
+    equal(
+        run("Resize", {"x": line}, scales=[0.6], coordinates="half_pixel"),
+        np.round((np.arange(3) + 0.5) / 0.6 - 0.5 - 1e-9),
+    )
 
 
 def test_linear() -> None:
@@ -26,7 +29,12 @@ def test_linear() -> None:
     close(run("Resize", {"x": line}, sizes=[6], mode="linear"), [1, 1.25, 1.75, 2.5, 3.5, 4])
     close(run("Resize", {"x": line}, sizes=[5], mode="linear", coordinates="align_corners"), [1, 1.5, 2, 3, 4])
     x = floats(2, 3, 4, dtype=np.float16)
-    rows = np.stack([np.interp(np.clip((np.arange(7) + 0.5) * 4 / 7 - 0.5, 0, 3), np.arange(4), r) for r in x.reshape(6, 4).astype(np.float64)]).reshape(2, 3, 7)
+    rows = np.stack(
+        [
+            np.interp(np.clip((np.arange(7) + 0.5) * 4 / 7 - 0.5, 0, 3), np.arange(4), r)
+            for r in x.reshape(6, 4).astype(np.float64)
+        ]
+    ).reshape(2, 3, 7)
     given = run("Resize", {"x": x}, sizes=[7], axes=[2], mode="linear")
     assert given.dtype == np.float16
     close(given, rows, 2e-3)

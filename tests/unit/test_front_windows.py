@@ -25,11 +25,15 @@ def conv(x: np.ndarray, w: np.ndarray, stride: Any, pads: Any, dilation: Any, gr
     y = np.zeros((x.shape[0], w.shape[0], *out))
     per = w.shape[0] // groups
     for place in itertools.product(*map(range, out)):
-        window = tuple(slice(o * t, o * t + (k - 1) * d + 1, d) for o, t, k, d in zip(place, stride, w.shape[2:], dilation))
+        window = tuple(
+            slice(o * t, o * t + (k - 1) * d + 1, d) for o, t, k, d in zip(place, stride, w.shape[2:], dilation)
+        )
         for g in range(groups):
             seen = x[(slice(None), slice(g * w.shape[1], (g + 1) * w.shape[1]), *window)]
             mine = slice(g * per, (g + 1) * per)
-            y[(slice(None), mine, *place)] = np.tensordot(seen, w[mine].astype(np.float64), (range(1, rank + 2), range(1, rank + 2)))
+            y[(slice(None), mine, *place)] = np.tensordot(
+                seen, w[mine].astype(np.float64), (range(1, rank + 2), range(1, rank + 2))
+            )
     return y
 
 
@@ -54,15 +58,21 @@ def test_conv(shape: Any, weight: Any, attrs: Any, layout: str, dtype: Any) -> N
     x, w, c = floats(*shape, dtype=dtype), floats(*weight, dtype=dtype), floats(weight[0], dtype=dtype)
     rank = len(shape) - 2
     pad = attrs.get("pad", [0])
-    pads = list(zip(pad[:rank], pad[rank:])) if len(pad) == 2 * rank > rank else [(p, p) for p in (pad * rank if len(pad) == 1 else pad)]
+    pads = (
+        list(zip(pad[:rank], pad[rank:]))
+        if len(pad) == 2 * rank > rank
+        else [(p, p) for p in (pad * rank if len(pad) == 1 else pad)]
+    )
     if any(p < 0 for pair in pads for p in pair):
         wide = np.pad(x, [(0, 0), (0, 0), *[tuple(max(p, 0) for p in pair) for pair in pads]])
         cut = [slice(max(-low, 0), -(-high) if high < 0 else None) for low, high in pads]
         x_seen, pads = wide[(slice(None), slice(None), *cut)], [(0, 0)] * rank
     else:
         x_seen = x
-    one = lambda v: (list(v) * rank if len(v) == 1 else list(v))  # noqa: E731
-    wanted = conv(x_seen, w, one(attrs.get("stride", [1])), pads, one(attrs.get("dilation", [1])), attrs.get("groups", 1)) + c.astype(np.float64).reshape(-1, *[1] * rank)
+    one = lambda v: list(v) * rank if len(v) == 1 else list(v)  # noqa: E731
+    wanted = conv(
+        x_seen, w, one(attrs.get("stride", [1])), pads, one(attrs.get("dilation", [1])), attrs.get("groups", 1)
+    ) + c.astype(np.float64).reshape(-1, *[1] * rank)
     given = run("Conv", {"x": last(x) if layout == "NHWC" else x, "w": w, "c": c}, layout=layout, **attrs)
     assert given.dtype == np.float32
     close(np.moveaxis(given, -1, 1) if layout == "NHWC" else given, wanted, 1e-4)
@@ -93,20 +103,40 @@ def test_conv_transpose_at_the_edges() -> None:
     x, w = np.array([[[[1, 2], [3, 4]]]], np.float32), np.ones((1, 1, 3, 3), np.float32)
     found = run("ConvTranspose", {"x": x, "w": w}, stride=[2], pad=[1], output_padding=[1, 1])
     equal(found[0, 0], [[1, 3, 2, 2], [4, 10, 6, 6], [3, 7, 4, 4], [3, 7, 4, 4]])
-    found = run("ConvTranspose", {"x": floats(1, 3, 28, 28), "w": floats(3, 6, 3, 3)}, stride=[2], pad=[1], output_padding=[1])
+    found = run(
+        "ConvTranspose", {"x": floats(1, 3, 28, 28), "w": floats(3, 6, 3, 3)}, stride=[2], pad=[1], output_padding=[1]
+    )
     assert found.shape == (1, 6, 56, 56)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), st.sampled_from([1, 2]))
-def test_conv_transpose_is_the_transpose_of_conv(size: int, kernel: int, stride: int, low: int, high: int, extra: int, groups: int) -> None:
+@given(
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.sampled_from([1, 2]),
+)
+def test_conv_transpose_is_the_transpose_of_conv(
+    size: int, kernel: int, stride: int, low: int, high: int, extra: int, groups: int
+) -> None:
     extra = min(extra, stride - 1)
     dilation = 2 if stride == 1 else 1
     out = (size - 1) * stride + (kernel - 1) * dilation + 1 - low - high + extra
     if out < 1 or out + low + high < (kernel - 1) * dilation + 1:
         return
     x, w = RNG.integers(-3, 4, (1, 2, size)).astype(np.float32), RNG.integers(-3, 4, (2, 3, kernel)).astype(np.float32)
-    found = run("ConvTranspose", {"x": x, "w": w}, stride=[stride], dilation=[dilation], pad=[low, high], output_padding=[extra], groups=groups)
+    found = run(
+        "ConvTranspose",
+        {"x": x, "w": w},
+        stride=[stride],
+        dilation=[dilation],
+        pad=[low, high],
+        output_padding=[extra],
+        groups=groups,
+    )
     assert found.shape == (1, 3 * groups, out)
     y = RNG.integers(-3, 4, found.shape).astype(np.float32)
     back = conv(y, w, [stride], [(low, high)], [dilation], groups)[..., :size]  # <A'x, y> = <x, Ay>
@@ -130,7 +160,9 @@ def test_pools(layout: str) -> None:
     attrs = {"kernel": [3, 2], "stride": [2, 3], "pad": [1, 0, 1, 1], "layout": layout}
     equal(back(run("Pool", {"x": given}, mode="max", **attrs)), seen.max((-1, -2)))
     inside = np.where(np.isinf(seen), 0, seen)
-    close(back(run("Pool", {"x": given}, mode="average", **attrs)), inside.sum((-1, -2)) / np.isfinite(seen).sum((-1, -2)))
+    close(
+        back(run("Pool", {"x": given}, mode="average", **attrs)), inside.sum((-1, -2)) / np.isfinite(seen).sum((-1, -2))
+    )
     close(back(run("Pool", {"x": given}, mode="average", count_include_pad=True, **attrs)), inside.mean((-1, -2)))
     close(back(run("Pool", {"x": given}, mode="lp", **attrs)), np.sqrt((inside**2).sum((-1, -2))))
     close(back(run("Pool", {"x": given}, mode="average", layout=layout)), x.mean((2, 3), keepdims=True))
@@ -141,7 +173,16 @@ def test_pool_counts_partial_windows_and_tells_places() -> None:
     x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
     equal(run("Pool", {"x": x}, mode="max", kernel=[3], stride=[2], ceil_mode=True)[0, 0], [[11, 12], [15, 16]])
     equal(run("Pool", {"x": x}, mode="average", kernel=[3], stride=[2], ceil_mode=True)[0, 0], [[6, 7.5], [12, 13.5]])
-    y, places = run("Pool", {"x": np.concatenate([x, -x], 1)}, outputs=2, mode="max", kernel=[2], stride=[1], dilation=[2], pad=[1, 0, 0, 1])
+    y, places = run(
+        "Pool",
+        {"x": np.concatenate([x, -x], 1)},
+        outputs=2,
+        mode="max",
+        kernel=[2],
+        stride=[1],
+        dilation=[2],
+        pad=[1, 0, 0, 1],
+    )
     flat = np.concatenate([x, -x], 1).reshape(-1)
     equal(flat[places], y)
     _, columns = run("Pool", {"x": x}, outputs=2, mode="max", kernel=[2], stride=[2], column_major=True)
@@ -173,9 +214,17 @@ def test_attention(heads: int, dtype: Any) -> None:
     given = run("Attention", arrays)
     assert given.dtype == dtype
     close(given, attend(q, k, v), tolerance)
-    close(run("Attention", arrays, scale=0.3, causal=True), attend(q, k, v, np.where(t <= s, 0, -np.inf), 0.3), tolerance)
-    close(run("Attention", arrays, causal=True, offset=2, window=3), attend(q, k, v, np.where((t <= s + 2) & (t > s - 1), 0, -np.inf)), tolerance)
-    close(run("Attention", arrays, causal=True, offset=-2), attend(q, k, v, np.where(t <= s - 2, 0, -np.inf)), tolerance)
+    close(
+        run("Attention", arrays, scale=0.3, causal=True), attend(q, k, v, np.where(t <= s, 0, -np.inf), 0.3), tolerance
+    )
+    close(
+        run("Attention", arrays, causal=True, offset=2, window=3),
+        attend(q, k, v, np.where((t <= s + 2) & (t > s - 1), 0, -np.inf)),
+        tolerance,
+    )
+    close(
+        run("Attention", arrays, causal=True, offset=-2), attend(q, k, v, np.where(t <= s - 2, 0, -np.inf)), tolerance
+    )
     mask = RNG.random((2, 1, 5, 7)) < 0.5
     mask[0, 0, 1] = False
     close(run("Attention", {**arrays, "m": mask}), attend(q, k, v, np.where(mask, 0, -np.inf)), tolerance)
@@ -214,7 +263,13 @@ def test_gathers() -> None:
 def test_scatters() -> None:
     x, u = floats(3, 4), floats(2, 4)
     i = np.array([[0, 1, 2, 0], [0, -1, 5, -4]])
-    for name, fold in (("add", np.add), ("mul", np.multiply), ("max", np.maximum), ("min", np.minimum), ("none", lambda a, b: b)):
+    for name, fold in (
+        ("add", np.add),
+        ("mul", np.multiply),
+        ("max", np.maximum),
+        ("min", np.minimum),
+        ("none", lambda a, b: b),
+    ):
         wanted = x.copy()
         for r, c in np.ndindex(i.shape):
             if -3 <= i[r, c] < 3:
@@ -226,7 +281,10 @@ def test_scatters() -> None:
 def test_one_hot() -> None:
     i = np.array([1, -1, 3, -4])
     equal(run("OneHot", {"i": i}, depth=3), [[0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]])
-    equal(run("OneHot", {"i": i}, depth=3, axis=0, on=5, off=2, dtype="i32"), np.where(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]]).T, 5, 2))
+    equal(
+        run("OneHot", {"i": i}, depth=3, axis=0, on=5, off=2, dtype="i32"),
+        np.where(np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]]).T, 5, 2),
+    )
 
 
 # --- einsum
@@ -235,17 +293,39 @@ def test_one_hot() -> None:
 @pytest.mark.parametrize(
     ("equation", "shapes"),
     [
-        ("ij,jk->ik", [(2, 3), (3, 4)]), ("bij,bjk", [(5, 2, 3), (5, 3, 4)]), ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]), ("ii->i", [(3, 3)]), ("ii", [(3, 3)]),
-        ("i,j->ij", [(2,), (3,)]), ("i,i", [(3,), (3,)]), ("...ij,...jk->...ik", [(4, 2, 3), (5, 1, 3, 2)]), ("bhwij,hkj->bhwik", [(2, 3, 2, 2, 4), (3, 5, 4)]),
-        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]), ("ij,ij,ij->j", [(2, 3)] * 3), ("iji,k->jk", [(2, 3, 2), (4,)]), ("...ij->...ji", [(2, 3, 4)]), ("a,b,c->cab", [(2,), (3,), (4,)]),
+        ("ij,jk->ik", [(2, 3), (3, 4)]),
+        ("bij,bjk", [(5, 2, 3), (5, 3, 4)]),
+        ("ij->ji", [(2, 3)]),
+        ("ij->", [(2, 3)]),
+        ("ii->i", [(3, 3)]),
+        ("ii", [(3, 3)]),
+        ("i,j->ij", [(2,), (3,)]),
+        ("i,i", [(3,), (3,)]),
+        ("...ij,...jk->...ik", [(4, 2, 3), (5, 1, 3, 2)]),
+        ("bhwij,hkj->bhwik", [(2, 3, 2, 2, 4), (3, 5, 4)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 5)]),
+        ("ij,ij,ij->j", [(2, 3)] * 3),
+        ("iji,k->jk", [(2, 3, 2), (4,)]),
+        ("...ij->...ji", [(2, 3, 4)]),
+        ("a,b,c->cab", [(2,), (3,), (4,)]),
         ("ij,k->i", [(2, 3), (4,)]),
     ],
-)  # fmt: skip
+)
 def test_einsum(equation: str, shapes: Any) -> None:
     arrays = {name: floats(*s) for name, s in zip("xyz", shapes)}
     close(run("Einsum", arrays, equation=equation), np.einsum(equation, *arrays.values()))
 
 
-@pytest.mark.parametrize(("equation", "code"), [("ij->k", "E1021"), ("ij,jk->ik", "E1021"), ("i-j", "E1021"), ("ij->ii", "E1021"), ("i->i", "E1012"), ("ii->i", "E1304")])
+@pytest.mark.parametrize(
+    ("equation", "code"),
+    [
+        ("ij->k", "E1021"),
+        ("ij,jk->ik", "E1021"),
+        ("i-j", "E1021"),
+        ("ij->ii", "E1021"),
+        ("i->i", "E1012"),
+        ("ii->i", "E1304"),
+    ],
+)
 def test_einsum_refuses(equation: str, code: str) -> None:
     assert refused("Einsum", {"x": floats(2, 3)}, equation=equation) == code

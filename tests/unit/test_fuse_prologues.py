@@ -1,4 +1,5 @@
-"""What a contraction multiplies is computed as its tiles are filled, where that costs less than a round trip; all stages give one answer."""
+"""What a contraction multiplies is computed as its tiles are filled, where that costs less than a round trip; all
+stages give one answer."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ def exponential() -> str:
 def weights(scale: list[int], *ops: tuple[str, list[Any], str, dict[str, Any]], zero: str = "u8") -> str:
     """A weight of bytes, less its zero point, times its scale."""
     given = {"x": X, "q": (zero, [40, 24]), "z": (zero, [24]), "s": ("fp32", scale)}
-    made = [("Cast", ["q"], "qf", {"to": "fp32"}), ("Cast", ["z"], "zf", {"to": "fp32"}), elementwise("sub", "qf", "zf", out="d"), *ops]
+    made = [
+        ("Cast", ["q"], "qf", {"to": "fp32"}),
+        ("Cast", ["z"], "zf", {"to": "fp32"}),
+        elementwise("sub", "qf", "zf", out="d"),
+        *ops,
+    ]
     return graph(given, {"y": Y}, *made, ("MatMul", ["x", "a"], "y", {}))
 
 
@@ -55,7 +61,11 @@ def by_channel() -> str:
 
 def by_block() -> str:
     """A scale for every eight rows."""
-    wide = [("Reshape", ["s"], "s1", {"shape": [5, 1, 24]}), ("Expand", ["s1"], "s2", {"shape": [5, 8, 24]}), ("Reshape", ["s2"], "s3", {"shape": [40, 24]})]
+    wide = [
+        ("Reshape", ["s"], "s1", {"shape": [5, 1, 24]}),
+        ("Expand", ["s1"], "s2", {"shape": [5, 8, 24]}),
+        ("Reshape", ["s2"], "s3", {"shape": [40, 24]}),
+    ]
     return weights([5, 24], *wide, elementwise("mul", "d", "s3"), zero="i8")
 
 
@@ -74,7 +84,9 @@ def batched() -> str:
 def padded_conv(value: float = 1.0) -> str:
     """A window over work that is not 0 at 0: what the pad holds is 0 all the same."""
     given = {"x": ("fp32", [2, 5, 9, 8]), "w": ("fp32", [6, 5, 3, 3])}
-    return graph(given, {"y": ("fp32", [2, 6, 9, 8])}, elementwise("add", "x", value), ("Conv", ["a", "w"], "y", {"pad": [1, 1]}))
+    return graph(
+        given, {"y": ("fp32", [2, 6, 9, 8])}, elementwise("add", "x", value), ("Conv", ["a", "w"], "y", {"pad": [1, 1]})
+    )
 
 
 def padded_before() -> str:
@@ -87,18 +99,24 @@ def padded_before() -> str:
 def two_readers() -> str:
     """Two contractions of unlike shapes, which each compute it."""
     given = {"x": X, "w": W, "v": ("fp32", [40, 7])}
-    return graph(given, {"y": Y, "u": ("fp32", [33, 7])}, elementwise("relu", "x"), PRODUCT, ("MatMul", ["a", "v"], "u", {}))
+    return graph(
+        given, {"y": Y, "u": ("fp32", [33, 7])}, elementwise("relu", "x"), PRODUCT, ("MatMul", ["a", "v"], "u", {})
+    )
 
 
 def kept_chain() -> str:
     """What the work reads is a result, and in memory all the same."""
-    return graph({"x": X, "w": W}, {"y": Y, "h": X}, elementwise("add", "x", 1.0, out="h"), elementwise("relu", "h"), PRODUCT)
+    return graph(
+        {"x": X, "w": W}, {"y": Y, "h": X}, elementwise("add", "x", 1.0, out="h"), elementwise("relu", "h"), PRODUCT
+    )
 
 
 def beside_a_residual() -> str:
     """Read as an operand and once more behind the accumulator."""
     given = {"x": ("fp32", [33, 24]), "w": ("fp32", [24, 24])}
-    return graph(given, {"y": Y}, elementwise("neg", "x"), ("MatMul", ["a", "w"], "m", {}), elementwise("add", "m", "a", out="y"))
+    return graph(
+        given, {"y": Y}, elementwise("neg", "x"), ("MatMul", ["a", "w"], "m", {}), elementwise("add", "m", "a", out="y")
+    )
 
 
 def of_integers() -> str:
@@ -109,12 +127,30 @@ def of_integers() -> str:
     return graph(given, {"y": ("i32", [33, 24])}, *ops, *shifted, PRODUCT)
 
 
-FUSED = [activation, affine, exponential, by_channel, by_block, both_operands, batched, padded_conv, padded_before, two_readers, kept_chain, beside_a_residual, of_integers]
+FUSED = [
+    activation,
+    affine,
+    exponential,
+    by_channel,
+    by_block,
+    both_operands,
+    batched,
+    padded_conv,
+    padded_before,
+    two_readers,
+    kept_chain,
+    beside_a_residual,
+    of_integers,
+]
 
 
 def verdicts_of(stages: Stages) -> dict[tuple[str, str], dict[str, Any]]:
     said = lowering_of("region").verdicts(stages.poly)
-    return {(d.facts["source"], d.facts["reader"]): {"code": d.code, **d.facts} for d in said if d.code in ("R3401", "R3402")}
+    return {
+        (d.facts["source"], d.facts["reader"]): {"code": d.code, **d.facts}
+        for d in said
+        if d.code in ("R3401", "R3402")
+    }
 
 
 @needs_host_compiler
@@ -123,12 +159,18 @@ def test_all_stages_agree(model) -> None:
     stages = Stages(model())
     regions = stages.region.program.regions
     contractions = [k for r in regions for k in kernels_of(r)[:1] if isinstance(k, Contraction)]
-    assert contractions and all(f is not r for k in contractions for f, r in [max(zip(k.factors, (k.lhs, k.rhs)), key=lambda pair: pair[0] is not pair[1])])
+    assert contractions and all(
+        f is not r
+        for k in contractions
+        for f, r in [max(zip(k.factors, (k.lhs, k.rhs)), key=lambda pair: pair[0] is not pair[1])]
+    )
     assert len(regions) == len(contractions) + (model is kept_chain)
     planned = lower_to("plan", stages.region, "sm90")
     emitted = lower_to("gpu", planned, "sm90")
     for language, text in ((plan, planned), (gpu, emitted)):
-        assert [d.code for d in language.check(text) if d.is_error] == [] and language.parse(language.show(text)) == text
+        assert [d.code for d in language.check(text) if d.is_error] == [] and language.parse(
+            language.show(text)
+        ) == text
     arrays = random_arrays(stages.region.model, {}, 0)
     played = dict(stages.outputs(arrays, is_simulated=True))
     for stage, found in played.items():
@@ -139,7 +181,9 @@ def test_all_stages_agree(model) -> None:
 def has_prologue(one: region.Region) -> bool:
     """Whether a contraction does work on what it multiplies, a guard of padding aside."""
     kernel = next(iter(kernels_of(one)), None)
-    return isinstance(kernel, Contraction) and any(n is not Select for f in kernel.factors for n in map(type, walk(f)) if n in (Unary, Binary, Select))
+    return isinstance(kernel, Contraction) and any(
+        n is not Select for f in kernel.factors for n in map(type, walk(f)) if n in (Unary, Binary, Select)
+    )
 
 
 @pytest.mark.parametrize("model", FUSED, ids=lambda m: m.__name__)
@@ -170,7 +214,12 @@ def test_what_would_read_beyond_is_made_at_the_points_of_the_product() -> None:
 
 
 def gemm(dtype: str, rows: int, size: int, fn: str = "relu") -> str:
-    return graph({"x": (dtype, [rows, size]), "w": (dtype, [size, size])}, {"y": (dtype, [rows, size])}, elementwise(fn, "x"), PRODUCT)
+    return graph(
+        {"x": (dtype, [rows, size]), "w": (dtype, [size, size])},
+        {"y": (dtype, [rows, size])},
+        elementwise(fn, "x"),
+        PRODUCT,
+    )
 
 
 def dequantised(rows: int) -> str:
@@ -210,4 +259,6 @@ def test_cost_decides(case: str) -> None:
 def test_a_result_is_no_prologue() -> None:
     """What is in memory for others is read there."""
     stages = Stages(graph({"x": X, "w": W}, {"y": Y, "a": X}, elementwise("relu", "x"), PRODUCT))
-    assert [r.name for r in stages.region.program.regions] == ["a", "y"] and verdicts_of(stages)["a", "y.mul"]["rule"] == "operand"
+    assert [r.name for r in stages.region.program.regions] == ["a", "y"] and verdicts_of(stages)["a", "y.mul"][
+        "rule"
+    ] == "operand"

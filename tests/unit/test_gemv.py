@@ -1,4 +1,5 @@
-"""Contractions with next to no rows: planned whatever the sizes and dtypes, right in the simulation, compiled without spills."""
+"""Contractions with next to no rows: planned whatever the sizes and dtypes, right in the simulation, compiled without
+spills."""
 
 from __future__ import annotations
 
@@ -30,9 +31,12 @@ def proposed(module: region.Module, arch: str = "sm90") -> list[plan.Plan]:
 
 
 def of(module: region.Module, threads: tuple[int, int], parts: int = 1, width: int = 0) -> plan.Module:
-    """The region with the candidate of these threads, this cut of its sum, and accesses of so many elements where a number is given."""
+    """The region with the candidate of these threads, this cut of its sum, and accesses of so many elements where a
+    number is given."""
     found = (p for p in proposed(module) if p.threads == threads and p.parts == parts)
-    return plan.Module(module, (next(p for p in found if not width or max((v.width for v in p.vectorize), default=1) == width),))
+    return plan.Module(
+        module, (next(p for p in found if not width or max((v.width for v in p.vectorize), default=1) == width),)
+    )
 
 
 def test_it_is_chosen_where_tensor_cores_cannot_serve() -> None:
@@ -45,7 +49,8 @@ def test_it_is_chosen_where_tensor_cores_cannot_serve() -> None:
 @pytest.mark.parametrize("kind", [SINGLE, {}])
 @pytest.mark.parametrize("sizes", [(0, 64, 64), (64, 0, 64), (64, 64, 0), (1, 0, 0), (0, 0, 0)])
 def test_products_of_nothing_are_planned(sizes: tuple[int, ...], kind: dict[str, str]) -> None:
-    """Whatever the template: a size that is planned for may be nought, such as the rows of `x[-1:3:2]` at some length."""
+    """Whatever the template: a size that is planned for may be nought, such as the rows of `x[-1:3:2]` at some
+    length."""
     module = sized("NN", sizes, **kind)
     assert not any(d.is_error for d in gpu.check(lowered(to_plan.lower(module))[0]))
 
@@ -60,7 +65,10 @@ def test_neighbouring_threads_stand_along_the_contiguous_axis() -> None:
 
 
 def test_wide_accesses_are_assumed_and_single_ones_assume_nothing() -> None:
-    assumed = {(max((v.width for v in p.vectorize), default=1), tuple(map(str, p.assume))) for p in proposed(sized("NN", (1, 4096, 77), **SINGLE))}
+    assumed = {
+        (max((v.width for v in p.vectorize), default=1), tuple(map(str, p.assume)))
+        for p in proposed(sized("NN", (1, 4096, 77), **SINGLE))
+    }
     assert assumed == {(4, ("4*floor(N/4) = N",)), (1, ())}
     assert {p.vectorize for p in proposed(sized("NN", (1, 4095, 77), **SINGLE))} == {()}
 
@@ -68,7 +76,10 @@ def test_wide_accesses_are_assumed_and_single_ones_assume_nothing() -> None:
 def test_a_guard_that_always_holds_has_no_other_side() -> None:
     """A sum of one step is inside whatever the thread: its text has neither an `if` nor an `else`."""
     tensors = "in a : fp16[2, 512]\nin w : fp16[2048, 512]\nout y : fp32[2, 2048]"
-    body = "for i0: 2, i1: 2048\n  %y = reduce sum (k0: 512) : fp32 { mul(a[i0, k0], w[i1, k0]) : fp32 }\nyield y[i0, i1] = %y"
+    body = (
+        "for i0: 2, i1: 2048\n  %y = reduce sum (k0: 512) : fp32 { mul(a[i0, k0], w[i1, k0]) : fp32 }\nyield y[i0, "
+        "i1] = %y"
+    )
     module = region.parse(region_text(tensors, body))
     texts = {manifest.show(lowered(plan.Module(module, (one,)))[1]) for one in proposed(module)}
     assert texts
@@ -88,13 +99,22 @@ def test_an_access_that_nothing_assumes_is_found() -> None:
     assert [d.code for d in plan.check(replace(module, plans=(replace(module.plans[0], assume=()),)))] == ["E1570"]
 
 
-@pytest.mark.parametrize("fields", [
-    {"bind": tuple(plan.Bind(b.axes, {"thread.x": "thread.y", "thread.y": "thread.x"}.get(b.place, b.place)) for b in of(sized("NN", (1, 64, 64)), (8, 64)).plans[0].bind),
-     "threads": (64, 8), "tile": (1, 64, 512)},
-    {"vectorize": (plan.Vectorize("i1", 16),)},
-    {"split_k": plan.SplitK(5, "cluster")},
-    {"split_k": plan.SplitK(2, "workspace")},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "bind": tuple(
+                plan.Bind(b.axes, {"thread.x": "thread.y", "thread.y": "thread.x"}.get(b.place, b.place))
+                for b in of(sized("NN", (1, 64, 64)), (8, 64)).plans[0].bind
+            ),
+            "threads": (64, 8),
+            "tile": (1, 64, 512),
+        },
+        {"vectorize": (plan.Vectorize("i1", 16),)},
+        {"split_k": plan.SplitK(5, "cluster")},
+        {"split_k": plan.SplitK(2, "workspace")},
+    ],
+)
 def test_what_the_template_has_no_place_for_is_refused(fields: dict) -> None:
     module = of(sized("NN", (1, 64, 64)), (8, 64))
     with pytest.raises(Refused) as fault:
@@ -134,7 +154,13 @@ def test_one_text_runs_at_any_size_in_the_simulation() -> None:
         assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"]), sizes
 
 
-@pytest.mark.parametrize("planned", [lambda: of(sized("NN", (4, 4096, 4096), **BIAS), (8, 64), 2), lambda: of(sized("NT", (4, 4096, 4096), **SINGLE), (32, 16))])
+@pytest.mark.parametrize(
+    "planned",
+    [
+        lambda: of(sized("NN", (4, 4096, 4096), **BIAS), (8, 64), 2),
+        lambda: of(sized("NT", (4, 4096, 4096), **SINGLE), (32, 16)),
+    ],
+)
 def test_plans_compile_without_spills(planned: object) -> None:
     compiler = find_nvrtc() or find_nvcc()
     if compiler is None:

@@ -1,9 +1,10 @@
-"""Faults planted by rule in the gpu text of every family: the checker names each, and has nothing to say of the originals."""
+"""Faults planted by rule in the gpu text of every family: the checker names each, and has nothing to say of the
+originals."""
 
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -39,27 +40,63 @@ RULES: dict[str, Rule] = {
     "product not waited for": (r"\n +wait_group wgmma pending 0 for %mma\n", "\n", {"E1617"}),
     "product waited for too loosely": (r"(wait_group wgmma pending )(0)( for %mma\n)", _one_more, {"E1617"}),
     "bytes miscounted": (r"( expect )(\d+)( B)", _half, {"E1618"}),
-    "set-up of mbarriers not told": (r"\n  fence mbarrier_init\n(?!(?:  [^\n]*\n)*  fence mbarrier_init)", "\n", {"E1616"}),
-    "nobody meets behind the set-up of mbarriers": (r"(\n  fence mbarrier_init\n(?:  barrier cluster arrive\n)?)  barrier (?:cta|cluster)\n", r"\1", {"E1616"}),
-    "the cluster does not meet behind it": (r"(\n  fence mbarrier_init\n  barrier )cluster(\n)()", r"\1cta\2", {"E1616"}),
+    "set-up of mbarriers not told": (
+        r"\n  fence mbarrier_init\n(?!(?:  [^\n]*\n)*  fence mbarrier_init)",
+        "\n",
+        {"E1616"},
+    ),
+    "nobody meets behind the set-up of mbarriers": (
+        r"(\n  fence mbarrier_init\n(?:  barrier cluster arrive\n)?)  barrier (?:cta|cluster)\n",
+        r"\1",
+        {"E1616"},
+    ),
+    "the cluster does not meet behind it": (
+        r"(\n  fence mbarrier_init\n  barrier )cluster(\n)()",
+        r"\1cta\2",
+        {"E1616"},
+    ),
     "filled once less": (r"(\n +for k in )(\S+)(\.\.steps(?: step \d+)?\n +wait empty)", r"\1\2 + 1\3", {"E1616"}),
     "waited for once less": (r"(\n +for k in )(\S+)(\.\.steps(?: step \d+)?\n +wait full)", r"\1\2 + 8\3", {"E1616"}),
-    "tile too large for shared memory": (r"(\n  shared \w+ : \w+\[\d+, \d+\] ring )(\d+)()", lambda m: f"{m[1]}{int(m[2]) * 32}", {"E1608"}),
+    "tile too large for shared memory": (
+        r"(\n  shared \w+ : \w+\[\d+, \d+\] ring )(\d+)()",
+        lambda m: f"{m[1]}{int(m[2]) * 32}",
+        {"E1608"},
+    ),
     "too many registers": (r"(\n +reg acc : \w+\[)(\d+)(, )", lambda m: f"{m[1]}{int(m[2]) * 64}{m[3]}", {"E1608"}),
     "index past shared memory": (r"(\n +\w+\[v\] over v: \d+ = \w+\[kk, [^\]\n]*)(\])()", r"\1 + 64\2", {"E1614"}),
-    "tile filled past its end": (r"(\n +copy \w+\[[^\]]*\] over \w+: )(\d+)()", lambda m: f"{m[1]}{int(m[2]) * 2}", {"E1614"}),
+    "tile filled past its end": (
+        r"(\n +copy \w+\[[^\]]*\] over \w+: )(\d+)()",
+        lambda m: f"{m[1]}{int(m[2]) * 2}",
+        {"E1614"},
+    ),
     "part of a warp past the last": (r"(\n  shared part : \w+\[)(\d+)(\])", _half, {"E1602"}),
     "guard of a tile lost": (r"( where )(\w[\w.*+ ]* < \w+) and (\w[\w.*+ ]* < \w+ else )", r"\1\3", {"E1615"}),
-    "guard of a store lost": (r"\n( +)if ([^\n]+) and ([^\n]+ < [^\n]+)\n(?=(?:\1  %[^\n]*\n)*\1  store)", r"\n\1if \2\n", {"E1615"}),
+    "guard of a store lost": (
+        r"\n( +)if ([^\n]+) and ([^\n]+ < [^\n]+)\n(?=(?:\1  %[^\n]*\n)*\1  store)",
+        r"\n\1if \2\n",
+        {"E1615"},
+    ),
     "bound too wide": (r"(\n +if [^\n]* < )([A-Z]\w*)(\n +(?:store|%))", r"\1\2 + 1\3", {"E1615"}),
-    "store to the next element": (r"(\n +store [A-Z]\w*\[(?:[^\]\n]*, )?)([\w.]+)(\] = )", r"\1\2 + 1\3", {"E1615", "E1619", "E1605"}),
+    "store to the next element": (
+        r"(\n +store [A-Z]\w*\[(?:[^\]\n]*, )?)([\w.]+)(\] = )",
+        r"\1\2 + 1\3",
+        {"E1615", "E1619", "E1605"},
+    ),
     "read before the first": (r"(= (?:cast\()?[A-Z]\w*\[)(\w+)(, )", r"\1\2 - 1\3", {"E1615"}),
     "gather not guarded": (r" where 0 <= (\w+\.at) else 0\.0", "", {"E1615"}),
     "written twice": (r"(\n  let (?:m0|n0|i0) = )(\d+)(\*(?:cta|tm|tn))", _half, {"E1619", "E1615"}),
     "written by every thread": (r"\n( +)if thread\.x = 0\n\1  (store [A-Z][^\n]+)", r"\n\1\2", {"E1619"}),
-    "turns left out": (r"(\n  for \w+ in )(\d+|thread\.\w+)(\.\.[^\n]* step \d+[^\n]*\n(?:    [^\n]*\n)*?    store [A-Z])", r"\1 1 + \2\3", {"E1619", "E1615"}),
+    "turns left out": (
+        r"(\n  for \w+ in )(\d+|thread\.\w+)(\.\.[^\n]* step \d+[^\n]*\n(?:    [^\n]*\n)*?    store [A-Z])",
+        r"\1 1 + \2\3",
+        {"E1619", "E1615"},
+    ),
     "grid too small": (r"(kernel [^\n]* grid \[)([^,\]\n]+)([,\]])", r"\g<1>1\3", {"E1619", "E1615", "E1671"}),
-    "cp_async of an odd width": (r"(%\w+(?:\.\w+)* = cp_async [^\n]* vector )(\d+)()", lambda m: f"{m[1]}{int(m[2]) * 2}", {"E1670", "E1671", "E1614"}),
+    "cp_async of an odd width": (
+        r"(%\w+(?:\.\w+)* = cp_async [^\n]* vector )(\d+)()",
+        lambda m: f"{m[1]}{int(m[2]) * 2}",
+        {"E1670", "E1671", "E1614"},
+    ),
     "array of another's name": (r"(\n +warp_reduce \w+ )([\w.]+)( width)", r"\1\2x\3", {"E1605"}),
     "name twice": (r"(\n  let )(m0|i0)( = [^\n]+)", r"\1\2\3\1\2\3", {"E1606"}),
     "fewer indices": (r"(\n  shared \w+ : \w+\[)(\d+), (\d+)(\]\n)", r"\1\2\4", {"E1607"}),
@@ -72,8 +109,8 @@ RULES: dict[str, Rule] = {
 }
 
 
-# Rows whose beginnings no length tells take what no whole vector has at `left`, a product of two names: isl does not follow it, and the simulation alone
-# sees what is left unwritten there.
+# Rows whose beginnings no length tells take what no whole vector has at `left`, a product of two names: isl does not
+# follow it, and the simulation alone sees what is left unwritten there.
 UNFOLLOWED = {"turns left out": "\n  let left = "}
 
 

@@ -61,7 +61,9 @@ def test_an_interval_holds_every_value(expr: Expr) -> None:
 
 def test_splits_of_one_number_are_proven() -> None:
     e, n, m = Expr.of("e"), Expr.of("n"), Expr.of("m")
-    facts = Facts({"n": Interval(1, 1 << 20), "m": Interval(1, 1 << 20), "e": Interval(0, 1 << 50)}).with_guard((Bound(e, upper=n * m),))
+    facts = Facts({"n": Interval(1, 1 << 20), "m": Interval(1, 1 << 20), "e": Interval(0, 1 << 50)}).with_guard(
+        (Bound(e, upper=n * m),)
+    )
     assert facts.is_below(e // n, m) and not facts.is_below(e // n, m - 1)
     assert facts.is_below(e - n * (e // n), n)
     assert facts.is_below(e // 3 - 5 * (e // 15), Expr.of(5))
@@ -71,7 +73,9 @@ def test_splits_of_one_number_are_proven() -> None:
 
 def test_what_is_taken_away_is_proven_too() -> None:
     term, col = Expr.of("term"), Expr.of("col")
-    facts = Facts({"term": Interval(0, None), "col": Interval(0, None)}).with_guard((Bound(term, upper=Expr.of(9)), Bound(col, upper=Expr.of(21))))
+    facts = Facts({"term": Interval(0, None), "col": Interval(0, None)}).with_guard(
+        (Bound(term, upper=Expr.of(9)), Bound(col, upper=Expr.of(21)))
+    )
     for index in (2 - term // 3, 2 - (term - 3 * (term // 3))):
         assert facts.is_at_least(index, Expr.of(0)) and not facts.is_at_least(index, Expr.of(1))
     number = col // 3 + term // 3 + 2
@@ -92,7 +96,10 @@ def test_what_guards_shut_out_needs_no_proof() -> None:
     """Only there: a guard that leaves a value, or one of a name that is not known, proves nothing by itself."""
     known = Facts().with_range("k", Expr.of(64), Expr.of(128))
     for limit, is_proven in ((64, True), (65, False)):
-        assert known.with_guard((Bound(Expr.of("k"), upper=Expr.of(limit)),)).is_below(Expr.of("j"), Expr.of(0)) == is_proven
+        assert (
+            known.with_guard((Bound(Expr.of("k"), upper=Expr.of(limit)),)).is_below(Expr.of("j"), Expr.of(0))
+            == is_proven
+        )
     assert not known.with_guard((Bound(Expr.of("j"), upper=Expr.of(0)),)).is_below(Expr.of("j"), Expr.of(-1))
 
 
@@ -120,7 +127,9 @@ def test_the_c_of_an_integer_is_that_integer(expr: Expr) -> None:
         code = compile(_as_python(integers.c(expr)), "c", "eval")
         for point in points():
             at = dict(zip(NAMES, point))
-            assert eval(code, {"floor_div": floor_div}, at) == expr.evaluate(at), integers.c(expr)  # our own text, names and numbers only
+            assert eval(code, {"floor_div": floor_div}, at) == expr.evaluate(at), integers.c(
+                expr
+            )  # our own text, names and numbers only
 
 
 def test_sums_that_may_overflow_are_made_in_64_bits() -> None:

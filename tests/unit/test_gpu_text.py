@@ -144,7 +144,11 @@ def test_every_form_reads_and_prints_alike() -> None:
 
 
 def _all(body: tuple) -> list:
-    return [s for statement in body for s in (statement, *_all(getattr(statement, "body", ())), *_all(getattr(statement, "otherwise", ())))]
+    return [
+        s
+        for statement in body
+        for s in (statement, *_all(getattr(statement, "body", ())), *_all(getattr(statement, "otherwise", ())))
+    ]
 
 
 def test_a_sound_kernel_has_no_fault() -> None:
@@ -184,7 +188,11 @@ def test_planted_fault_is_found(old: str, new: str, code: str) -> None:
 
 
 def test_refilling_before_readers_are_done_is_found() -> None:
-    looped = GOOD.replace("  copy x", "  for k in 0..4\n    copy x").replace("  barrier cta\n  if", "    barrier cta\n    if").replace("\n    %y", "\n      %y")
+    looped = (
+        GOOD.replace("  copy x", "  for k in 0..4\n    copy x")
+        .replace("  barrier cta\n  if", "    barrier cta\n    if")
+        .replace("\n    %y", "\n      %y")
+    )
     looped = looped.replace("\n    store", "\n      store")
     assert codes(looped) == ["E1613"]
     assert codes(looped + "    barrier cta\n") == ["E1619"]  # and the loop stores four times
@@ -196,7 +204,9 @@ def test_elements_are_counted_over_a_loop_that_is_called_like_a_word_of_isl(name
     assert codes(looped) == ["E1619"]
 
 
-ASYNC = GOOD.replace("  copy x", "  %t = cp_async x").replace("  barrier cta\n", "  commit %t\n  wait_group cp_async pending 0 for %t\n  barrier cta\n")
+ASYNC = GOOD.replace("  copy x", "  %t = cp_async x").replace(
+    "  barrier cta\n", "  commit %t\n  wait_group cp_async pending 0 for %t\n  barrier cta\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +229,12 @@ def test_misused_token_is_found(old: str, new: str) -> None:
         ("gemm_sm90", "          wait empty[p.slot] phase p.phase\n", "", "E1613"),
         ("gemm_sm90", "expect 49152 B", "expect 32768 B", "E1618"),
         ("gemm_sm90", "      wait_group wgmma pending 0 for %mma\n", "", "E1617"),
-        ("gemm_sm90", "wait full[s.slot] phase s.phase for %load.a, %load.b", "wait full[s.slot] phase s.phase for %load.a", "E1612"),
+        (
+            "gemm_sm90",
+            "wait full[s.slot] phase s.phase for %load.a, %load.b",
+            "wait full[s.slot] phase s.phase for %load.a",
+            "E1612",
+        ),
         ("gemm_sm90", "        barrier warpgroup\n        each", "        barrier cta\n        each", "E1609"),
         ("gemm_sm90", "fp16[64, 64] ring 4", "fp16[64, 64] ring 6", "E1608"),
         ("gemm_sm90", "regs 232", "regs 240", "E1608"),
@@ -244,7 +259,9 @@ def test_planted_fault_in_a_design_example_is_found(example: str, old: str, new:
 def test_tensors_of_any_name_are_read_back() -> None:
     """Registers are named after the tensors that they hold, and these may be called what no name can be."""
     names = ["0", "a-b", "a_b", "x.1", "if"]
-    tensors = {n: {"dtype": "fp32", "shape": [9, 7 + k]} for k, n in enumerate(names)} | {f"{n} out": {"dtype": "fp32", "shape": [9, 7 + k]} for k, n in enumerate(names)}
+    tensors = {n: {"dtype": "fp32", "shape": [9, 7 + k]} for k, n in enumerate(names)} | {
+        f"{n} out": {"dtype": "fp32", "shape": [9, 7 + k]} for k, n in enumerate(names)
+    }
     ops = [{"op": "Softmax", "inputs": [n], "outputs": [f"{n} out"], "attrs": {"axis": -1}} for n in names]
     signature = {"inputs": [{"tensor": n} for n in names], "outputs": [{"tensor": f"{n} out"} for n in names]}
     module = read(json.dumps({"signature": signature, "tensors": tensors, "graph": ops}))

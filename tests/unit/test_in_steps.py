@@ -1,4 +1,5 @@
-"""Long folds and scans as several kernels mean what the whole meant, whatever the sizes that they then meet, and use the card."""
+"""Long folds and scans as several kernels mean what the whole meant, whatever the sizes that they then meet, and use
+the card."""
 
 from __future__ import annotations
 
@@ -23,54 +24,123 @@ from .emitted import lowered, region_text, simulated
 ROWS = "for i0: R, i1: N\n"
 SUM = "%y = reduce sum (k0: N) : fp32 {{ {0} }}\n"
 SOFTMAX = (
-    "%c = mul(X[i0, i1], 0.5)\n%m = reduce max (i1) : fp32 { %c }\n%e = exp2(sub(%c, broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
+    "%c = mul(X[i0, i1], 0.5)\n%m = reduce max (i1) : fp32 { %c }\n%e = exp2(sub(%c, broadcast_in_dim(%m, "
+    "dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
     "yield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))\nyield Z[i0] = %m"
 )
 SOFTMAX_DOWN = (
-    "for i0: N, i1: R\n%m = reduce max (i0) : fp32 { X[i0, i1] }\n%e = exp2(sub(X[i0, i1], broadcast_in_dim(%m, dims=[1])))\n"
+    "for i0: N, i1: R\n%m = reduce max (i0) : fp32 { X[i0, i1] }\n%e = exp2(sub(X[i0, i1], broadcast_in_dim(%m, "
+    "dims=[1])))\n"
     "%z = reduce sum (i0) : fp32 { %e }\nyield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[1]))"
 )
 FOLDS = {  # regions, tensors, body
     "full": (2, "in X : fp32[N]\nout Y : fp32[]", "for\n" + SUM.format("X[k0]") + "yield Y[] = mul(%y, 2.0)"),
     "rows": (2, "in X : fp32[R, N]\nout Y : fp32[R]", "for i0: R\n" + SUM.format("X[i0, k0]") + "yield Y[i0] = %y"),
     "columns": (2, "in X : fp32[N, R]\nout Y : fp32[R]", "for i0: R\n" + SUM.format("X[k0, i0]") + "yield Y[i0] = %y"),
-    "two axes": (2, "in X : fp32[R, N]\nout Y : fp32[]", "for\n%y = reduce max (k0: R, k1: N) : fp32 { X[k0, k1] }\nyield Y[] = %y"),
+    "two axes": (
+        2,
+        "in X : fp32[R, N]\nout Y : fp32[]",
+        "for\n%y = reduce max (k0: R, k1: N) : fp32 { X[k0, k1] }\nyield Y[] = %y",
+    ),
     "several at once": (
-        2, "in X : fp16[R, N]\nout Y : fp16[R]\nout Z : fp32[R]",
-        "for i0: R\n%y = reduce sum (k0: N) : fp32 { X[i0, k0] }\n%z = reduce min (k1: N) : fp16 { X[i0, k1] }\nyield Y[i0] = cast(add(%y, cast(%z) : fp32)) : fp16\nyield Z[i0] = %y"),
-    "the place of the greatest": (2, "in X : fp32[R, N]\nout Y : i64[R]", "for i0: R\n%y = reduce argmax (k0: N) : i64 { X[i0, k0] }\nyield Y[i0] = %y"),
-    "its place in two axes": (2, "in X : fp16[N, R]\nout Y : i32[]", "for\n%y = reduce argmin (k0: N, k1: R) : i32 { abs(X[k0, k1]) }\nyield Y[] = add(%y, 1)"),
+        2,
+        "in X : fp16[R, N]\nout Y : fp16[R]\nout Z : fp32[R]",
+        "for i0: R\n%y = reduce sum (k0: N) : fp32 { X[i0, k0] }\n%z = reduce min (k1: N) : fp16 { X[i0, k1] }\n"
+        "yield Y[i0] = cast(add(%y, cast(%z) : fp32)) : fp16\nyield Z[i0] = %y",
+    ),
+    "the place of the greatest": (
+        2,
+        "in X : fp32[R, N]\nout Y : i64[R]",
+        "for i0: R\n%y = reduce argmax (k0: N) : i64 { X[i0, k0] }\nyield Y[i0] = %y",
+    ),
+    "its place in two axes": (
+        2,
+        "in X : fp16[N, R]\nout Y : i32[]",
+        "for\n%y = reduce argmin (k0: N, k1: R) : i32 { abs(X[k0, k1]) }\nyield Y[] = add(%y, 1)",
+    ),
     "its place down columns, and itself": (
-        2, "in X : fp32[N, R]\nout Y : i64[R]\nout Z : fp32[R]",
-        "for i0: R\n%y = reduce argmin (k0: N) : i64 { X[k0, i0] }\n%z = reduce min (k1: N) : fp32 { X[k1, i0] }\nyield Y[i0] = %y\nyield Z[i0] = %z"),
-    "its own axis": (2, "in X : fp32[R, N]\nout Y : fp32[R]", ROWS + "%c = mul(X[i0, i1], 3.0)\n%y = reduce sum (i1) : fp32 { %c }\nyield Y[i0] = %y"),
+        2,
+        "in X : fp32[N, R]\nout Y : i64[R]\nout Z : fp32[R]",
+        "for i0: R\n%y = reduce argmin (k0: N) : i64 { X[k0, i0] }\n%z = reduce min (k1: N) : fp32 { X[k1, i0] "
+        "}\nyield Y[i0] = %y\nyield Z[i0] = %z",
+    ),
+    "its own axis": (
+        2,
+        "in X : fp32[R, N]\nout Y : fp32[R]",
+        ROWS + "%c = mul(X[i0, i1], 3.0)\n%y = reduce sum (i1) : fp32 { %c }\nyield Y[i0] = %y",
+    ),
     "softmax of columns": (5, "in X : fp32[N, R]\nout Y : fp32[N, R]", SOFTMAX_DOWN),
     "softmax": (5, "in X : fp32[R, N]\nout Y : fp32[R, N]\nout Z : fp32[R]", ROWS + SOFTMAX),
 }
 SCANS = {
-    "sum": (3, "in X : fp32[R, N]\nout Y : fp32[R, N]", ROWS + "%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
-    "reverse, exclusive": (3, "in X : fp32[R, N]\nout Y : fp32[R, N]", ROWS + "%y = scan sum reverse exclusive (i1) : fp32 { neg(X[i0, i1]) }\nyield Y[i0, i1] = %y"),
-    "columns": (3, "in X : fp32[N, R]\nout Y : fp32[R, N]", "for i0: N, i1: R\n%y = scan max (i0) : fp32 { X[i0, i1] }\nyield Y[i1, i0] = %y"),
-    "in fp16": (3, "in X : fp16[N]\nout Y : fp16[N]", "for i0: N\n%x = cast(X[i0]) : fp32\n%y = scan sum (i0) : fp32 { %x }\nyield Y[i0] = cast(%y) : fp16"),
-    "and what is computed of it": (4, "in X : fp32[N]\nout Y : fp32[N]\nout Z : fp32[N]",
-                                   "for i0: N\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y\nyield Z[i0] = sub(%y, X[i0])"),
+    "sum": (
+        3,
+        "in X : fp32[R, N]\nout Y : fp32[R, N]",
+        ROWS + "%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
+    "reverse, exclusive": (
+        3,
+        "in X : fp32[R, N]\nout Y : fp32[R, N]",
+        ROWS + "%y = scan sum reverse exclusive (i1) : fp32 { neg(X[i0, i1]) }\nyield Y[i0, i1] = %y",
+    ),
+    "columns": (
+        3,
+        "in X : fp32[N, R]\nout Y : fp32[R, N]",
+        "for i0: N, i1: R\n%y = scan max (i0) : fp32 { X[i0, i1] }\nyield Y[i1, i0] = %y",
+    ),
+    "in fp16": (
+        3,
+        "in X : fp16[N]\nout Y : fp16[N]",
+        "for i0: N\n%x = cast(X[i0]) : fp32\n%y = scan sum (i0) : fp32 { %x }\nyield Y[i0] = cast(%y) : fp16",
+    ),
+    "and what is computed of it": (
+        4,
+        "in X : fp32[N]\nout Y : fp32[N]\nout Z : fp32[N]",
+        "for i0: N\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y\nyield Z[i0] = sub(%y, X[i0])",
+    ),
 }
 
 PRODUCT = "%y = reduce sum (k0: 1024) : fp32 {{ mul({0}, B[k0, i1]) }}\n"
 SUMS = {
-    "product": (2, "in A : fp32[R, 1024]\nin B : fp32[1024, N]\nin C : fp32[N]\nout Y : fp32[R, N]",
-                "for i0: R, i1: N\n" + PRODUCT.format("A[i0, k0]") + "yield Y[i0, i1] = relu(add(%y, broadcast_in_dim(C[i1], dims=[1])))"),
-    "second output": (2, "in A : fp32[R, 1024]\nin B : fp32[1024, N]\nout Y : fp32[R, N]\nout Z : fp16[R, N]",
-                      "for i0: R, i1: N\n" + PRODUCT.format("A[i0, k0]") + "yield Y[i0, i1] = %y\nyield Z[i0, i1] = cast(%y) : fp16"),
-    "prologue": (2, "in A : i8[R, 1024]\nin S : fp32[R]\nin B : fp32[1024, N]\nout Y : fp32[R, N]",
-                 "for i0: R, i1: N\n" + PRODUCT.format("mul(cast(A[i0, k0]) : fp32, S[i0])") + "yield Y[i0, i1] = %y"),
-    "integers": (2, "in A : i32[R, 1024]\nin B : i32[1024, N]\nout Y : i32[R, N]",
-                 "for i0: R, i1: N\n%y = reduce sum (k0: 1024) : i32 { mul(A[i0, k0], B[k0, i1]) }\nyield Y[i0, i1] = %y"),
-    "batch": (2, "in A : fp16[3, R, 1024]\nin B : fp16[3, 1024, N]\nout Y : fp32[3, R, N]",
-              "for i0: 3, i1: R, i2: N\n%y = reduce sum (k0: 1024) : fp32 { mul(A[i0, i1, k0], B[i0, k0, i2]) : fp32 }\nyield Y[i0, i1, i2] = %y"),
-    "windows": (2, "in X : fp32[64, N]\nin W : fp32[R, 64, 9]\nout Y : fp32[R, N]",
-                "for i0: R, i1: N\n%y = reduce sum (k0: 64, k1: 9) : fp32 { mul(W[i0, k0, k1], X[k0, i1 + k1 - 4] where 0 <= i1 + k1 - 4 < N else 0.0) }\nyield Y[i0, i1] = %y"),
-    "symbolic sum": (1, "in A : fp32[R, N]\nin B : fp32[N, R]\nout Y : fp32[R, R]", "for i0: R, i1: R\n%y = reduce sum (k0: N) : fp32 { mul(A[i0, k0], B[k0, i1]) }\nyield Y[i0, i1] = %y"),
+    "product": (
+        2,
+        "in A : fp32[R, 1024]\nin B : fp32[1024, N]\nin C : fp32[N]\nout Y : fp32[R, N]",
+        "for i0: R, i1: N\n"
+        + PRODUCT.format("A[i0, k0]")
+        + "yield Y[i0, i1] = relu(add(%y, broadcast_in_dim(C[i1], dims=[1])))",
+    ),
+    "second output": (
+        2,
+        "in A : fp32[R, 1024]\nin B : fp32[1024, N]\nout Y : fp32[R, N]\nout Z : fp16[R, N]",
+        "for i0: R, i1: N\n" + PRODUCT.format("A[i0, k0]") + "yield Y[i0, i1] = %y\nyield Z[i0, i1] = cast(%y) : fp16",
+    ),
+    "prologue": (
+        2,
+        "in A : i8[R, 1024]\nin S : fp32[R]\nin B : fp32[1024, N]\nout Y : fp32[R, N]",
+        "for i0: R, i1: N\n" + PRODUCT.format("mul(cast(A[i0, k0]) : fp32, S[i0])") + "yield Y[i0, i1] = %y",
+    ),
+    "integers": (
+        2,
+        "in A : i32[R, 1024]\nin B : i32[1024, N]\nout Y : i32[R, N]",
+        "for i0: R, i1: N\n%y = reduce sum (k0: 1024) : i32 { mul(A[i0, k0], B[k0, i1]) }\nyield Y[i0, i1] = %y",
+    ),
+    "batch": (
+        2,
+        "in A : fp16[3, R, 1024]\nin B : fp16[3, 1024, N]\nout Y : fp32[3, R, N]",
+        "for i0: 3, i1: R, i2: N\n%y = reduce sum (k0: 1024) : fp32 { mul(A[i0, i1, k0], B[i0, k0, i2]) : fp32 "
+        "}\nyield Y[i0, i1, i2] = %y",
+    ),
+    "windows": (
+        2,
+        "in X : fp32[64, N]\nin W : fp32[R, 64, 9]\nout Y : fp32[R, N]",
+        "for i0: R, i1: N\n%y = reduce sum (k0: 64, k1: 9) : fp32 { mul(W[i0, k0, k1], X[k0, i1 + k1 - 4] where "
+        "0 <= i1 + k1 - 4 < N else 0.0) }\nyield Y[i0, i1] = %y",
+    ),
+    "symbolic sum": (
+        1,
+        "in A : fp32[R, N]\nin B : fp32[N, R]\nout Y : fp32[R, R]",
+        "for i0: R, i1: R\n%y = reduce sum (k0: N) : fp32 { mul(A[i0, k0], B[k0, i1]) }\nyield Y[i0, i1] = %y",
+    ),
 }
 
 
@@ -84,14 +154,23 @@ def in_steps(text: str, rewrite: object) -> region.Module:
             return float(sum(size.evaluate(sizes) for size in fold_sizes(one).values()))
         axes = [*one.iters] if rewrite is scan_in_steps else []
         folded = [size for name, size in fold_sizes(one).items() if one.analysis is None or name in one.analysis.reduce]
-        return 1000.0 if any(str(size) == "N" for size in folded) and (one.analysis is None or one.analysis.reduce) and (not axes or folded) else 1.0
+        return (
+            1000.0
+            if any(str(size) == "N" for size in folded)
+            and (one.analysis is None or one.analysis.reduce)
+            and (not axes or folded)
+            else 1.0
+        )
 
     (one,) = module.program.regions
     return with_parts(module, {one.name: rewrite(one, Surroundings(Names.of(module), time_of, sizes))})
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
-@pytest.mark.parametrize("rewrite, name", [*((fold_in_steps, n) for n in FOLDS), *((scan_in_steps, n) for n in SCANS), *((sum_in_steps, n) for n in SUMS)])
+@pytest.mark.parametrize(
+    "rewrite, name",
+    [*((fold_in_steps, n) for n in FOLDS), *((scan_in_steps, n) for n in SCANS), *((sum_in_steps, n) for n in SUMS)],
+)
 def test_steps_mean_what_the_whole_meant(rewrite: object, name: str) -> None:
     count, tensors, body = {fold_in_steps: FOLDS, scan_in_steps: SCANS, sum_in_steps: SUMS}[rewrite][name]
     text = region_text(tensors, body)
@@ -100,20 +179,28 @@ def test_steps_mean_what_the_whole_meant(rewrite: object, name: str) -> None:
     assert len(steps.program.regions) == count
     planned = to_plan.lower(steps)
     code = lowered(planned)[1]
-    for rows, columns in ((1, 1), (3, 16), (5, 70)) if rewrite is sum_in_steps else ((1, 1), (3, 16), (2, 1500), (5, 3001)):
+    for rows, columns in (
+        ((1, 1), (3, 16), (5, 70)) if rewrite is sum_in_steps else ((1, 1), (3, 16), (2, 1500), (5, 3001))
+    ):
         arrays = random_arrays(whole.model, {"R": rows, "N": columns}, columns)
         wanted, again, run = play(whole, arrays), play(steps, arrays), simulated(code, arrays, seed=rows)
         for output, array in wanted.items():
             tolerance = 4e-3 if array.dtype == np.float16 else 1e-4
             for found in (again, run):
-                np.testing.assert_allclose(found[output].astype(np.float64), array.astype(np.float64), rtol=tolerance, atol=2e-3)
+                np.testing.assert_allclose(
+                    found[output].astype(np.float64), array.astype(np.float64), rtol=tolerance, atol=2e-3
+                )
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_the_place_is_of_the_first_of_equal_ones_and_of_the_first_nan(op: str) -> None:
-    """Ties within a chunk and between chunks, at the ends of chunks; nothing but infinities, which are what padding holds; NaN before and behind the best."""
-    text = region_text("in X : fp32[R, N]\nout Y : i64[R]", f"for i0: R\n%y = reduce {op} (k0: N) : i64 {{ X[i0, k0] }}\nyield Y[i0] = %y")
+    """Ties within a chunk and between chunks, at the ends of chunks; nothing but infinities, which are what padding
+    holds; NaN before and behind the best."""
+    text = region_text(
+        "in X : fp32[R, N]\nout Y : i64[R]",
+        f"for i0: R\n%y = reduce {op} (k0: N) : i64 {{ X[i0, k0] }}\nyield Y[i0] = %y",
+    )
     steps = in_steps(text, fold_in_steps)
     assert len(steps.program.regions) == 2
     code = lowered(to_plan.lower(steps))[1]
@@ -138,13 +225,36 @@ def planned(tensors: str, body: str) -> plan.Module:
     return to_plan.lower(region.parse(region_text(tensors, body)))
 
 
-@pytest.mark.parametrize("tensors, body, codes", [
-    ("in X : fp32[16777216]\nout Y : fp32[]", "for\n%y = reduce sum (k0: 16777216) : fp32 { X[k0] }\nyield Y[] = %y", ["R3471"]),
-    ("in X : fp32[4096, 4096]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 4096) : fp32 { X[k0, i0] }\nyield Y[i0] = %y", ["R3471"]),
-    ("in X : fp32[16777216]\nout Y : i64[]", "for\n%y = reduce argmax (k0: 16777216) : i64 { X[k0] }\nyield Y[] = %y", ["R3471"]),
-    ("in X : fp32[131072, 2048]\nout Y : fp32[131072, 2048]", "for i0: 131072, i1: 2048\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", ["R3472"]),
-    ("in X : fp32[4096, 1024]\nout Y : fp32[4096]", "for i0: 4096\n%y = reduce sum (k0: 1024) : fp32 { X[i0, k0] }\nyield Y[i0] = %y", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "tensors, body, codes",
+    [
+        (
+            "in X : fp32[16777216]\nout Y : fp32[]",
+            "for\n%y = reduce sum (k0: 16777216) : fp32 { X[k0] }\nyield Y[] = %y",
+            ["R3471"],
+        ),
+        (
+            "in X : fp32[4096, 4096]\nout Y : fp32[4096]",
+            "for i0: 4096\n%y = reduce sum (k0: 4096) : fp32 { X[k0, i0] }\nyield Y[i0] = %y",
+            ["R3471"],
+        ),
+        (
+            "in X : fp32[16777216]\nout Y : i64[]",
+            "for\n%y = reduce argmax (k0: 16777216) : i64 { X[k0] }\nyield Y[] = %y",
+            ["R3471"],
+        ),
+        (
+            "in X : fp32[131072, 2048]\nout Y : fp32[131072, 2048]",
+            "for i0: 131072, i1: 2048\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+            ["R3472"],
+        ),
+        (
+            "in X : fp32[4096, 1024]\nout Y : fp32[4096]",
+            "for i0: 4096\n%y = reduce sum (k0: 1024) : fp32 { X[i0, k0] }\nyield Y[i0] = %y",
+            [],
+        ),
+    ],
+)
 def test_long_ones_use_the_whole_card(tensors: str, body: str, codes: list[str]) -> None:
     module = region.parse(region_text(tensors, body))
     assert [d.code for d in to_plan.verdicts(module)] == codes
@@ -154,14 +264,22 @@ def test_long_ones_use_the_whole_card(tensors: str, body: str, codes: list[str])
 
 
 def test_columns_of_a_softmax_are_read_by_neighbouring_threads() -> None:
-    """Over the slow axis of a large matrix: a thread a column for the folds, and a map; no CTA walks down one column."""
-    text = region_text("in X : fp32[N, 4096]\nout Y : fp32[N, 4096]", SOFTMAX_DOWN.replace("R", "4096")).replace("\nprogram r\n", "shapes default {N=4096}\n\nprogram r\n", 1)
+    """Over the slow axis of a large matrix: a thread a column for the folds, and a map; no CTA walks down one
+    column."""
+    text = region_text("in X : fp32[N, 4096]\nout Y : fp32[N, 4096]", SOFTMAX_DOWN.replace("R", "4096")).replace(
+        "\nprogram r\n", "shapes default {N=4096}\n\nprogram r\n", 1
+    )
     chosen = to_plan.lower(region.parse(text))
     assert {p.algo for p in chosen.plans} == {"flat"} and len(chosen.plans) > 2
 
 
 def test_columns_are_summed_by_neighbouring_threads() -> None:
-    kernels, code = lowered(planned("in X : fp32[256, 65536]\nout Y : fp32[65536]", "for i0: 65536\n%y = reduce sum (k0: 256) : fp32 { X[k0, i0] }\nyield Y[i0] = %y"))
+    kernels, code = lowered(
+        planned(
+            "in X : fp32[256, 65536]\nout Y : fp32[65536]",
+            "for i0: 65536\n%y = reduce sum (k0: 256) : fp32 { X[k0, i0] }\nyield Y[i0] = %y",
+        )
+    )
     assert [k.block for k in kernels.kernels][0][0] >= 128
     assert "X[k0 * 65536 + i0]" in manifest.show(code)
     assert gpu.check(kernels) == []

@@ -15,7 +15,13 @@ def book(signature: str, *values: str) -> dict[str, list[str]]:
     """The book's lines by value, of a program given by its inputs and values; the last value is the result."""
     lines = [f"  {v}" for v in values]
     name, last = values[-1].split(" ")[0], values[-1].rpartition(" : ")[2]
-    text = "tinyir 1.0 tiny\n\nmodel m\n" + "".join(f"  in {t.strip()}\n" for t in signature.split(";")) + f"  out y : {last}\n\n" + "\n".join(lines) + f"\n\noutputs: y={name}\n"
+    text = (
+        "tinyir 1.0 tiny\n\nmodel m\n"
+        + "".join(f"  in {t.strip()}\n" for t in signature.split(";"))
+        + f"  out y : {last}\n\n"
+        + "\n".join(lines)
+        + f"\n\noutputs: y={name}\n"
+    )
     module = tiny.parse(text)
     assert [d for d in tiny.check(module) if d.is_error] == []
     made = lower(module)
@@ -38,7 +44,9 @@ def test_gather_chooses_along_an_indirect_axis() -> None:
 
 
 def test_scatter_looks_at_every_update() -> None:
-    assert book("x : fp32[V, C]; t : i64[L]; u : fp32[L, C]", "%y = SCATTER(x, t, u) {axis=0, op=ADD} : fp32[V, C]")["%y"] == [
+    assert book("x : fp32[V, C]; t : i64[L]; u : fp32[L, C]", "%y = SCATTER(x, t, u) {axis=0, op=ADD} : fp32[V, C]")[
+        "%y"
+    ] == [
         "%y [i0: V, i1: C | k0: L indirect]",
         "reads x[i0, i1], t[k0], u[k0, i1]",
     ]
@@ -53,11 +61,20 @@ def test_scatter_looks_at_every_update() -> None:
     ],
 )
 def test_scan_needs_those_before(attrs: str, where: str) -> None:
-    assert book("x : fp32[M, N]", f"%y = SCAN(x) {{{attrs}}} : fp32[M, N]")["%y"] == ["%y [i0: M, i1: N | k0: N]", f"reads x[i0, k0] where {where}"]
+    assert book("x : fp32[M, N]", f"%y = SCAN(x) {{{attrs}}} : fp32[M, N]")["%y"] == [
+        "%y [i0: M, i1: N | k0: N]",
+        f"reads x[i0, k0] where {where}",
+    ]
 
 
 def test_leaves_read_nothing() -> None:
-    found = book("x : i32[M, N]", "%a = IOTA() {axis=1} : i32[M, N]", "%c = CONST() {value=3} : i32[]", "%d = EXPAND(%c) : i32[M, N]", "%y = ADD(%a, %d) : i32[M, N]")
+    found = book(
+        "x : i32[M, N]",
+        "%a = IOTA() {axis=1} : i32[M, N]",
+        "%c = CONST() {value=3} : i32[]",
+        "%d = EXPAND(%c) : i32[M, N]",
+        "%y = ADD(%a, %d) : i32[M, N]",
+    )
     assert found["%a"] == ["%a [i0: M, i1: N]"] and found["%c"] == ["%c []"]
     assert found["%y"][2] == "from %a[i0, i1], %c[]"
 
@@ -68,7 +85,10 @@ def test_reduce_names_its_axes_in_the_order_they_had() -> None:
 
 
 def test_reduce_axes_by_the_identity_they_had() -> None:
-    module = tiny.parse("tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[A, B, C]\n  out y : fp32[A]\n\n  %y = REDUCE(x) {op=SUM, axes=[1, 2], dtype=fp32} : fp32[A]\n\noutputs: %y\n")
+    module = tiny.parse(
+        "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[A, B, C]\n  out y : fp32[A]\n\n  %y = REDUCE(x) {op=SUM, "
+        "axes=[1, 2], dtype=fp32} : fp32[A]\n\noutputs: %y\n"
+    )
     assert lower(module).entries[0].reduce_axes == (("x", "i1"), ("x", "i2"))
 
 
@@ -89,7 +109,13 @@ def test_reduce_axes_by_the_identity_they_had() -> None:
     ],
 )
 def test_reshape(shape: str, result: str, read: str) -> None:
-    assert book(f"x : fp32[{shape}]" + ("; w : fp32[M, N]" if "M" in shape + result else ""), f"%y = RESHAPE(x) : fp32[{result}]")["%y"][1] == f"reads {read}"
+    assert (
+        book(
+            f"x : fp32[{shape}]" + ("; w : fp32[M, N]" if "M" in shape + result else ""),
+            f"%y = RESHAPE(x) : fp32[{result}]",
+        )["%y"][1]
+        == f"reads {read}"
+    )
 
 
 def test_a_reshape_across_symbols_is_marked_with_its_exact_map() -> None:
@@ -99,45 +125,75 @@ def test_a_reshape_across_symbols_is_marked_with_its_exact_map() -> None:
 
 
 def test_what_is_flattened_and_split_again_leaves_nothing() -> None:
-    found = book("x : fp32[B, S, H, 64]", "%f = RESHAPE(x) : fp32[B*S, 64*H]", "%g = RESHAPE(%f) : fp32[B, S, H, 64]", "%y = PERMUTE(%g) {perm=[0, 2, 1, 3]} : fp32[B, H, S, 64]")
+    found = book(
+        "x : fp32[B, S, H, 64]",
+        "%f = RESHAPE(x) : fp32[B*S, 64*H]",
+        "%g = RESHAPE(%f) : fp32[B, S, H, 64]",
+        "%y = PERMUTE(%g) {perm=[0, 2, 1, 3]} : fp32[B, H, S, 64]",
+    )
     assert "non_scop" in found["%f"][0] and "non_scop" not in found["%g"][0]
     assert found["%y"][-1] == "from x[i0, i2, i1, i3]"
 
 
 def test_a_pad_undone_leaves_no_guard() -> None:
-    found = book("x : fp32[M]", "%p = PAD(x) {pad=[[2, 3]]} : fp32[M + 5]", "%y = SHRINK(%p) {lo=[2], hi=[M + 2]} : fp32[M]")
+    found = book(
+        "x : fp32[M]", "%p = PAD(x) {pad=[[2, 3]]} : fp32[M + 5]", "%y = SHRINK(%p) {lo=[2], hi=[M + 2]} : fp32[M]"
+    )
     assert found["%y"][-1] == "from x[i0]"
 
 
 def test_pads_of_one_value_are_one_piece_and_of_two_are_two() -> None:
     same = book("x : fp32[M]", "%p = PAD(x) {pad=[[1, 1]]} : fp32[M + 2]", "%y = PAD(%p) {pad=[[2, 0]]} : fp32[M + 4]")
     assert same["%y"][-1] == "from x[i0 - 3] where 0 <= i0 - 3 < M else 0.0"
-    other = book("x : fp32[M]", "%p = PAD(x) {pad=[[1, 1]], value=1.0} : fp32[M + 2]", "%y = PAD(%p) {pad=[[2, 0]]} : fp32[M + 4]")
+    other = book(
+        "x : fp32[M]",
+        "%p = PAD(x) {pad=[[1, 1]], value=1.0} : fp32[M + 2]",
+        "%y = PAD(%p) {pad=[[2, 0]]} : fp32[M + 4]",
+    )
     assert other["%y"][-1] == "from x[i0 - 3] where 0 <= i0 - 3 < M else 1.0 where 0 <= i0 - 2 else 0.0"
 
 
 def test_a_padded_axis_split_and_merged_keeps_its_guard() -> None:
     """Case A1 of the reports: the guard goes through split and merge."""
-    found = book("x : i32[2, 5, 5]", "%p = PAD(x) {pad=[[2, 0], [0, 0], [0, 0]]} : i32[4, 5, 5]", "%s = RESHAPE(%p) : i32[2, 2, 5, 5]", "%y = RESHAPE(%s) : i32[4, 5, 5]")
+    found = book(
+        "x : i32[2, 5, 5]",
+        "%p = PAD(x) {pad=[[2, 0], [0, 0], [0, 0]]} : i32[4, 5, 5]",
+        "%s = RESHAPE(%p) : i32[2, 2, 5, 5]",
+        "%y = RESHAPE(%s) : i32[4, 5, 5]",
+    )
     assert found["%s"][-1] == "from x[2*i0 + i1 - 2, i2, i3] where 0 <= 2*i0 + i1 - 2 else 0"
-    assert found["%y"][-1] == found["%p"][-1].replace("reads", "from") == "from x[i0 - 2, i1, i2] where 0 <= i0 - 2 else 0"
+    assert (
+        found["%y"][-1] == found["%p"][-1].replace("reads", "from") == "from x[i0 - 2, i1, i2] where 0 <= i0 - 2 else 0"
+    )
 
 
 def test_a_view_by_a_rounded_down_quotient() -> None:
     """Case A8: floors round down, below zero too."""
-    module = tiny.parse("tinyir 1.0 tiny\n\nmodel m\n  in x : i32[5]\n  out y : i32[8]\n\n  %y = VIEW(x) {index_map=[floor((i0 - 3)/2) + 2]} : i32[8]\n\noutputs: %y\n")
+    module = tiny.parse(
+        "tinyir 1.0 tiny\n\nmodel m\n  in x : i32[5]\n  out y : i32[8]\n\n  %y = VIEW(x) {index_map=[floor((i0 - "
+        "3)/2) + 2]} : i32[8]\n\noutputs: %y\n"
+    )
     (entry,) = lower(module).entries
     assert [entry.reads[0].at({"i0": i})[1][0] for i in range(8)] == [0, 1, 1, 2, 2, 3, 3, 4]
 
 
 def movements(count: int) -> tiny.Module:
     """Four times `count` flips and permutes, one reading the other, that come back to where they were."""
-    steps = ["FLIP(%s) {axes=[0]} : fp32[M, 8]", "PERMUTE(%s) {perm=[1, 0]} : fp32[8, M]", "FLIP(%s) {axes=[1]} : fp32[8, M]", "PERMUTE(%s) {perm=[1, 0]} : fp32[M, 8]"]
+    steps = [
+        "FLIP(%s) {axes=[0]} : fp32[M, 8]",
+        "PERMUTE(%s) {perm=[1, 0]} : fp32[8, M]",
+        "FLIP(%s) {axes=[1]} : fp32[8, M]",
+        "PERMUTE(%s) {perm=[1, 0]} : fp32[M, 8]",
+    ]
     last, lines = "x", []
     for n in range(4 * count):
         lines.append(f"  %v{n} = {steps[n % 4].replace('%s', last)}")
         last = f"%v{n}"
-    return tiny.parse("tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M, 8]\n  out y : fp32[M, 8]\n\n" + "\n".join(lines) + f"\n\noutputs: y={last}\n")
+    return tiny.parse(
+        "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M, 8]\n  out y : fp32[M, 8]\n\n"
+        + "\n".join(lines)
+        + f"\n\noutputs: y={last}\n"
+    )
 
 
 def test_a_thousand_movements_cost_their_net_effect() -> None:
@@ -158,24 +214,39 @@ def refused(text: str) -> list[str]:
 
 def test_what_cannot_have_a_book_is_refused() -> None:
     assert refused("  in x : fp32[k0]\n  out y : fp32[k0]\n\n  %y = NEG(x) : fp32[k0]\n\noutputs: %y\n") == ["E1208"]
-    assert refused("  in x : fp32[M]\n  out y : fp32[M]\n\n  %a = RESHAPE(x) : fp32[P]\n  %y = RESHAPE(%a) : fp32[M]\n\noutputs: %y\n") == ["E1304"]
-    assert refused("  in x : fp32[M]\n  in w : fp32[N]\n  out y : fp32[N]\n\n  %y = SHRINK(x) {lo=[0], hi=[N]} : fp32[N]\n\noutputs: %y\n") == ["E1207"]
+    assert refused(
+        "  in x : fp32[M]\n  out y : fp32[M]\n\n  %a = RESHAPE(x) : fp32[P]\n  %y = RESHAPE(%a) : fp32[M]\n\n"
+        "outputs: %y\n"
+    ) == ["E1304"]
+    assert refused(
+        "  in x : fp32[M]\n  in w : fp32[N]\n  out y : fp32[N]\n\n  %y = SHRINK(x) {lo=[0], hi=[N]} : fp32[N]\n\n"
+        "outputs: %y\n"
+    ) == ["E1207"]
 
 
 def test_a_range_of_a_symbol_can_prove_a_read_inside() -> None:
-    text = "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M]\n  out y : fp32[4]\n{}\n  %y = SHRINK(x) {{lo=[0], hi=[4]}} : fp32[4]\n\noutputs: %y\n"
+    text = (
+        "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M]\n  out y : fp32[4]\n{}\n  %y = SHRINK(x) {{lo=[0], hi=[4]}} : "
+        "fp32[4]\n\noutputs: %y\n"
+    )
     with pytest.raises(Refused):
         lower(tiny.parse(text.format("")))
     assert lower(tiny.parse(text.format("  sym M in 4..64\n"))).entries
 
 
 def test_a_remainder_in_a_map_is_named() -> None:
-    text = "tinyir 1.0 index\n\nmodel m\n  in x : fp32[4]\n  out y : fp32[8]\n\n  %y = VIEW(x) {index_map=[i0]} : fp32[8]\n\noutputs: %y\n\nbook\n  %y [i0: 8]\n    reads x[i0 % 4]\n"
+    text = (
+        "tinyir 1.0 index\n\nmodel m\n  in x : fp32[4]\n  out y : fp32[8]\n\n  %y = VIEW(x) {index_map=[i0]} : "
+        "fp32[8]\n\noutputs: %y\n\nbook\n  %y [i0: 8]\n    reads x[i0 % 4]\n"
+    )
     with pytest.raises(Refused) as fault:
         index.parse(text)
     assert [(d.code, str(d.span)) for d in fault.value.diags] == [("E1203", "13:16")]
 
 
 def test_remarks_say_which_index_is_not_affine() -> None:
-    module = tiny.parse("tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M, N]\n  out y : fp32[M*N]\n\n  %y = RESHAPE(x) : fp32[M*N]\n\noutputs: %y\n")
+    module = tiny.parse(
+        "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[M, N]\n  out y : fp32[M*N]\n\n  %y = RESHAPE(x) : fp32[M*N]\n"
+        "\noutputs: %y\n"
+    )
     assert [(d.code, str(d.facts["expr"])) for d in remarks(lower(module))] == [("R3201", "floor(i0/N)")]

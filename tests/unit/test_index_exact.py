@@ -1,6 +1,8 @@
-"""The composed maps, evaluated at every point, read what NumPy's movements read; blocks have the points that they should have.
+"""The composed maps, evaluated at every point, read what NumPy's movements read; blocks have the points that they
+should have.
 
-`make test` tries some 300 programs; `make test-all` 5,000 concrete ones, up to 20 movements long, and 500 symbolic ones at 5 sizes each.
+`make test` tries some 300 programs; `make test-all` 5,000 concrete ones, up to 20 movements long, and 500 symbolic ones
+at 5 sizes each.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from tinyir.lower.index import lower
 from .programs import chains, move, symbolic_chains
 
 
-def gathered(access: index.Access, shape: tuple[int, ...], arrays: dict[str, np.ndarray], sizes: dict[str, int]) -> np.ndarray:
+def gathered(
+    access: index.Access, shape: tuple[int, ...], arrays: dict[str, np.ndarray], sizes: dict[str, int]
+) -> np.ndarray:
     """The array that an access gives over a domain of `shape`, element by element."""
     out = np.empty(shape, np.float32)
     for at in np.ndindex(*shape):
@@ -52,7 +56,8 @@ def test_chains_of_movements(module: tiny.Module) -> None:
 
 
 def assert_blocks_exact(module: poly.Module, sizes: dict[str, int]) -> None:
-    """Each block's domain has one instance a point, and its read gives, where it has an image, the one element that the book says."""
+    """Each block's domain has one instance a point, and its read gives, where it has an image, the one element that the
+    book says."""
     entries = module.index.entry_of()
     for block in module.blocks:
         entry = entries[block.name]
@@ -94,7 +99,7 @@ def test_books_hold_and_read_back(module: tiny.Module) -> None:
 @settings(max_examples=60, deadline=None)
 @given(chains())
 def test_a_composed_map_ends_at_the_input_or_in_constants(module: tiny.Module) -> None:
-    for value, entry in zip(module.values, lower(module).entries):
+    for _value, entry in zip(module.values, lower(module).entries):
         assert {p.target.source for p in entry.sources[0].pieces if isinstance(p.target, index.Read)} <= {"x"}
         assert len(entry.sources[0].pieces) <= 1 + sum(v.op in ("PAD", "VALID") for v in module.values)
 
@@ -109,7 +114,10 @@ def test_symbolic_chains_at_random_sizes(module: tiny.Module, sizes: tuple[int, 
 
 @pytest.mark.slow
 @settings(max_examples=500, deadline=None)
-@given(symbolic_chains(12), st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4), st.integers(1, 3)), min_size=5, max_size=5))
+@given(
+    symbolic_chains(12),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4), st.integers(1, 3)), min_size=5, max_size=5),
+)
 def test_five_hundred_symbolic_programs_at_five_sizes(module: tiny.Module, sizes: list[tuple[int, int, int]]) -> None:
     assert [d for d in index.check(lower(module)) if d.is_error] == []
     for three in sizes:

@@ -1,4 +1,5 @@
-"""Device functions: only what is called is printed, with what it calls; each with PTX is assembled by a CUDA compiler and has a twin."""
+"""Device functions: only what is called is printed, with what it calls; each with PTX is assembled by a CUDA compiler
+and has a twin."""
 
 from __future__ import annotations
 
@@ -13,14 +14,20 @@ from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
 
-SM90 = {name for name, _ in hopper.GUARDED} - {"shared_address", "pair_of_fp16", "pair_of_bf16", "named_barrier", "warpgroup_barrier"}
-EACH = "_Pragma(\"unroll\") for (int i = 0; i < {}; ++i)"
+SM90 = {name for name, _ in hopper.GUARDED} - {
+    "shared_address",
+    "pair_of_fp16",
+    "pair_of_bf16",
+    "named_barrier",
+    "warpgroup_barrier",
+}
+EACH = '_Pragma("unroll") for (int i = 0; i < {}; ++i)'
 ARGUMENTS = {"int pending": "1", "int count": "40", "int a_major, int b_major": "0, 1", "int b_major": "1"}
 
 
 def call_of(item: Intrinsic, number: int) -> str:
-    """A kernel that calls the function with arguments from memory and keeps them and its result. It moves whole elements: of bytes there would be so many
-    instructions that to assemble them takes a minute."""
+    """A kernel that calls the function with arguments from memory and keeps them and its result. It moves whole
+    elements: of bytes there would be so many instructions that to assemble them takes a minute."""
     head = re.search(r"__forceinline__ ([\w ]+?) (\w+)\((.*?)\) \{", item.text, re.DOTALL)
     template = re.search(r"template <(.*?)>", item.text)
     names, before, kept = [], [], []
@@ -30,7 +37,9 @@ def call_of(item: Intrinsic, number: int) -> str:
         scalar = re.fullmatch(r"([\w ]+?) &?(\w+)", parameter)
         name = f"p{position}"
         if array:
-            before.append(f"{array[1]} {name}[{array[2]}]; {EACH.format(array[2])} {name}[i] = (({array[1]} *)memory)[i];")
+            before.append(
+                f"{array[1]} {name}[{array[2]}]; {EACH.format(array[2])} {name}[i] = (({array[1]} *)memory)[i];"
+            )
             kept.append(f"{EACH.format(array[2])} (({array[1]} *)(memory + {1024 * len(kept)}))[i] = {name}[i];")
         elif not pointer:
             before.append(f"{scalar[1]} {name} = *({scalar[1]} *)(memory + {8 * position});")
@@ -44,7 +53,10 @@ def call_of(item: Intrinsic, number: int) -> str:
     call = f"{result}{head[2]}{arguments}({', '.join(names)});"
     if head[2].startswith("wgmma_m64"):
         call = f"wgmma_fence(); {call} wgmma_commit(); wgmma_wait<0>();"
-    return f'extern "C" __global__ void __launch_bounds__(128) k{number}(unsigned char *memory) {{ {" ".join(before)} {call} {keeps} }}'
+    return (
+        f'extern "C" __global__ void __launch_bounds__(128) k{number}(unsigned char *memory) {{ {" ".join(before)} '
+        f"{call} {keeps} }}"
+    )
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -60,15 +72,21 @@ def test_every_wrapper_is_assembled(arch: str) -> None:
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 def test_every_wrapper_has_a_twin_of_its_signature() -> None:
-    """A missing one is an undefined symbol, which loading reports; one of another signature leaves the declared one undefined."""
+    """A missing one is an undefined symbol, which loading reports; one of another signature leaves the declared one
+    undefined."""
     calls = "\n".join(call_of(item, number) for number, item in enumerate(GUARDED))
-    SimDevice(mode="bare").load(show_intrinsics(intrinsics_of(calls)) + "\n\n" + calls + "\n", {f"k{number}": 0 for number in range(len(GUARDED))})
+    SimDevice(mode="bare").load(
+        show_intrinsics(intrinsics_of(calls)) + "\n\n" + calls + "\n",
+        {f"k{number}": 0 for number in range(len(GUARDED))},
+    )
 
 
 @pytest.mark.parametrize("item", GUARDED, ids=lambda i: i.name)
 def test_every_function_with_ptx_is_declared_and_guarded(item: Intrinsic) -> None:
     text = show_intrinsics(intrinsics_of(item.name))
-    assert item.declaration in text and text.index(item.declaration) < text.index("#ifndef TINYIR_SIM") < text.index(item.text) < text.index("#endif")
+    assert item.declaration in text and text.index(item.declaration) < text.index("#ifndef TINYIR_SIM") < text.index(
+        item.text
+    ) < text.index("#endif")
 
 
 def test_no_ptx_stands_outside_the_guard() -> None:
@@ -77,7 +95,12 @@ def test_no_ptx_stands_outside_the_guard() -> None:
 
 def test_only_what_is_called_is_printed() -> None:
     assert intrinsics_of("y[i] = x[i] + 1;  // max_nan") == ()
-    assert [i.name for i in intrinsics_of("floor_divide(a, b)")] == ["is_negative", "truncated_divide", "remainder_of", "floor_divide"]
+    assert [i.name for i in intrinsics_of("floor_divide(a, b)")] == [
+        "is_negative",
+        "truncated_divide",
+        "remainder_of",
+        "floor_divide",
+    ]
     assert show_intrinsics(()) == ""
 
 
@@ -86,7 +109,11 @@ def test_what_a_function_calls_stands_before_it(item: Intrinsic) -> None:
     text = show_intrinsics(intrinsics_of(item.name))
     names = [i.name for i in intrinsics_of(item.name)]
     first = {name: re.search(rf"\b{name}\b", re.sub(r"//[^\n]*", "", text)).start() for name in names}
-    assert sorted(names, key=first.__getitem__).index(item.name) == len(names) - 1 or item in GUARDED or item.text.startswith("struct")
+    assert (
+        sorted(names, key=first.__getitem__).index(item.name) == len(names) - 1
+        or item in GUARDED
+        or item.text.startswith("struct")
+    )
     assert "#include" not in text
 
 

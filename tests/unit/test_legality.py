@@ -1,13 +1,14 @@
-"""The verdict on computing a value where it is read, against NumPy: every point and every element it needs, listed; and what comes of
-fusing all the same where the verdict says no.
+"""The verdict on computing a value where it is read, against NumPy: every point and every element it needs, listed; and
+what comes of fusing all the same where the verdict says no.
 
-The elements that a reader's point needs are found by moving an array of element numbers as the program's movements do; isl has no part.
+The elements that a reader's point needs are found by moving an array of element numbers as the program's movements do;
+isl has no part.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -65,15 +66,17 @@ class Program:
         return [of(o) for o in reader.operands]
 
     def needs(self, reader: tiny.Value, source: str) -> set[tuple[int, Points]]:
-        """(element of the source, by its number; point of the reader's own axes) for everything that a point needs, or may need when a
-        value chooses at run time."""
+        """(element of the source, by its number; point of the reader's own axes) for everything that a point needs, or
+        may need when a value chooses at run time."""
         count = int(np.prod(self.shape(source), dtype=int))
         numbers = np.arange(1, count + 1).reshape(self.shape(source))
         found: set[tuple[int, Points]] = set()
         for at, operand in enumerate([reader.name] if OPS[reader.op].is_movement else reader.operands):
             for ids in self.ids(operand, reader, source, numbers):
                 for place in np.argwhere(ids > 0):
-                    found |= {(int(ids[tuple(place)]), point) for point in self.points(reader, at, tuple(map(int, place)))}
+                    found |= {
+                        (int(ids[tuple(place)]), point) for point in self.points(reader, at, tuple(map(int, place)))
+                    }
         return found
 
     def ids(self, name: str, reader: tiny.Value, source: str, numbers: np.ndarray) -> Iterator[np.ndarray]:
@@ -100,7 +103,9 @@ class Program:
             yield tuple(i for n, i in enumerate(place) if n not in folded)
         elif reader.op == "SCAN":
             ahead = int(bool(reader.attr("exclusive")))
-            along = range(0, place[axis] + 1 - ahead) if reader.attr("reverse") else range(place[axis] + ahead, shape[axis])
+            along = (
+                range(place[axis] + 1 - ahead) if reader.attr("reverse") else range(place[axis] + ahead, shape[axis])
+            )
             yield from ((*place[:axis], i, *place[axis + 1 :]) for i in along)
         elif reader.op == "GATHER":
             wide = len(self.shape(reader.operands[1]))
@@ -139,14 +144,20 @@ def check_verdict(program: Program, edge: ComputeAt) -> None:
     assert edge.is_legal == is_once(pairs, list(range(rank)))
     assert edge.is_legal == (edge.witness is None)
     if edge.witness is not None:
-        element = int(np.ravel_multi_index(edge.witness.element, program.shape(edge.source))) + 1 if edge.witness.element else 1
+        element = (
+            int(np.ravel_multi_index(edge.witness.element, program.shape(edge.source))) + 1
+            if edge.witness.element
+            else 1
+        )
         along = [names.index(a) for a in edge.witness.axes]
-        assert {edge.witness.first, edge.witness.second} <= {tuple(p[n] for n in along) for e, p in pairs if e == element}
+        assert {edge.witness.first, edge.witness.second} <= {
+            tuple(p[n] for n in along) for e, p in pairs if e == element
+        }
 
 
 def forced(program: Program, edge: ComputeAt, axes: list[int], right: Arrays) -> np.ndarray:
-    """The reader's value when each element of the source is computed once, at the first of the reader's points along `axes` that needs it,
-    and is gone when that point is left."""
+    """The reader's value when each element of the source is computed once, at the first of the reader's points along
+    `axes` that needs it, and is gone when that point is left."""
     reader = program.values[edge.reader]
     owner: dict[int, Points] = {}
     for element, point in program.needs(reader, edge.source):
@@ -173,8 +184,8 @@ def gone(array: np.ndarray) -> np.ndarray:
 
 
 def check_forced(program: Program, edge: ComputeAt, inputs: Arrays) -> None:
-    """A legal fusion changes nothing. What is not legal goes wrong on one of a few draws of the inputs: not on each, since a maximum, a
-    choice or a place chosen at run time may happen not to look at the element."""
+    """A legal fusion changes nothing. What is not legal goes wrong on one of a few draws of the inputs: not on each,
+    since a maximum, a choice or a place chosen at run time may happen not to look at the element."""
     rank = len(program.shape(edge.reader))
     if edge.is_legal:
         right = program.everything(inputs)
@@ -183,7 +194,12 @@ def check_forced(program: Program, edge: ComputeAt, inputs: Arrays) -> None:
     along = [int(a[1:]) for a in edge.witness.axes]
     for draw in range(20):
         numbers = np.random.default_rng(draw)
-        drawn = {n: numbers.integers(-3, 3, a.shape).astype(a.dtype) if a.dtype.kind == "i" else numbers.standard_normal(a.shape).astype(a.dtype) for n, a in inputs.items()}
+        drawn = {
+            n: numbers.integers(-3, 3, a.shape).astype(a.dtype)
+            if a.dtype.kind == "i"
+            else numbers.standard_normal(a.shape).astype(a.dtype)
+            for n, a in inputs.items()
+        }
         right = program.everything(drawn)
         if not np.array_equal(forced(program, edge, along, right), right[edge.reader], equal_nan=True):
             return

@@ -1,4 +1,5 @@
-"""Scans that read their rows once: right for every op and dtype, the same bits whatever the order of CTAs, and faults that would hang or race are named."""
+"""Scans that read their rows once: right for every op and dtype, the same bits whatever the order of CTAs, and faults
+that would hang or race are named."""
 
 from __future__ import annotations
 
@@ -24,22 +25,81 @@ needs_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reaso
 
 ROWS = "in X : fp32[R, C]\nout Y : fp32[R, C]"
 CASES = {  # tensors, body, elements at once, sizes
-    "rows": (ROWS, "for i0: R, i1: C\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", 1, {"R": 3, "C": 2500}),
-    "from the end, exclusive": (ROWS, "for i0: R, i1: C\n%y = scan sum reverse exclusive (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", 1, {"R": 2, "C": 777}),
-    "one short row": (ROWS, "for i0: R, i1: C\n%y = scan max (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", 1, {"R": 1, "C": 1}),
-    "no rows": (ROWS, "for i0: R, i1: C\n%y = scan max (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", 1, {"R": 0, "C": 99}),
-    "down": ("in X : fp32[C, 2, R]\nout Y : fp32[2, R, C]", "for i0: C, i1: 2, i2: R\n%y = scan min (i0) : fp32 { X[i0, i1, i2] }\nyield Y[i1, i2, i0] = %y", 1, {"R": 2, "C": 300}),
-    "in vectors": ("in X : fp16[R, 3000]\nout Y : fp32[R, 3000]", "for i0: R, i1: 3000\n%y = scan sum exclusive (i1) : fp32 { cast(X[i0, i1]) : fp32 }\nyield Y[i0, i1] = %y", 4, {"R": 2}),
-    "odd rows in vectors": ("in X : fp32[R, 1001]\nout Y : fp32[R, 1001]", "for i0: R, i1: 1001\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", 4, {"R": 5}),
-    "rows of any length in vectors": (ROWS, "for i0: R, i1: C\n%y = scan max exclusive (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y", 4, {"R": 4, "C": 771}),
-    "fp64": ("in X : fp64[C]\nout Y : fp64[C]", "for i0: C\n%y = scan sum (i0) : fp64 { X[i0] }\nyield Y[i0] = %y", 1, {"C": 5000}),
-    "i64 in vectors": ("in X : i64[9000]\nout Y : i64[9000]", "for i0: 9000\n%y = scan sum (i0) : i64 { X[i0] }\nyield Y[i0] = %y", 2, {}),
-    "i8": ("in X : i8[C]\nout Y : i8[C]", "for i0: C\n%y = scan sum (i0) : i8 { X[i0] }\nyield Y[i0] = %y", 1, {"C": 900}),
+    "rows": (
+        ROWS,
+        "for i0: R, i1: C\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+        1,
+        {"R": 3, "C": 2500},
+    ),
+    "from the end, exclusive": (
+        ROWS,
+        "for i0: R, i1: C\n%y = scan sum reverse exclusive (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+        1,
+        {"R": 2, "C": 777},
+    ),
+    "one short row": (
+        ROWS,
+        "for i0: R, i1: C\n%y = scan max (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+        1,
+        {"R": 1, "C": 1},
+    ),
+    "no rows": (
+        ROWS,
+        "for i0: R, i1: C\n%y = scan max (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+        1,
+        {"R": 0, "C": 99},
+    ),
+    "down": (
+        "in X : fp32[C, 2, R]\nout Y : fp32[2, R, C]",
+        "for i0: C, i1: 2, i2: R\n%y = scan min (i0) : fp32 { X[i0, i1, i2] }\nyield Y[i1, i2, i0] = %y",
+        1,
+        {"R": 2, "C": 300},
+    ),
+    "in vectors": (
+        "in X : fp16[R, 3000]\nout Y : fp32[R, 3000]",
+        "for i0: R, i1: 3000\n%y = scan sum exclusive (i1) : fp32 { cast(X[i0, i1]) : fp32 }\nyield Y[i0, i1] = %y",
+        4,
+        {"R": 2},
+    ),
+    "odd rows in vectors": (
+        "in X : fp32[R, 1001]\nout Y : fp32[R, 1001]",
+        "for i0: R, i1: 1001\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+        4,
+        {"R": 5},
+    ),
+    "rows of any length in vectors": (
+        ROWS,
+        "for i0: R, i1: C\n%y = scan max exclusive (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+        4,
+        {"R": 4, "C": 771},
+    ),
+    "fp64": (
+        "in X : fp64[C]\nout Y : fp64[C]",
+        "for i0: C\n%y = scan sum (i0) : fp64 { X[i0] }\nyield Y[i0] = %y",
+        1,
+        {"C": 5000},
+    ),
+    "i64 in vectors": (
+        "in X : i64[9000]\nout Y : i64[9000]",
+        "for i0: 9000\n%y = scan sum (i0) : i64 { X[i0] }\nyield Y[i0] = %y",
+        2,
+        {},
+    ),
+    "i8": (
+        "in X : i8[C]\nout Y : i8[C]",
+        "for i0: C\n%y = scan sum (i0) : i8 { X[i0] }\nyield Y[i0] = %y",
+        1,
+        {"C": 900},
+    ),
     "a scan of a scan": (
         "in X : fp32[R, C]\nout Y : fp32[R, C]\nout Z : fp64[R, C]",
-        "for i0: R, i1: C\n%x = mul(X[i0, i1], 0.5)\n%s = scan sum (i1) : fp32 { %x }\n%t = scan max exclusive (i1) : fp64 { cast(neg(%s)) : fp64 }\n"
-        "yield Y[i0, i1] = add(%s, %x)\nyield Z[i0, i1] = max(%t, -3.0)", 1, {"R": 2, "C": 700}),
-}  # fmt: skip
+        "for i0: R, i1: C\n%x = mul(X[i0, i1], 0.5)\n%s = scan sum (i1) : fp32 { %x }\n%t = scan max exclusive "
+        "(i1) : fp64 { cast(neg(%s)) : fp64 }\n"
+        "yield Y[i0, i1] = add(%s, %x)\nyield Z[i0, i1] = max(%t, -3.0)",
+        1,
+        {"R": 2, "C": 700},
+    ),
+}
 
 
 def module_of(tensors: str, body: str, width: int = 1, threads: int = 32, turns: int = 2) -> plan.Module:
@@ -48,9 +108,27 @@ def module_of(tensors: str, body: str, width: int = 1, threads: int = 32, turns:
     (one,) = module.program.regions
     kernel = kernel_of(one, "scan")
     tile = threads * turns * width
-    binds = (Bind(tuple(f"{a.name}.o" for a in (*kernel.rows, *kernel.row)), "cta.x"), Bind((f"{kernel.row[0].name}.i",), "thread.x"))
+    binds = (
+        Bind(tuple(f"{a.name}.o" for a in (*kernel.rows, *kernel.row)), "cta.x"),
+        Bind((f"{kernel.row[0].name}.i",), "thread.x"),
+    )
     vectorize = (Vectorize(kernel.row[0].name, width),) if width > 1 else ()
-    made = plan.Module(module, (Plan((one.name,), "sm90", "scan", "scan_look_back", (1, tile), threads=(threads,), bind=binds, vectorize=vectorize, predicate=guarded_axes(kernel.row, tile)),))
+    made = plan.Module(
+        module,
+        (
+            Plan(
+                (one.name,),
+                "sm90",
+                "scan",
+                "scan_look_back",
+                (1, tile),
+                threads=(threads,),
+                bind=binds,
+                vectorize=vectorize,
+                predicate=guarded_axes(kernel.row, tile),
+            ),
+        ),
+    )
     assert plan.check(made) == [] and plan.parse(plan.show(made)) == made
     return made
 
@@ -66,13 +144,21 @@ def test_a_scan_gives_what_playback_gives_at_each_run_the_same_bits(name: str, t
     for output, array in wanted.items():
         np.testing.assert_allclose(first[output].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=2e-3)
     for seed in (1, 2, 3):
-        assert all(array.tobytes() == first[output].tobytes() for output, array in simulated(code, arrays, seed).items())
+        assert all(
+            array.tobytes() == first[output].tobytes() for output, array in simulated(code, arrays, seed).items()
+        )
 
 
 @needs_compiler
 def test_a_thousand_tiles_are_summed_by_all_levels_of_the_tree() -> None:
     """The last of 32 and of 1024 tiles tell others what those fold to; the third word of the last level is read too."""
-    _, code = lowered(module_of("in X : fp32[C]\nout Y : fp32[C]", "for i0: C\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y", turns=1))
+    _, code = lowered(
+        module_of(
+            "in X : fp32[C]\nout Y : fp32[C]",
+            "for i0: C\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y",
+            turns=1,
+        )
+    )
     x = np.random.default_rng(1).integers(-9, 9, 32 * 2100 + 5).astype(np.float32)
     for seed in (0, 1):
         np.testing.assert_array_equal(simulated(code, {"X": x}, seed)["Y"], np.cumsum(x))
@@ -81,7 +167,13 @@ def test_a_thousand_tiles_are_summed_by_all_levels_of_the_tree() -> None:
 @functools.cache
 def emitted(dtype: str) -> tuple[str, manifest.Module, np.ndarray]:
     """The CUDA text of a scan of 40 tiles, and its input."""
-    _, code = lowered(module_of(f"in X : {dtype}[C]\nout Y : {dtype}[C]", f"for i0: C\n%y = scan sum (i0) : {dtype} {{ X[i0] }}\nyield Y[i0] = %y", turns=1))
+    _, code = lowered(
+        module_of(
+            f"in X : {dtype}[C]\nout Y : {dtype}[C]",
+            f"for i0: C\n%y = scan sum (i0) : {dtype} {{ X[i0] }}\nyield Y[i0] = %y",
+            turns=1,
+        )
+    )
     return manifest.show(code), code, np.arange(32 * 40, dtype={"fp32": np.float32, "fp64": np.float64}[dtype])
 
 
@@ -92,9 +184,19 @@ MUTANTS = {  # dtype, what is replaced by what, and what the simulation says
     "never published": ("fp32", r"publish_word\(&r_status[^;]*;", ";", {"E1724"}),
     "32 tiles never published": ("fp32", r"publish_word\(&words[^;]*;", ";", {"E1724"}),
     "flag before value": ("fp64", r"(r_held\[tile\] = [^;]*;)\s*(publish_flag\([^;]*;)", r"\2\n\1", {"E1750", "E1753"}),
-    "flag of 32 before value": ("fp64", r"(values\[at / 32\] = own;)\s*(publish_flag\([^;]*;)", r"\2\n\1", {"E1750", "E1753"}),
+    "flag of 32 before value": (
+        "fp64",
+        r"(values\[at / 32\] = own;)\s*(publish_flag\([^;]*;)",
+        r"\2\n\1",
+        {"E1750", "E1753"},
+    ),
     "value not waited for": ("fp64", r"await_flag\(&words\[n\]\);", "", {"E1750", "E1753"}),
-    "word read, and not waited for": ("fp64", r"await_flag\(&words\[n\]\);", "while (!__ldcg(&words[n])) __nanosleep(20);", {"E1753", "E1750", "E1727"}),
+    "word read, and not waited for": (
+        "fp64",
+        r"await_flag\(&words\[n\]\);",
+        "while (!__ldcg(&words[n])) __nanosleep(20);",
+        {"E1753", "E1750", "E1727"},
+    ),
 }
 
 
@@ -123,14 +225,24 @@ def test_what_would_hang_or_race_is_named(name: str, seed: int) -> None:
 def test_a_deadlock_says_which_word_is_waited_for() -> None:
     text, _, x = emitted("fp32")
     found = fault_of(re.sub(r"publish_word\(&words[^;]*;", ";", text), x, 0)
-    assert re.search(r"thread 0 waiting at line \d+ for r\.status\[40\], which no block that runs will publish", found.facts["waits"])
+    assert re.search(
+        r"thread 0 waiting at line \d+ for r\.status\[40\], which no block that runs will publish", found.facts["waits"]
+    )
 
 
 PLANTED = {  # in the gpu text: what is replaced by what, and a part of what the checker says
     "tile of the CTA": (r"ticket tile of r\.ticket\[0\] below (.*) via place", r"let tile = cta.x", "no ticket"),
-    "ticket of some CTAs": (r"below floor\(\(C \+ 31\)/32\) via", "below floor((C + 63)/64) via", "not the number of CTAs"),
+    "ticket of some CTAs": (
+        r"below floor\(\(C \+ 31\)/32\) via",
+        "below floor((C + 63)/64) via",
+        "not the number of CTAs",
+    ),
     "ticket of some threads": (r"\n  (ticket [^\n]*)", r"\n  if cta.x < 1\n    \1\n  let tile = 0", "not taken once"),
-    "looked back before it is published": (r"(\n  publish [^\n]*)(\n  look_back [^\n]*)", r"\2\1", "not published their own before"),
+    "looked back before it is published": (
+        r"(\n  publish [^\n]*)(\n  look_back [^\n]*)",
+        r"\2\1",
+        "not published their own before",
+    ),
     "never published": (r"\n  publish [^\n]*", "", "not published their own before"),
     "published at another level": (r"(publish y\.total to r\.status\[)0", r"\g<1>1", "at level 0"),
     "published by some": (r"\n  (publish [^\n]*)", r"\n  if tile < 3\n    \1", "by every CTA"),
@@ -138,7 +250,11 @@ PLANTED = {  # in the gpu text: what is replaced by what, and a part of what the
     "cleared to another value": (r"(store r\.status[^\n]* = )0", r"\g<1>1", "by no kernel in front"),
     "cleared behind": (r"(?s)(kernel r\.start .*?\n)\n(kernel r :.*)", r"\2\n\1", "by no kernel in front"),
     "cleared once": (r"of r for r :", "of r for r once :", "by no kernel in front"),
-    "touched beside": (r"(\n  publish )", r"\n  if thread.x = 0\n    store r.status[0, tile] = 0 : u64\1", "touched beside"),
+    "touched beside": (
+        r"(\n  publish )",
+        r"\n  if thread.x = 0\n    store r.status[0, tile] = 0 : u64\1",
+        "touched beside",
+    ),
     "words of another width": (r"workspace r\.status : u64", "workspace r.status : u32", "of u64 with 3 levels"),
     "words of another level": (r"workspace r\.status : u64\[3", "workspace r.status : u64[4", "of u64 with 3 levels"),
     "counter of another width": (r"workspace r\.ticket : u32", "workspace r.ticket : u64", "other than u32"),
@@ -148,19 +264,32 @@ PLANTED = {  # in the gpu text: what is replaced by what, and a part of what the
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_faults_are_named(name: str) -> None:
     pattern, replacement, part = PLANTED[name]
-    kernels, _ = lowered(module_of("in X : fp32[C]\nout Y : fp32[C]", "for i0: C\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y", turns=1))
+    kernels, _ = lowered(
+        module_of(
+            "in X : fp32[C]\nout Y : fp32[C]",
+            "for i0: C\n%y = scan sum (i0) : fp32 { X[i0] }\nyield Y[i0] = %y",
+            turns=1,
+        )
+    )
     text, count = re.subn(pattern, replacement, gpu.show(kernels))
     assert count == 1
     try:
         found = gpu.check(gpu.parse(text))
     except Refused as fault:
         found = fault.diags
-    assert any(d.code == "E1680" and part in str(d.facts["fault"]) for d in found), [(d.code, dict(d.facts)) for d in found]
+    assert any(d.code == "E1680" and part in str(d.facts["fault"]) for d in found), [
+        (d.code, dict(d.facts)) for d in found
+    ]
 
 
-@pytest.mark.parametrize("rows, columns, algo", [(1, 1 << 24, "scan_look_back"), (64, 1 << 18, "scan_look_back"), (4096, 1024, "scan_block")])
+@pytest.mark.parametrize(
+    "rows, columns, algo", [(1, 1 << 24, "scan_look_back"), (64, 1 << 18, "scan_look_back"), (4096, 1024, "scan_block")]
+)
 def test_long_rows_are_read_once_where_they_are_few(rows: int, columns: int, algo: str) -> None:
-    text = region_text(f"in X : fp32[{rows}, {columns}]\nout Y : fp32[{rows}, {columns}]", f"for i0: {rows}, i1: {columns}\n%y = scan sum (i1) : fp32 {{ X[i0, i1] }}\nyield Y[i0, i1] = %y")
+    text = region_text(
+        f"in X : fp32[{rows}, {columns}]\nout Y : fp32[{rows}, {columns}]",
+        f"for i0: {rows}, i1: {columns}\n%y = scan sum (i1) : fp32 {{ X[i0, i1] }}\nyield Y[i0, i1] = %y",
+    )
     (one,) = to_plan.lower(region.parse(text)).plans
     assert one.algo == algo
 
@@ -168,8 +297,17 @@ def test_long_rows_are_read_once_where_they_are_few(rows: int, columns: int, alg
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 def test_the_largest_tiles_compile_without_spills(dtype: str, target: str) -> None:
-    module = region.parse(region_text(f"in X : {dtype}[R, 65536]\nout Y : {dtype}[R, 65536]", f"for i0: R, i1: 65536\n%y = scan sum (i1) : {dtype} {{ X[i0, i1] }}\nyield Y[i0, i1] = %y"))
-    found = [c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "scan_look_back" and c.plan.tile == (1, 32 * 256)]
+    module = region.parse(
+        region_text(
+            f"in X : {dtype}[R, 65536]\nout Y : {dtype}[R, 65536]",
+            f"for i0: R, i1: 65536\n%y = scan sum (i1) : {dtype} {{ X[i0, i1] }}\nyield Y[i0, i1] = %y",
+        )
+    )
+    found = [
+        c.plan
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.plan.algo == "scan_look_back" and c.plan.tile == (1, 32 * 256)
+    ]
     assert sorted(one.widest for one in found) == [1, 16 // {"fp32": 4, "fp64": 8}[dtype]]
     for one in found:
         _, code = lowered(meant_for(target, plan.Module(module, (one,))))

@@ -9,7 +9,9 @@ import pytest
 from tinyir.ir import manifest
 from tinyir.kit.diag import Refused
 
-TEXT = (Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.cu").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.cu").read_text(
+    encoding="utf-8"
+)
 
 
 def test_block_says_how_to_launch() -> None:
@@ -53,12 +55,18 @@ def test_spans_stand_in_the_cu_text() -> None:
     with pytest.raises(Refused) as fault:
         manifest.parse(broken)
     span = fault.value.diags[0].span
-    assert broken[span.start : span.end] == "gird" and broken.split("\n")[span.line - 1][span.column - 1 :].startswith("gird")
+    assert broken[span.start : span.end] == "gird" and broken.split("\n")[span.line - 1][span.column - 1 :].startswith(
+        "gird"
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new", "code"),
-    [("\ngemm(", "\ngemm_(", "E1631"), ("tensors [A,", "tensors [AA,", "E1632"), ("symbols [M,", "symbols [MM,", "E1632")],
+    [
+        ("\ngemm(", "\ngemm_(", "E1631"),
+        ("tensors [A,", "tensors [AA,", "E1632"),
+        ("symbols [M,", "symbols [MM,", "E1632"),
+    ],
 )
 def test_planted_fault_is_found(old: str, new: str, code: str) -> None:
     assert old in TEXT

@@ -1,9 +1,10 @@
-"""Whole networks: read in time, played in time, and equal to what onnxruntime computes; small ones through every stage that is there."""
+"""Whole networks: read in time, played in time, and equal to what onnxruntime computes; small ones through every stage
+that is there."""
 
 from __future__ import annotations
 
 import time
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -57,7 +58,12 @@ def test_a_network_with_a_symbolic_batch(name: str) -> None:
     arrays = model.arrays(B=3)
     found, wanted = play(read(model.text), arrays), play(read(fixed.text), arrays)
     assert found.keys() == wanted.keys()
-    for output, array in wanted.items():  # BLAS sums in another order where the operands are laid out otherwise: 2^-23 a term of some hundreds
+    for (
+        output,
+        array,
+    ) in (
+        wanted.items()
+    ):  # BLAS sums in another order where the operands are laid out otherwise: 2^-23 a term of some hundreds
         np.testing.assert_allclose(found[output], array, rtol=0, atol=1e-5 * np.abs(array).max(), err_msg=output)
 
 

@@ -1,4 +1,5 @@
-"""Contractions on sm80's tensor cores: planned for any rows, right in the simulation, compiled without spills, faults named."""
+"""Contractions on sm80's tensor cores: planned for any rows, right in the simulation, compiled without spills, faults
+named."""
 
 from __future__ import annotations
 
@@ -34,17 +35,31 @@ def proposed(module: region.Module, arch: str = "sm80") -> list[plan.Plan]:
     return [c.plan for c in found if c.plan.algo == "multistage" and c.rejected in ("", to_plan.CROWDED)]
 
 
-def with_tile(module: region.Module, at: tuple[int, int, int], is_free: bool = False, arch: str = "sm80", is_padded: bool = False, **fields: Any) -> plan.Module:
-    """The region with the candidate of this tile; of those that assume nothing where `is_free`, and that pad their operands where `is_padded`."""
-    one = next(p for p in proposed(module, arch) if p.tile == at and not (is_free and p.assume) and bool(p.layout) == is_padded)
+def with_tile(
+    module: region.Module,
+    at: tuple[int, int, int],
+    is_free: bool = False,
+    arch: str = "sm80",
+    is_padded: bool = False,
+    **fields: Any,
+) -> plan.Module:
+    """The region with the candidate of this tile; of those that assume nothing where `is_free`, and that pad their
+    operands where `is_padded`."""
+    one = next(
+        p for p in proposed(module, arch) if p.tile == at and not (is_free and p.assume) and bool(p.layout) == is_padded
+    )
     return plan.Module(module, (replace(one, **fields),))
 
 
 def whole_numbers(module: region.Module, names: dict[str, int], seed: int) -> dict[str, np.ndarray]:
     """Inputs whose products and sums are exact."""
     draw = np.random.default_rng(seed)
-    shapes = {t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in module.model.inputs}
-    return {name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+    shapes = {
+        t.name: ([d.evaluate(names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in module.model.inputs
+    }
+    return {
+        name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()
+    }
 
 
 def is_right(planned: plan.Module, names: dict[str, int], seed: int = 3) -> bool:
@@ -52,7 +67,10 @@ def is_right(planned: plan.Module, names: dict[str, int], seed: int = 3) -> bool
     _, code = lowered(planned)
     arrays = whole_numbers(planned.program, names, seed)
     wanted = played(code, arrays)
-    return all(np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64)) for name, got in simulated(code, arrays, seed).items())
+    return all(
+        np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64))
+        for name, got in simulated(code, arrays, seed).items()
+    )
 
 
 # --- plans
@@ -88,7 +106,9 @@ def test_copies_are_as_wide_as_the_rows_allow(sizes: str, widths: dict[str, int]
 def test_rows_that_no_wide_copy_fits_are_padded_where_there_is_no_copy_engine() -> None:
     module = product("NN", sizes="M=2047, N=2047, K=2048", **BIAS)
     first = to_plan.lower(module, arch="sm80").plans[0]
-    assert [(item.tensor, item.hint) for item in first.layout] == [("B", "padded")] and {item.by for item in first.load} == {"cp_async"}
+    assert [(item.tensor, item.hint) for item in first.layout] == [("B", "padded")] and {
+        item.by for item in first.load
+    } == {"cp_async"}
     assert not any(p.layout for p in proposed(module, "sm90"))
     assert [d.code for d in refused(replace(first, layout=(Layout("B", "turned"),)), module)] == ["E1611"]
 
@@ -145,7 +165,9 @@ CASES = [
 @pytest.mark.parametrize(("layout", "tile", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
 def test_the_emitted_kernel_is_right_in_the_simulation(layout: str, tile: tuple, kind: dict, sizes: tuple) -> None:
     names = dict(zip("MNK", sizes))
-    assert is_right(with_tile(product(layout, sizes=", ".join(f"{k}={v}" for k, v in names.items()), **kind), tile), names)
+    assert is_right(
+        with_tile(product(layout, sizes=", ".join(f"{k}={v}" for k, v in names.items()), **kind), tile), names
+    )
 
 
 @needs_host_compiler
@@ -158,7 +180,10 @@ def test_a_last_tile_of_one_element_is_no_copy_of_two_bytes(size: int, depth: in
     kernels, code = lowered(planned)
     widths = {s.vector * 2 for s in statements(kernels.kernels[-1].body) if isinstance(s, nodes.CpAsync)}
     assert widths and widths <= ({16} if is_padded else {4, 8, 16})
-    arrays = {"A": np.ones((64, size), np.float16), "B": np.repeat(np.arange(size, dtype=np.float16)[:, None], 64, axis=1)}
+    arrays = {
+        "A": np.ones((64, size), np.float16),
+        "B": np.repeat(np.arange(size, dtype=np.float16)[:, None], 64, axis=1),
+    }
     assert np.all(simulated(code, arrays)["C"] == size * (size - 1) // 2)
 
 
@@ -170,9 +195,13 @@ def test_batches_and_joined_axes_are_right() -> None:
 
 @needs_host_compiler
 def test_dims_of_one_element_behind_a_row_hide_no_neighbours() -> None:
-    """The weights of a strided convolution of one element: whole vectors along the sum, beside windows that are gathered."""
+    """The weights of a strided convolution of one element: whole vectors along the sum, beside windows that are
+    gathered."""
     tensors = "in X : fp16[64, 20, 20]\nin W : fp16[72, 64, 1, 1]\nout Y : fp32[72, 10, 10]"
-    body = "for i0: 72, i1: 10, i2: 10\n%y = reduce sum (k0: 64) : fp32 { mul(X[k0, 2*i1, 2*i2], W[i0, k0, 0, 0]) : fp32 }\nyield Y[i0, i1, i2] = %y"
+    body = (
+        "for i0: 72, i1: 10, i2: 10\n%y = reduce sum (k0: 64) : fp32 { mul(X[k0, 2*i1, 2*i2], W[i0, k0, 0, 0]) : "
+        "fp32 }\nyield Y[i0, i1, i2] = %y"
+    )
     planned = with_tile(region.parse(region_text(tensors, body)), (64, 64, 64))
     (kernel,) = lowered(planned)[0].kernels
     assert {s.vector for s in statements(kernel.body) if isinstance(s, nodes.CpAsync)} == {8}
@@ -184,7 +213,11 @@ def test_other_sizes_take_the_alternative_and_an_empty_sum_is_zero() -> None:
     _, code = lowered(to_plan.lower(product("NN", **BIAS), arch="sm80"))
     draw = np.random.default_rng(0)
     for m, n, k in ((5, 7, 9), (3, 8, 0), (64, 64, 64), (0, 8, 8)):
-        arrays = {"A": draw.integers(-3, 4, (m, k)), "B": draw.integers(-3, 4, (k, n)), "bias": draw.integers(-3, 4, (n,))}
+        arrays = {
+            "A": draw.integers(-3, 4, (m, k)),
+            "B": draw.integers(-3, 4, (k, n)),
+            "bias": draw.integers(-3, 4, (n,)),
+        }
         arrays = {name: a.astype(np.float16) for name, a in arrays.items()}
         assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"])
 
@@ -202,9 +235,14 @@ QUICK = ((128, 128, 32), (64, 64, 64), (128, 256, 32))
 
 
 @pytest.mark.parametrize("layout", ["NN", "TT"])
-@pytest.mark.parametrize(("tile", "stages", "is_free"), [pytest.param(*t, marks=() if t[0] in QUICK and t[1] < 4 else pytest.mark.slow) for t in every_tile()])
+@pytest.mark.parametrize(
+    ("tile", "stages", "is_free"),
+    [pytest.param(*t, marks=() if t[0] in QUICK and t[1] < 4 else pytest.mark.slow) for t in every_tile()],
+)
 @pytest.mark.parametrize("target", ["sm_80"])
-def test_every_shipped_plan_compiles_without_spills(tile: tuple, stages: int, is_free: bool, layout: str, target: str) -> None:
+def test_every_shipped_plan_compiles_without_spills(
+    tile: tuple, stages: int, is_free: bool, layout: str, target: str
+) -> None:
     compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
@@ -218,8 +256,16 @@ def test_every_shipped_plan_compiles_without_spills(tile: tuple, stages: int, is
 # --- faults
 
 FAULTS = [
-    ("    wait_group cp_async pending 2 for %first.a, %first.b, %load.a, %load.b\n    barrier cta\n", "    barrier cta\n", "E1613"),
-    ("for %first.a, %first.b, %load.a, %load.b\n    barrier cta\n", "for %first.a, %first.b, %load.a, %load.b\n", "E1613"),
+    (
+        "    wait_group cp_async pending 2 for %first.a, %first.b, %load.a, %load.b\n    barrier cta\n",
+        "    barrier cta\n",
+        "E1613",
+    ),
+    (
+        "for %first.a, %first.b, %load.a, %load.b\n    barrier cta\n",
+        "for %first.a, %first.b, %load.a, %load.b\n",
+        "E1613",
+    ),
     ("    wait_group cp_async pending 2", "    wait_group cp_async pending 3", "E1613"),
     ("\n  wait_group cp_async pending 2", "\n  wait_group cp_async pending 3", "E1613"),
     ("cursor p ring 4 at 3", "cursor p ring 4 at 2", "E1613"),

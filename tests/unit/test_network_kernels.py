@@ -1,4 +1,5 @@
-"""Networks down to CUDA, for both architectures: every text on the way is checked, and small ones run in the simulation."""
+"""Networks down to CUDA, for both architectures: every text on the way is checked, and small ones run in the
+simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ from .test_models import SMALL
 ARCHS = ("sm80", "sm90")
 DTYPES = {"fp32": 1e-4, "fp16": 2e-2}  # and how far an output may be from playback's, of its greatest number
 QUICK = {("resnet", "fp16", "sm90"), ("resnet", "fp32", "sm80"), ("bert", "fp32", "sm90"), ("vit", "fp16", "sm80")}
-ALL = [pytest.param(n, d, a, marks=() if (n, d, a) in QUICK else pytest.mark.slow) for n in SMALL for d in DTYPES for a in ARCHS]
+ALL = [
+    pytest.param(n, d, a, marks=() if (n, d, a) in QUICK else pytest.mark.slow)
+    for n in SMALL
+    for d in DTYPES
+    for a in ARCHS
+]
 
 
 def emitted(text: str, arch: str) -> manifest.Module:
@@ -39,7 +45,12 @@ def test_a_small_network_runs(name: str, dtype: str, arch: str) -> None:
     arrays = model.arrays()
     found = simulated(emitted(model.text, arch), arrays)
     for output, wanted in play(read(model.text), arrays).items():
-        np.testing.assert_allclose(found[output].astype(np.float64), wanted.astype(np.float64), rtol=0, atol=DTYPES[dtype] * float(np.abs(wanted).max()))
+        np.testing.assert_allclose(
+            found[output].astype(np.float64),
+            wanted.astype(np.float64),
+            rtol=0,
+            atol=DTYPES[dtype] * float(np.abs(wanted).max()),
+        )
 
 
 @pytest.mark.slow

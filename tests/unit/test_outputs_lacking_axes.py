@@ -1,4 +1,5 @@
-"""A second output that lacks one of a kernel's axes is written once, by whichever template: no two threads write one element."""
+"""A second output that lacks one of a kernel's axes is written once, by whichever template: no two threads write one
+element."""
 
 from __future__ import annotations
 
@@ -68,8 +69,14 @@ TEXTS = {
     "multistage": (CONTRACTION, {}),
     "synchronous": (CONTRACTION, {}),
     "flat": (OTHERS, {**EVERY, "made": "relu(%sum)"}),
-    "row_resident": (OTHERS, {"made_shape": "3, 72", "made_index": "i0, i2", "made": "reduce max (i1) : fp16 { %sum }"}),
-    "row_streamed": (OTHERS, {"made_shape": "3, 72", "made_index": "i0, i2", "made": "reduce max (i1) : fp16 { %sum }"}),
+    "row_resident": (
+        OTHERS,
+        {"made_shape": "3, 72", "made_index": "i0, i2", "made": "reduce max (i1) : fp16 { %sum }"},
+    ),
+    "row_streamed": (
+        OTHERS,
+        {"made_shape": "3, 72", "made_index": "i0, i2", "made": "reduce max (i1) : fp16 { %sum }"},
+    ),
     "scan_block": (OTHERS, {**EVERY, "made": "scan max (i1) : fp16 { %sum }"}),
     "scan_thread": (OTHERS, {**EVERY, "made": "scan max (i1) : fp16 { %sum }"}),
 }
@@ -100,6 +107,8 @@ def test_an_output_that_lacks_an_axis_is_written_once(algo: str, lacking: str) -
     assert [d for d in region.check(module) if d.is_error] == []
     _, code = lowered(plan.Module(module, (plans_of(module)[algo],)))
     draw = np.random.default_rng(0)
-    arrays = {t.name: draw.integers(-3, 4, [d.constant for d in t.type.shape]).astype(np.float16) for t in module.model.inputs}
+    arrays = {
+        t.name: draw.integers(-3, 4, [d.constant for d in t.type.shape]).astype(np.float16) for t in module.model.inputs
+    }
     given, wanted = simulated(code, arrays), played(code, arrays)
     assert all(np.array_equal(given[name], wanted[name]) for name in wanted)

@@ -1,4 +1,5 @@
-"""Constants of the model whose rows the copy engine does not take are padded once, before the first run; activations at each."""
+"""Constants of the model whose rows the copy engine does not take are padded once, before the first run; activations at
+each."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def constant(text: str, *names: str) -> region.Module:
 
 def planned(*names: str, hints: dict[str, str] | None = None) -> plan.Module:
     """The product with these operands constants, its small padded plan."""
-    module = constant(region.show(product("NN", sizes=", ".join(f"{n}={s}" for n, s in zip("MNK", SIZES)), **BIAS)), *names)
+    module = constant(
+        region.show(product("NN", sizes=", ".join(f"{n}={s}" for n, s in zip("MNK", SIZES)), **BIAS)), *names
+    )
     one = next(p for p in proposed(module, ("A", "B")) if p.tile[:2] == (64, 64))
     layout = tuple(replace(item, hint=(hints or {}).get(item.tensor, item.hint)) for item in one.layout)
     return plan.Module(module, (replace(one, persistent=2, layout=layout),))
@@ -47,15 +50,29 @@ def test_the_plan_says_which_operand_is_padded_once() -> None:
     module = planned("B")
     assert "layout     A padded, B padded_once\n" in plan.show(module) and plan.check(module) == []
     kernels, code = lowered(module)
-    assert [(k.name, k.serves, k.is_once) for k in kernels.kernels] == [("r.keep", "r", True), ("r.pad", "r", False), ("r", "", False)]
-    assert "kernel r.keep of r for r once : sm90" in gpu.show(kernels) and "launch r.keep as r_keep of r for r once : sm90" in manifest.show(code)
-    assert [(launch.name, launch.is_once, launch.tensors[0]) for launch in code.launches[:2]] == [("r.keep", True, "B"), ("r.pad", False, "A")]
+    assert [(k.name, k.serves, k.is_once) for k in kernels.kernels] == [
+        ("r.keep", "r", True),
+        ("r.pad", "r", False),
+        ("r", "", False),
+    ]
+    assert "kernel r.keep of r for r once : sm90" in gpu.show(
+        kernels
+    ) and "launch r.keep as r_keep of r for r once : sm90" in manifest.show(code)
+    assert [(launch.name, launch.is_once, launch.tensors[0]) for launch in code.launches[:2]] == [
+        ("r.keep", True, "B"),
+        ("r.pad", False, "A"),
+    ]
 
 
 def test_what_is_padded_once_costs_nothing_at_a_run() -> None:
     dear, cheap = (to_plan.candidates(m, m.program.regions[0]) for m in (planned().program, planned("B").program))
     same = next(c for c in dear if c.plan.layout)
-    other = next(c for c in cheap if replace(c.plan, layout=(), estimate=None) == replace(same.plan, layout=(), estimate=None) and len(c.plan.layout) == 2)
+    other = next(
+        c
+        for c in cheap
+        if replace(c.plan, layout=(), estimate=None) == replace(same.plan, layout=(), estimate=None)
+        and len(c.plan.layout) == 2
+    )
     assert other.cost.microseconds < same.cost.microseconds
 
 
@@ -108,9 +125,17 @@ def test_constants_at_another_place_are_padded_again() -> None:
         first, second, third = (whole_numbers(code, SIZES, seed) for seed in (1, 2, 3))
         program.upload(first)
         theirs = device.allocate("B", first["B"].size, 2)
-        for buffers, b, is_new in (({}, first, True), ({}, first, False), ({"B": theirs}, second, True), ({"B": theirs}, third, True), ({}, first, True)):
+        for buffers, b, is_new in (
+            ({}, first, True),
+            ({}, first, False),
+            ({"B": theirs}, second, True),
+            ({"B": theirs}, third, True),
+            ({}, first, True),
+        ):
             device.ran.clear()
-            device.upload(theirs, (second if b is first else b)["B"])  # the caller's memory may hold other numbers at the same place
+            device.upload(
+                theirs, (second if b is first else b)["B"]
+            )  # the caller's memory may hold other numbers at the same place
             program.run(buffers)
             assert device.ran == ["r_keep"] * is_new + ["r"]
             assert np.array_equal(program.outputs()["C"], played(code, {**first, "B": b["B"]})["C"])

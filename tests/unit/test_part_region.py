@@ -1,4 +1,5 @@
-"""A region that no family covers becomes parts that are covered, and means what it meant: in playback, and as kernels in the simulation."""
+"""A region that no family covers becomes parts that are covered, and means what it meant: in playback, and as kernels
+in the simulation."""
 
 from __future__ import annotations
 
@@ -21,24 +22,57 @@ from .emitted import lowered, region_text, simulated
 SIZES = {"N": 5, "C": 37}
 ROWS = "for i0: N, i1: C\n"
 CASES = {
-    "rows, then all of them": (2, "in X : fp32[N, C]\nout z : fp32[]", ROWS + "%m = reduce max (i1) : fp32 { X[i0, i1] }\n%z = reduce sum (i0) : fp32 { %m }\nyield z[] = %z"),
-    "a scan, then all of it": (2, "in X : fp32[C]\nout z : fp32[]", "for i0: C\n%s = scan sum (i0) : fp32 { X[i0] }\n%z = reduce max (i0) : fp32 { %s }\nyield z[] = %z"),
+    "rows, then all of them": (
+        2,
+        "in X : fp32[N, C]\nout z : fp32[]",
+        ROWS + "%m = reduce max (i1) : fp32 { X[i0, i1] }\n%z = reduce sum (i0) : fp32 { %m }\nyield z[] = %z",
+    ),
+    "a scan, then all of it": (
+        2,
+        "in X : fp32[C]\nout z : fp32[]",
+        "for i0: C\n%s = scan sum (i0) : fp32 { X[i0] }\n%z = reduce max (i0) : fp32 { %s }\nyield z[] = %z",
+    ),
     "scans of two directions": (
-        2, "in X : fp32[C]\nout Y : fp32[C]",
-        "for i0: C\n%a = scan sum (i0) : fp32 { X[i0] }\n%b = scan sum reverse (i0) : fp32 { X[i0] }\nyield Y[i0] = add(%a, %b)"),
+        2,
+        "in X : fp32[C]\nout Y : fp32[C]",
+        "for i0: C\n%a = scan sum (i0) : fp32 { X[i0] }\n%b = scan sum reverse (i0) : fp32 { X[i0] }\nyield "
+        "Y[i0] = add(%a, %b)",
+    ),
     "columns, then rows of what is left": (
-        2, "in X : fp32[N, C]\nout Y : fp32[N, C]\nout z : fp32[]",
-        ROWS + "%s = reduce sum (i0) : fp32 { X[i0, i1] }\n%y = sub(X[i0, i1], broadcast_in_dim(%s, dims=[1]))\n%z = reduce max (i0, i1) : fp32 { %y }\n"
-        "yield Y[i0, i1] = add(%y, broadcast_in_dim(%z, dims=[]))\nyield z[] = mul(%z, 2.0)"),
-    "a fold of a fold": (2, "in X : fp32[N, C]\nout z : fp32[]", "for i0: N\n%z = reduce sum (i0) : fp32 { neg(reduce max (k0: C) : fp32 { X[i0, k0] }) }\nyield z[] = %z"),
-    "a fold inside a value along its row": (1, "in X : fp32[N, C]\nout Y : fp32[N, C]", ROWS + "yield Y[i0, i1] = sub(X[i0, i1], broadcast_in_dim(reduce max (i1) : fp32 { X[i0, i1] }, dims=[0]))"),
-    "one fold over old and new axes": (1, "in X : fp32[N, C]\nout Y : fp32[N]", "for i0: N\n%z = reduce min (k0: C, i0) : fp32 { X[i0, k0] }\nyield Y[i0] = mul(broadcast_in_dim(%z, dims=[]), index(i0) : fp32)"),
+        2,
+        "in X : fp32[N, C]\nout Y : fp32[N, C]\nout z : fp32[]",
+        ROWS + "%s = reduce sum (i0) : fp32 { X[i0, i1] }\n%y = sub(X[i0, i1], broadcast_in_dim(%s, dims=[1]))\n%z = "
+        "reduce max (i0, i1) : fp32 { %y }\n"
+        "yield Y[i0, i1] = add(%y, broadcast_in_dim(%z, dims=[]))\nyield z[] = mul(%z, 2.0)",
+    ),
+    "a fold of a fold": (
+        2,
+        "in X : fp32[N, C]\nout z : fp32[]",
+        "for i0: N\n%z = reduce sum (i0) : fp32 { neg(reduce max (k0: C) : fp32 { X[i0, k0] }) }\nyield z[] = %z",
+    ),
+    "a fold inside a value along its row": (
+        1,
+        "in X : fp32[N, C]\nout Y : fp32[N, C]",
+        ROWS + "yield Y[i0, i1] = sub(X[i0, i1], broadcast_in_dim(reduce max (i1) : fp32 { X[i0, i1] }, dims=[0]))",
+    ),
+    "one fold over old and new axes": (
+        1,
+        "in X : fp32[N, C]\nout Y : fp32[N]",
+        "for i0: N\n%z = reduce min (k0: C, i0) : fp32 { X[i0, k0] }\nyield Y[i0] = mul(broadcast_in_dim(%z, "
+        "dims=[]), index(i0) : fp32)",
+    ),
     "a value at another point, folded": (
-        2, "in X : fp32[C]\nout Y : fp32[C]",
-        "for i0: C\n%x = exp2(X[i0])\n%m = reduce max (i0) : fp32 { X[i0] }\nyield Y[i0] = sub(%x[C - i0 - 1], broadcast_in_dim(%m, dims=[]))"),
+        2,
+        "in X : fp32[C]\nout Y : fp32[C]",
+        "for i0: C\n%x = exp2(X[i0])\n%m = reduce max (i0) : fp32 { X[i0] }\nyield Y[i0] = sub(%x[C - i0 - 1], "
+        "broadcast_in_dim(%m, dims=[]))",
+    ),
     "a picked entry of a row's log-softmax, summed": (
-        2, "in X : fp32[N, C]\nin at : i64[N]\nout z : fp32[]",
-        "for i0: N\n%p = gather (k0: C = at[i0]) { sub(X[i0, k0], log2(reduce sum (k1: C) : fp32 { exp2(X[i0, k1]) })) }\n%z = reduce sum (i0) : fp32 { neg(%p) }\nyield z[] = %z"),
+        2,
+        "in X : fp32[N, C]\nin at : i64[N]\nout z : fp32[]",
+        "for i0: N\n%p = gather (k0: C = at[i0]) { sub(X[i0, k0], log2(reduce sum (k1: C) : fp32 { exp2(X[i0, "
+        "k1]) })) }\n%z = reduce sum (i0) : fp32 { neg(%p) }\nyield z[] = %z",
+    ),
 }
 
 
@@ -70,6 +104,7 @@ def test_a_fold_at_a_gathered_place_is_no_row_kernel() -> None:
     """Each row's maximum is folded by the thread that picks there, however long the row is."""
     text = region_text(
         "in X : fp32[N, C]\nin at : i64[N]\nout Y : fp32[N]",
-        "for i0: N\n%y = gather (k0: C = at[i0]) { sub(X[i0, k0], reduce max (k1: C) : fp32 { X[i0, k1] }) }\nyield Y[i0] = %y",
+        "for i0: N\n%y = gather (k0: C = at[i0]) { sub(X[i0, k0], reduce max (k1: C) : fp32 { X[i0, k1] }) }\n"
+        "yield Y[i0] = %y",
     )
     assert to_plan.lower(region.parse(text)).plans[0].algo == "flat"

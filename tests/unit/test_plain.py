@@ -1,4 +1,5 @@
-"""The family that holds any region: what no other holds, and everything else too, is right in the simulation; it is planned where nothing faster is."""
+"""The family that holds any region: what no other holds, and everything else too, is right in the simulation; it is
+planned where nothing faster is."""
 
 from __future__ import annotations
 
@@ -30,24 +31,41 @@ BODIES: dict[str, tuple[str, ...]] = {
     "a fold of scans": ("%y = reduce sum (k0: 5) : fp32 { scan sum (i0) : fp32 { x[i0, k0] } }",),
     "a scan of folds": ("%y = scan sum (i0) : fp32 { reduce sum (k0: 5) : fp32 { x[i0, k0] } }",),
     "a scan at a gathered place": ("%y = gather (k1: 6 = at[i0]) { scan sum (i0) : fp32 { z[i0] } }",),
-    "a fold of gathered folds": ("%y = reduce sum (k0: 5) : fp32 { gather (k1: 6 = at[i0]) { reduce max (k2: 5) : fp32 { mul(x[k1, k2], x[i0, k0]) } } }",),
+    "a fold of gathered folds": (
+        "%y = reduce sum (k0: 5) : fp32 { gather (k1: 6 = at[i0]) { reduce max (k2: 5) : fp32 { mul(x[k1, k2], x[i0, "
+        "k0]) } } }",
+    ),
     "scans both ways": ("%a = scan sum (i0) : fp32 { z[i0] }", "%y = scan max reverse (i0) : fp32 { sub(%a, z[i0]) }"),
     "a scan read elsewhere": ("%a = scan sum (i0) : fp32 { z[i0] }", "%y = add(%a[5 - i0], z[i0])"),
     "a scan without its point": ("%y = scan sum exclusive (i0) : fp32 { z[i0 - 1] where 1 <= i0 else 2.0 }",),
     "a scan from the end without its point": ("%y = scan max reverse exclusive (i0) : fp32 { z[i0] }",),
-    "a scatter of folds": ("%y = scatter sum i0 (k0: 6) { reduce sum (k1: 5) : fp32 { x[k0, k1] } at at[k0] } onto z[i0]",),
-    "a scatter of what is folded": ("%b = reduce max (i0) : fp32 { z[i0] }", "%y = scatter sum i0 (k0: 6) { sub(z[k0], %b) at at[k0] } onto z[i0]"),
-    "a scatter of a scan": ("%a = scan sum (i0) : fp32 { z[i0] }", "%y = scatter max i0 (k0: 6) { %a[k0] at at[k0] } onto %a"),
+    "a scatter of folds": (
+        "%y = scatter sum i0 (k0: 6) { reduce sum (k1: 5) : fp32 { x[k0, k1] } at at[k0] } onto z[i0]",
+    ),
+    "a scatter of what is folded": (
+        "%b = reduce max (i0) : fp32 { z[i0] }",
+        "%y = scatter sum i0 (k0: 6) { sub(z[k0], %b) at at[k0] } onto z[i0]",
+    ),
+    "a scatter of a scan": (
+        "%a = scan sum (i0) : fp32 { z[i0] }",
+        "%y = scatter max i0 (k0: 6) { %a[k0] at at[k0] } onto %a",
+    ),
     "a fold that needs another": (
-        "%a = reduce sum (k0: 5) : fp32 { x[i0, k0] }", "%b = reduce max (i0) : fp32 { %a }", "%y = reduce sum (k0: 5) : fp32 { sub(x[i0, k0], %b) }",
+        "%a = reduce sum (k0: 5) : fp32 { x[i0, k0] }",
+        "%b = reduce max (i0) : fp32 { %a }",
+        "%y = reduce sum (k0: 5) : fp32 { sub(x[i0, k0], %b) }",
     ),
     "values at other points": (
-        "%a = add(z[i0], 1.0)", "%b = add(%a[i0 - 1] where 1 <= i0 else 0.0, %a)", "%y = add(%b[i0 - 1] where 1 <= i0 else 0.0, %b)",
+        "%a = add(z[i0], 1.0)",
+        "%b = add(%a[i0 - 1] where 1 <= i0 else 0.0, %a)",
+        "%y = add(%b[i0 - 1] where 1 <= i0 else 0.0, %b)",
     ),
     "a fold under a guard": ("%y = reduce sum (k0: 5) : fp32 { x[i0 - 1, k0] } where 1 <= i0 else z[i0]",),
-    "a place that a fold chooses": ("%y = gather (k1: 6 = reduce max (k0: 5) : i32 { cast(x[i0, k0]) : i32 }) { z[k1] }",),
+    "a place that a fold chooses": (
+        "%y = gather (k1: 6 = reduce max (k0: 5) : i32 { cast(x[i0, k0]) : i32 }) { z[k1] }",
+    ),
     "the greatest's place": ("%y = cast(reduce argmax (k0: 5) : i32 { x[i0, k0] }) : fp32",),
-}  # fmt: skip
+}
 
 
 def program(bodies: list[tuple[str, ...]]) -> region.Module:
@@ -56,8 +74,20 @@ def program(bodies: list[tuple[str, ...]]) -> region.Module:
     outputs = [f"  out y{n} : fp32[6]" for n in range(len(bodies))]
     lines = ["tinyir 1.0 region", "", "model m", *inputs, *outputs, "", "program m"]
     for n, body in enumerate(bodies):
-        used = [line for line in inputs if f" {line.split()[1]}[" in " " + " ".join(body).replace("(", " ").replace("{", " ")]
-        lines += ["", f"region y{n}", *used, outputs[n], "  for i0: 6", *(f"    {b}" for b in body), f"  yield y{n}[i0] = %y"]
+        used = [
+            line
+            for line in inputs
+            if f" {line.split()[1]}[" in " " + " ".join(body).replace("(", " ").replace("{", " ")
+        ]
+        lines += [
+            "",
+            f"region y{n}",
+            *used,
+            outputs[n],
+            "  for i0: 6",
+            *(f"    {b}" for b in body),
+            f"  yield y{n}[i0] = %y",
+        ]
     return region.parse("\n".join(lines) + "\n")
 
 

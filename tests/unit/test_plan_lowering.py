@@ -25,7 +25,8 @@ GEMM = region.parse(SAMPLE.with_suffix(".region").read_text(encoding="utf-8"))
 ONE = GEMM.program.regions[0]
 KERNEL = kernels_of(ONE)[0]
 
-# Microseconds of emitted kernels on an H100, fp16 operands: tile, threads x and y, then the cubes of 512, 1024, 2048, 4096.
+# Microseconds of emitted kernels on an H100, fp16 operands: tile, threads x and y, then the cubes of 512, 1024, 2048,
+# 4096.
 MEASURED = [
     ((16, 32, 32), (16, 16), (45.1, 285, 2095, 16860)),
     ((32, 32, 32), (32, 8), (37.5, 180, 1298, 10420)),
@@ -41,8 +42,17 @@ MEASURED = [
 def program(inputs: str, outputs: str, body: str, shapes: str = "", ranges: str = "") -> region.Module:
     """A module of one region `r`, its signature that of the region."""
     tensors = [f"  in  {t}" for t in inputs.split("; ")] + [f"  out {t}" for t in outputs.split("; ")]
-    head = ["tinyir 1.0 region", "", "model m", *tensors, *([f"  sym {ranges}"] if ranges else []), *([f"shapes default {{{shapes}}}"] if shapes else [])]
-    return region.parse("\n".join([*head, "", "program m", "", "region r", *tensors, *body.strip("\n").splitlines()]) + "\n")
+    head = [
+        "tinyir 1.0 region",
+        "",
+        "model m",
+        *tensors,
+        *([f"  sym {ranges}"] if ranges else []),
+        *([f"shapes default {{{shapes}}}"] if shapes else []),
+    ]
+    return region.parse(
+        "\n".join([*head, "", "program m", "", "region r", *tensors, *body.strip("\n").splitlines()]) + "\n"
+    )
 
 
 SOFTMAX = """
@@ -123,7 +133,9 @@ def test_more_work_never_costs_less(sizes: tuple[int, int, int], grown: int, mor
     card = get_device("h100")
     one = candidates(GEMM, ONE)[choice].plan
     small = dict(zip("MNK", sizes))
-    if one.consumers:  # rows that begin on lines of the cache are fetched faster than shorter ones that do not, and boxes faster than parts of them
+    # rows that begin on lines of the cache are fetched faster than shorter ones that do not, and boxes faster than
+    # parts of them
+    if one.consumers:
         whole = {name: 2 * side for name, side in zip("MNK", one.tile)}  # of a cluster of two
         small, more = {name: whole[name] * size for name, size in small.items()}, whole["MNK"[grown]] * more
     large = {**small, "MNK"[grown]: small["MNK"[grown]] + more}
@@ -137,7 +149,10 @@ def test_the_model_follows_the_measurements() -> None:
     plans = {(c.plan.tile, c.plan.threads): c.plan for c in candidates(GEMM, ONE)}
     for column, size in enumerate((512, 1024, 2048, 4096)):
         at = dict.fromkeys("MNK", size)
-        timed = [(cost_of(plans[tile, threads], ONE, KERNEL, work_of(ONE, at), at, card).microseconds, times[column]) for tile, threads, times in MEASURED]
+        timed = [
+            (cost_of(plans[tile, threads], ONE, KERNEL, work_of(ONE, at), at, card).microseconds, times[column])
+            for tile, threads, times in MEASURED
+        ]
         assert math.sqrt(sum(math.log(model / real) ** 2 for model, real in timed) / len(timed)) < 0.2
         assert min(timed)[1] <= 1.15 * min(real for _, real in timed)
 
@@ -158,14 +173,18 @@ def test_families_are_read_off_the_expressions() -> None:
     matvec = program("x : fp32[R, C]; v : fp32[C]", "y : fp32[R]", MATVEC).program.regions[0]
     assert [type(k) for k in kernels_of(matvec, {"R": 64, "C": 4096})] == [Row, Map]
     assert [type(k) for k in kernels_of(matvec, {"R": 64, "C": 16})] == [Map]
-    (kernel, *_) = kernels_of(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED).program.regions[0])
+    (kernel, *_) = kernels_of(
+        program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED).program.regions[0]
+    )
     assert isinstance(kernel, Contraction)
     assert [[a.name for a in g] for g in (kernel.batch, *kernel.groups)] == [["i0"], ["i1"], ["i2"], ["k0"]]
     assert (kernel.lhs.tensor, kernel.rhs.tensor) == ("x", "v")
 
 
 def test_a_batch_takes_the_grid_and_a_divided_axis_needs_no_guard() -> None:
-    module = lower(program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"), arch="sm80")
+    module = lower(
+        program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"), arch="sm80"
+    )
     (one,) = module.plans
     assert plan.check(module) == []
     assert one.place_of("i0") == "cta.z" and one.place_of("i1.o") == "cta.y" and one.place_of("i2.o") == "cta.x"
@@ -187,7 +206,9 @@ def test_an_empty_or_scalar_region_still_has_a_plan() -> None:
 
 
 def test_what_no_family_covers_is_refused_by_name() -> None:
-    joined = (DESIGN / "attention_causal.region").read_text(encoding="utf-8").replace("reduce max (i3)", "reduce min (i3)")
+    joined = (
+        (DESIGN / "attention_causal.region").read_text(encoding="utf-8").replace("reduce max (i3)", "reduce min (i3)")
+    )
     with pytest.raises(Refused) as fault:
         lower(region.parse(joined))
     assert [(d.code, d.at) for d in fault.value.diags] == [("E1520", "qk")]
@@ -196,8 +217,15 @@ def test_what_no_family_covers_is_refused_by_name() -> None:
 def test_cards_are_known_and_go_with_their_arch() -> None:
     assert device_names() == ("a100", "h100", "h200")
     h100, h200 = get_device("h100"), get_device("h200")
-    assert (h200.sms, h200.simt, h200.tensor["start_us"], h200.padding["us"]) == (h100.sms, h100.simt, h100.tensor["start_us"], h100.padding["us"])
-    assert h200.dram_bytes_per_us > 1.3 * h100.dram_bytes_per_us and h200.tensor["unaligned"] != h100.tensor["unaligned"]
+    assert (h200.sms, h200.simt, h200.tensor["start_us"], h200.padding["us"]) == (
+        h100.sms,
+        h100.simt,
+        h100.tensor["start_us"],
+        h100.padding["us"],
+    )
+    assert (
+        h200.dram_bytes_per_us > 1.3 * h100.dram_bytes_per_us and h200.tensor["unaligned"] != h100.tensor["unaligned"]
+    )
     assert [device_titled(title) for title in ("NVIDIA H200", h100.title, "NVIDIA H2")] == ["h200", "h100", None]
     assert card_of("sm80", None).name == "a100" and card_of("sm90", None).name == "h100"
     assert card_of("sm80", "h100").arch.name == "sm80"
@@ -215,4 +243,6 @@ def test_a_hand_made_tensor_core_plan_has_a_cost(name: str) -> None:
     cost = cost_of(one, only, kernels_of(only)[0], work_of(only, at), at, card)
     least = cost.flops / card.peak["mma_fp16"] / 1e6
     assert least < cost.microseconds < 3 * least
-    assert one.estimate is not None and abs(one.estimate.microseconds / cost.microseconds - 1) < 0.01  # what the text says is what the model says
+    assert (
+        one.estimate is not None and abs(one.estimate.microseconds / cost.microseconds - 1) < 0.01
+    )  # what the text says is what the model says

@@ -1,4 +1,5 @@
-"""The plan language: texts read back as written, every field survives, and planted faults are found where they stand."""
+"""The plan language: texts read back as written, every field survives, and planted faults are found where they
+stand."""
 
 from __future__ import annotations
 
@@ -10,7 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyir.ir import plan
-from tinyir.ir.schedule import Async, Bind, Cache, Cluster, Consumers, Edge, Estimate, Layout, Load, Order, Plan, Regs, SplitK, Store, Vectorize
+from tinyir.ir.schedule import (
+    Async,
+    Bind,
+    Cache,
+    Cluster,
+    Consumers,
+    Edge,
+    Estimate,
+    Layout,
+    Load,
+    Order,
+    Plan,
+    Regs,
+    SplitK,
+    Store,
+    Vectorize,
+)
 from tinyir.kit.diag import Refused
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,7 +35,9 @@ TEXTS = sorted((ROOT / "samples").glob("*/*.plan")) + sorted((ROOT / "tests" / "
 SAMPLE = ROOT / "tests" / "golden" / "design" / "gemm_sm90.plan"
 
 words = st.sampled_from(["A", "B", "bias", "k0", "i0", "plan", "tile", "in", "us", "producer"])
-axes = st.builds(lambda name, part: name + part, st.sampled_from(["i0", "i1", "k0"]), st.sampled_from(["", ".o", ".i", ".i.o"]))
+axes = st.builds(
+    lambda name, part: name + part, st.sampled_from(["i0", "i1", "k0"]), st.sampled_from(["", ".o", ".i", ".i.o"])
+)
 names = st.one_of(words, st.sampled_from(["layer/0 out", "ü", '"q"']))
 counts = st.lists(st.integers(1, 512), min_size=1, max_size=3).map(tuple)
 numbers = st.integers(0, 1 << 40)
@@ -43,7 +62,9 @@ plans = st.builds(
     consumers=st.one_of(st.none(), st.builds(Consumers, numbers, words)),
     cluster=st.one_of(st.none(), st.builds(Cluster, counts, some(names))),
     regs=st.one_of(st.none(), st.builds(Regs, numbers, numbers)),
-    bind=some(st.builds(Bind, st.lists(axes, min_size=1, max_size=3).map(tuple), st.sampled_from(["cta.x", "warpgroup"]))),
+    bind=some(
+        st.builds(Bind, st.lists(axes, min_size=1, max_size=3).map(tuple), st.sampled_from(["cta.x", "warpgroup"]))
+    ),
     order=st.one_of(st.none(), st.builds(Order, words, numbers)),
     split_k=st.one_of(st.none(), st.builds(SplitK, numbers, words)),
     swap_ab=st.booleans(),
@@ -57,7 +78,9 @@ plans = st.builds(
     barrier=words,
     layout=some(st.builds(Layout, names, words)),
     edge=some(st.builds(Edge, names, names, words, numbers)),
-    estimate=st.one_of(st.none(), st.builds(Estimate, st.floats(0, 1e12, allow_nan=False), words, numbers, numbers, numbers)),
+    estimate=st.one_of(
+        st.none(), st.builds(Estimate, st.floats(0, 1e12, allow_nan=False), words, numbers, numbers, numbers)
+    ),
 )
 
 
@@ -122,7 +145,9 @@ def test_planted_faults_are_found_where_they_stand(old: str, new: str, codes: li
         assert text[diags[0].span.start : diags[0].span.end] == place
 
 
-@pytest.mark.parametrize("old,new", [("predicate  [i0, i1, k0]", "predicate  [i0, i1]"), ("[bias_add, relu]", "[relu]")])
+@pytest.mark.parametrize(
+    "old,new", [("predicate  [i0, i1, k0]", "predicate  [i0, i1]"), ("[bias_add, relu]", "[relu]")]
+)
 def test_the_offered_edit_mends_the_text(old: str, new: str) -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     broken = text.replace(old, new)

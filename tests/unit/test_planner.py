@@ -25,7 +25,9 @@ from .stages import graph
 from .test_models import SMALL
 from .test_padded_once import constant
 
-NETWORKS = SMALL | {"resnet": lambda **k: resnet50(layers=(1, 3), width=8, size=32, classes=10, **k)}  # of which each has blocks that are alike
+NETWORKS = SMALL | {
+    "resnet": lambda **k: resnet50(layers=(1, 3), width=8, size=32, classes=10, **k)
+}  # of which each has blocks that are alike
 CONTRACTIONS = ("A", "W"), ("B", "V")
 
 
@@ -50,7 +52,9 @@ def plans_of(module: region.Module, planner: Planner) -> list[plan.Plan]:
 def test_plans_are_those_of_a_launch_alone(name: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[Any] = []
     of_launch = judging.of_launch
-    monkeypatch.setattr(judging, "of_launch", lambda module, group, *how: judged.append(group) or of_launch(module, group, *how))
+    monkeypatch.setattr(
+        judging, "of_launch", lambda module, group, *how: judged.append(group) or of_launch(module, group, *how)
+    )
     planner = Planner(card_of(arch, None))
     module, _ = kernels_for(regions_of(read(NETWORKS[name](dtype="fp16").text)), planner)
     groups = launches(module, planner)
@@ -65,7 +69,12 @@ def test_a_constant_is_not_like_an_activation() -> None:
     module = products(*CONTRACTIONS)
     kept = constant(region.show(module), "V")
     alike, apart = (plans_of(m, Planner(card_of("sm90", None))) for m in (module, kept))
-    assert [[(item.tensor, item.hint) for item in one.layout] for one in (*alike, *apart)] == [[("W", "padded")], [("V", "padded")], [("W", "padded")], [("V", "padded_once")]]
+    assert [[(item.tensor, item.hint) for item in one.layout] for one in (*alike, *apart)] == [
+        [("W", "padded")],
+        [("V", "padded")],
+        [("W", "padded")],
+        [("V", "padded_once")],
+    ]
     for one, other, found in zip(module.program.regions, kept.program.regions, zip(alike, apart)):
         assert found == tuple(Planner(card_of("sm90", None)).plans(m, r)[0] for m, r in ((module, one), (kept, other)))
 
@@ -74,7 +83,9 @@ def test_where_nothing_fits_a_card_plans_are_plain_ones_of_their_own_names() -> 
     module, card = products(*CONTRACTIONS), card_of("sm80", None)
     planner = Planner(replace(card, arch=replace(card.arch, smem_per_cta=16, static_smem=16)))
     found = [planner.plans(module, one) for one in module.program.regions]
-    assert [[(p.algo, p.regions) for p in plans] for plans in found] == [[("plain", (one.name,))] for one in module.program.regions]
+    assert [[(p.algo, p.regions) for p in plans] for plans in found] == [
+        [("plain", (one.name,))] for one in module.program.regions
+    ]
 
 
 def test_who_shares_an_operand_is_not_like_who_shares_none() -> None:
@@ -89,6 +100,15 @@ def test_who_shares_an_operand_is_not_like_who_shares_none() -> None:
 def test_a_region_that_another_process_has_read_is_found() -> None:
     one = products(*CONTRACTIONS).program.regions[0]
     assert hash(one) == hash(replace(one)) and replace(one, name="other") != one
-    code = "import pickle, sys; from dataclasses import replace; one = pickle.load(sys.stdin.buffer); print(hash(one) == hash(replace(one)))"
-    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(one), env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, check=True)
+    code = (
+        "import pickle, sys; from dataclasses import replace; one = pickle.load(sys.stdin.buffer); print(hash(one) "
+        "== hash(replace(one)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(one),
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        check=True,
+    )
     assert done.stdout == b"True\n"

@@ -1,4 +1,5 @@
-"""A hundred faults planted in books, ten of each kind: translation validation finds every one, at its value, and no other."""
+"""A hundred faults planted in books, ten of each kind: translation validation finds every one, at its value, and no
+other."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import functools
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Iterator
 
 import pytest
 
@@ -60,7 +61,12 @@ def books() -> dict[str, index.Module]:
     texts = sorted((ROOT / "tests" / "golden" / "design").glob("*.index"))
     found = {f.stem: index.parse(f.read_text(encoding="utf-8")) for f in texts}
     found["mixed"] = to_index.lower(tiny.parse(MIXED))
-    for model in (resnet50("B", (1, 1), 4, 16, 5), vit("B", 1, 8, 4, 8, 2, 5), bert("B", 4, 1, 8, 2, 10, 6), gpt2("B", 4, 1, 8, 2, 10, 6)):
+    for model in (
+        resnet50("B", (1, 1), 4, 16, 5),
+        vit("B", 1, 8, 4, 8, 2, 5),
+        bert("B", 4, 1, 8, 2, 10, 6),
+        gpt2("B", 4, 1, 8, 2, 10, 6),
+    ):
         found[model.name] = to_index.lower(read(model.text))
     return found
 
@@ -77,7 +83,11 @@ def _in_index(change: Callable[[list[Expr], Entry], list[Expr] | None]) -> Plant
         for at, piece in enumerate(access.pieces):
             if isinstance(piece.target, Read) and piece.target.index:
                 found = change(list(piece.target.index), entry)
-                return None if found is None else _with(access, at, Piece(piece.guard, Read(piece.target.source, tuple(found))))
+                return (
+                    None
+                    if found is None
+                    else _with(access, at, Piece(piece.guard, Read(piece.target.source, tuple(found))))
+                )
         return None
 
     return plant
@@ -93,7 +103,13 @@ def _swapped(at: list[Expr], entry: Entry) -> list[Expr] | None:
 
 def _wrong_divisor(at: list[Expr], entry: Entry) -> list[Expr] | None:
     def deeper(e: Expr) -> Expr:
-        return sum((math.prod((a.num // (a.den + 1) if isinstance(a, Floor) else Expr.of(a) for a in m), start=Expr.of(c)) for c, m in e.terms), Expr.of(0))
+        return sum(
+            (
+                math.prod((a.num // (a.den + 1) if isinstance(a, Floor) else Expr.of(a) for a in m), start=Expr.of(c))
+                for c, m in e.terms
+            ),
+            Expr.of(0),
+        )
 
     return [deeper(e) for e in at]
 
@@ -154,17 +170,20 @@ def is_different(module: index.Module, entry: Entry, right: Access, wrong: Acces
     extents = [a.size.evaluate(sizes) for a in entry.axes]
     if math.prod(extents) > 20000:
         return False
-    points = ({**sizes, **dict(zip((a.name for a in entry.axes), at))} for at in itertools.product(*map(range, extents)))
+    points = (
+        {**sizes, **dict(zip((a.name for a in entry.axes), at))} for at in itertools.product(*map(range, extents))
+    )
     return any(right.at(p) != wrong.at(p) for p in points)
 
 
 def faults_of(kind: str) -> Iterator[tuple[str, int, str, Access]]:
     """(book, entry, field, access) of each fault of a kind, from all books in turn."""
+
     def of_book(name: str) -> Iterator[tuple[str, int, str, Access]]:
         module = books()[name]
         for at, entry in enumerate(module.entries):
             for field in ("reads", "sources") if entry.sources != entry.reads else ("sources",):
-                for operand, right in enumerate(getattr(entry, field)):
+                for _operand, right in enumerate(getattr(entry, field)):
                     wrong = KINDS[kind](right, entry)
                     if wrong is not None and wrong != right and is_different(module, entry, right, wrong):
                         yield name, at, field, wrong
@@ -172,7 +191,18 @@ def faults_of(kind: str) -> Iterator[tuple[str, int, str, Access]]:
     yield from in_turn([of_book(name) for name in books()])
 
 
-NAMES = ["attention_causal", "bert", "conv_pad_stride", "gemm_sm80", "gemm_sm90", "gpt2", "layernorm", "mixed", "resnet50", "vit"]
+NAMES = [
+    "attention_causal",
+    "bert",
+    "conv_pad_stride",
+    "gemm_sm80",
+    "gemm_sm90",
+    "gpt2",
+    "layernorm",
+    "mixed",
+    "resnet50",
+    "vit",
+]
 
 
 def test_the_books_are_all_tried() -> None:
@@ -196,7 +226,11 @@ def test_ten_faults_of_a_kind_are_found(kind: str) -> None:
         module = books()[name]
         entry = module.entries[at]
         accesses = tuple(wrong if KINDS[kind](a, entry) == wrong else a for a in getattr(entry, field))
-        found = validate_index(index.Module(module.tiny, (*module.entries[:at], replace(entry, **{field: accesses}), *module.entries[at + 1 :])))
+        found = validate_index(
+            index.Module(
+                module.tiny, (*module.entries[:at], replace(entry, **{field: accesses}), *module.entries[at + 1 :])
+            )
+        )
         assert [d.code for d in found] == ["E1221"], (name, entry.value, field)
         assert found[0].at == entry.value and found[0].facts["book"] != found[0].facts["program"]
 

@@ -1,4 +1,5 @@
-"""Playback of a book gives what playback of the program does, for every op and every kind of access; a fault in it shows."""
+"""Playback of a book gives what playback of the program does, for every op and every kind of access; a fault in it
+shows."""
 
 from __future__ import annotations
 
@@ -31,7 +32,10 @@ def test_chains(module: tiny.Module) -> None:
 @given(symbolic_chains(), st.tuples(st.integers(0, 4), st.integers(1, 3), st.integers(1, 2)))
 def test_symbolic_chains(module: tiny.Module, sizes: tuple[int, int, int]) -> None:
     known = dict(zip("MNP", sizes))
-    arrays = {t.name: np.random.default_rng(n).standard_normal([d.evaluate(known) for d in t.type.shape]).astype(np.float32) for n, t in enumerate(module.model.inputs)}
+    arrays = {
+        t.name: np.random.default_rng(n).standard_normal([d.evaluate(known) for d in t.type.shape]).astype(np.float32)
+        for n, t in enumerate(module.model.inputs)
+    }
     wanted = play_tiny(module, arrays, known)
     for name, array in play_book(lower(module), arrays, known).items():
         np.testing.assert_array_equal(array, wanted[name])

@@ -39,11 +39,23 @@ def test_movement_against_numpy() -> None:
     equal(one("RESHAPE(x)", "i32[2, 3, 4]", "i32[6, 4]", X), X.reshape(6, 4))
     equal(one("PERMUTE(x) {perm=[2, 0, 1]}", "i32[2, 3, 4]", "i32[4, 2, 3]", X), X.transpose(2, 0, 1))
     equal(one("EXPAND(x)", "i32[3, 1]", "i32[2, 3, 4]", X[0, :, :1]), np.broadcast_to(X[0, :, :1], (2, 3, 4)))
-    equal(one("EXPAND(x) {broadcast_dimensions=[0, 2]}", "i32[2, 4]", "i32[2, 3, 4]", X[:, 0]), np.broadcast_to(X[:, :1], (2, 3, 4)))
-    equal(one("PAD(x) {pad=[[1, 0], [0, 2], [0, 0]], value=7}", "i32[2, 3, 4]", "i32[3, 5, 4]", X), np.pad(X, ((1, 0), (0, 2), (0, 0)), constant_values=7))
+    equal(
+        one("EXPAND(x) {broadcast_dimensions=[0, 2]}", "i32[2, 4]", "i32[2, 3, 4]", X[:, 0]),
+        np.broadcast_to(X[:, :1], (2, 3, 4)),
+    )
+    equal(
+        one("PAD(x) {pad=[[1, 0], [0, 2], [0, 0]], value=7}", "i32[2, 3, 4]", "i32[3, 5, 4]", X),
+        np.pad(X, ((1, 0), (0, 2), (0, 0)), constant_values=7),
+    )
     equal(one("PAD(x) {pad=[[0, 0], [-1, 1], [-2, -2]]}", "i32[2, 3, 4]", "i32[2, 3, 0]", X), np.zeros((2, 3, 0)))
-    equal(one("PAD(x) {pad=[[0, 0], [-1, 1], [2, -3]]}", "i32[2, 3, 4]", "i32[2, 3, 3]", X), np.pad(X, ((0, 0), (0, 1), (2, 0)))[:, 1:, :3])
-    equal(one("SHRINK(x) {lo=[0, 1, 0], hi=[1, 3, 4], step=[1, 1, 3]}", "i32[2, 3, 4]", "i32[1, 2, 2]", X), X[:1, 1:3, ::3])
+    equal(
+        one("PAD(x) {pad=[[0, 0], [-1, 1], [2, -3]]}", "i32[2, 3, 4]", "i32[2, 3, 3]", X),
+        np.pad(X, ((0, 0), (0, 1), (2, 0)))[:, 1:, :3],
+    )
+    equal(
+        one("SHRINK(x) {lo=[0, 1, 0], hi=[1, 3, 4], step=[1, 1, 3]}", "i32[2, 3, 4]", "i32[1, 2, 2]", X),
+        X[:1, 1:3, ::3],
+    )
     equal(one("FLIP(x) {axes=[0, 2]}", "i32[2, 3, 4]", "i32[2, 3, 4]", X), X[::-1, :, ::-1])
     x = np.array([0, 10, 20, 30, 40], np.int32)
     equal(one("VIEW(x) {index_map=[floor((i0 - 3)/2) + 2]}", "i32[5]", "i32[8]", x), [0, 10, 10, 20, 20, 30, 30, 40])
@@ -54,14 +66,24 @@ def test_movement_against_numpy() -> None:
 
 def test_a_padded_axis_split_and_merged_again_keeps_its_zeros() -> None:
     x = np.arange(50, dtype=np.int32).reshape(2, 5, 5)
-    body = "%p = PAD(x) {pad=[[2, 0], [0, 0], [0, 0]]} : i32[4, 5, 5]\n%s = RESHAPE(%p) : i32[2, 2, 5, 5]\n%y = RESHAPE(%s) : i32[4, 5, 5]"
+    body = (
+        "%p = PAD(x) {pad=[[2, 0], [0, 0], [0, 0]]} : i32[4, 5, 5]\n%s = RESHAPE(%p) : i32[2, 2, 5, 5]\n%y = "
+        "RESHAPE(%s) : i32[4, 5, 5]"
+    )
     y = run("  in x : i32[2, 5, 5]\n  out y : i32[4, 5, 5]", body, x=x)
     assert y.sum() == 1225 and y[2, 0, :3].tolist() == [0, 1, 2] and y[3, 4, 4] == 49
 
 
 def test_reductions_their_neutral_elements_and_nan() -> None:
     x = np.array([[3, 1, 2], [-1, -1, -5]], np.int32)
-    for op, wanted in (("SUM", [6, -7]), ("PROD", [6, -5]), ("MAX", [3, -1]), ("MIN", [1, -5]), ("ARGMAX", [0, 0]), ("ARGMIN", [1, 2])):
+    for op, wanted in (
+        ("SUM", [6, -7]),
+        ("PROD", [6, -5]),
+        ("MAX", [3, -1]),
+        ("MIN", [1, -5]),
+        ("ARGMAX", [0, 0]),
+        ("ARGMIN", [1, 2]),
+    ):
         assert one(f"REDUCE(x) {{op={op}, axes=[1], dtype=i32}}", "i32[2, 3]", "i32[2]", x).tolist() == wanted
     empty = np.zeros((2, 0), np.int32)
     for op, wanted in (("SUM", 0), ("PROD", 1), ("MAX", -(2**31)), ("MIN", 2**31 - 1), ("ARGMAX", 0)):
@@ -106,16 +128,24 @@ def test_a_product_that_is_only_summed_is_never_formed() -> None:
 def test_a_product_that_is_rounded_first_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contraction, "BLOCK", 100)
     rng = np.random.default_rng(0)
-    a, b = (((rng.integers(-64, 64, shape) * 2 + 1) / 64).astype(np.float16) for shape in ((7, 30), (30, 5)))  # 14 bits a product, of which fp16 keeps 11
+    # 14 bits a product, of which fp16 keeps 11
+    a, b = (((rng.integers(-64, 64, shape) * 2 + 1) / 64).astype(np.float16) for shape in ((7, 30), (30, 5)))
     wanted = (a[:, None, :] * b.T[None]).astype(np.float32).sum(-1)
     assert (wanted != a.astype(np.float32) @ b.astype(np.float32)).any()
-    np.testing.assert_array_equal(contract(a, b, "fp16", "fp16", "fp32"), wanted)  # of numbers so short, every sum is exact
+    np.testing.assert_array_equal(
+        contract(a, b, "fp16", "fp16", "fp32"), wanted
+    )  # of numbers so short, every sum is exact
 
 
 def test_a_product_with_other_users_too() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    body = "%p = MUL(x, x) : fp32[2, 3]\n%s = REDUCE(%p) {op=SUM, axes=[1], dtype=fp32} : fp32[2]\n%r = RESHAPE(%s) : fp32[2, 1]\n%e = EXPAND(%r) : fp32[2, 3]\n%y = SUB(%p, %e) : fp32[2, 3]"
-    np.testing.assert_array_equal(run("  in x : fp32[2, 3]\n  out y : fp32[2, 3]", body, x=x), x * x - (x * x).sum(1, keepdims=True))
+    body = (
+        "%p = MUL(x, x) : fp32[2, 3]\n%s = REDUCE(%p) {op=SUM, axes=[1], dtype=fp32} : fp32[2]\n%r = RESHAPE(%s) : "
+        "fp32[2, 1]\n%e = EXPAND(%r) : fp32[2, 3]\n%y = SUB(%p, %e) : fp32[2, 3]"
+    )
+    np.testing.assert_array_equal(
+        run("  in x : fp32[2, 3]\n  out y : fp32[2, 3]", body, x=x), x * x - (x * x).sum(1, keepdims=True)
+    )
 
 
 @settings(max_examples=80, deadline=None)
@@ -129,34 +159,57 @@ def test_sums_of_products_of_any_broadcast_views(data: st.DataObject) -> None:
     dims = lambda s: ", ".join(map(str, s))  # noqa: E731
     kept = [d for i, d in enumerate(shape) if i not in axes]
     body = (
-        f"%x = EXPAND(x) : fp32[{dims(shape)}]\n%zz = EXPAND(z) : fp32[{dims(shape)}]\n%p = MUL(%x, %zz) : fp32[{dims(shape)}]\n"
+        f"%x = EXPAND(x) : fp32[{dims(shape)}]\n%zz = EXPAND(z) : fp32[{dims(shape)}]\n%p = MUL(%x, %zz) : "
+        f"fp32[{dims(shape)}]\n"
         f"%y = REDUCE(%p) {{op=SUM, axes=[{dims(axes)}], dtype=fp32}} : fp32[{dims(kept)}]"
     ).replace("%x", "%xx")
-    found = run(f"  in x : fp32[{dims(sides[0])}]\n  in z : fp32[{dims(sides[1])}]\n  out y : fp32[{dims(kept)}]", body, x=x, z=y)
+    found = run(
+        f"  in x : fp32[{dims(sides[0])}]\n  in z : fp32[{dims(sides[1])}]\n  out y : fp32[{dims(kept)}]",
+        body,
+        x=x,
+        z=y,
+    )
     np.testing.assert_array_equal(found, np.broadcast_to(x * y, shape).sum(tuple(axes)))
 
 
 def test_gather_and_scatter_at_the_edges() -> None:
     p = np.array([10, 20, 30, 40, 50], np.float32)
     index = np.array([0, -1, -5, 4, 5, -6, 2], np.int32)
-    found = run("  in x : fp32[5]\n  in i : i32[7]\n  out y : fp32[7]", "%y = GATHER(x, i) {axis=0} : fp32[7]", x=p, i=index)
+    found = run(
+        "  in x : fp32[5]\n  in i : i32[7]\n  out y : fp32[7]", "%y = GATHER(x, i) {axis=0} : fp32[7]", x=p, i=index
+    )
     assert found.tolist() == [10, 50, 10, 50, 0, 0, 30]
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
     i = np.array([[3, 0], [1, -1]], np.int64)
     body = "%y = GATHER(x, i) {axis=1} : i32[3, 2, 2]"
-    np.testing.assert_array_equal(run("  in x : i32[3, 4]\n  in i : i64[2, 2]\n  out y : i32[3, 2, 2]", body, x=x, i=i), x[:, i])
+    np.testing.assert_array_equal(
+        run("  in x : i32[3, 4]\n  in i : i64[2, 2]\n  out y : i32[3, 2, 2]", body, x=x, i=i), x[:, i]
+    )
     u = np.ones((3, 3), np.int32)
     signature = "  in x : i32[3, 4]\n  in i : i32[3]\n  in u : i32[3, 3]\n  out y : i32[3, 4]"
     for op, wanted in (("SUM", [2, 1, 2, 4]), ("UPDATE", [1, 1, 2, 1]), ("MAX", [1, 1, 2, 3])):
-        found = run(signature, f"%y = SCATTER(x, i, u) {{axis=1, op={op}}} : i32[3, 4]", x=x, i=np.array([0, 0, -1], np.int32), u=u)
+        found = run(
+            signature,
+            f"%y = SCATTER(x, i, u) {{axis=1, op={op}}} : i32[3, 4]",
+            x=x,
+            i=np.array([0, 0, -1], np.int32),
+            u=u,
+        )
         assert found[0].tolist() == wanted
-    dropped = run(signature, "%y = SCATTER(x, i, u) {axis=1, op=SUM} : i32[3, 4]", x=x, i=np.array([4, -5, 9], np.int32), u=u)
+    dropped = run(
+        signature, "%y = SCATTER(x, i, u) {axis=1, op=SUM} : i32[3, 4]", x=x, i=np.array([4, -5, 9], np.int32), u=u
+    )
     np.testing.assert_array_equal(dropped, x)
 
 
 def test_scans_both_ways_and_exclusive() -> None:
     x = np.array([1, 2, 3], np.int32)
-    for attrs, wanted in (("", [1, 3, 6]), (", reverse=true", [6, 5, 3]), (", exclusive=true", [0, 1, 3]), (", reverse=true, exclusive=true", [5, 3, 0])):
+    for attrs, wanted in (
+        ("", [1, 3, 6]),
+        (", reverse=true", [6, 5, 3]),
+        (", exclusive=true", [0, 1, 3]),
+        (", reverse=true, exclusive=true", [5, 3, 0]),
+    ):
         assert one(f"SCAN(x) {{op=SUM, axis=0, dtype=i32{attrs}}}", "i32[3]", "i32[3]", x).tolist() == wanted
 
 
@@ -184,7 +237,10 @@ def test_leaves() -> None:
 
 
 def refused(arrays: dict[str, Any], **symbols: int) -> list[tuple[str, str]]:
-    text = "tinyir 1.0 tiny\n\nmodel m\n  in a : fp32[M, 2*K + 1]\n  in b : fp32[K]\n  out y : fp32[M, Z]\n  sym M in 2..8\n\n%s = CONST() {value=0.0} : fp32[M, Z]\noutputs: y=%s\n"
+    text = (
+        "tinyir 1.0 tiny\n\nmodel m\n  in a : fp32[M, 2*K + 1]\n  in b : fp32[K]\n  out y : fp32[M, Z]\n  sym M in "
+        "2..8\n\n%s = CONST() {value=0.0} : fp32[M, Z]\noutputs: y=%s\n"
+    )
     with pytest.raises(Refused) as caught:
         play(tiny.parse(text), arrays, symbols)
     assert all(d.why() and d.why("ja") for d in caught.value.diags)
@@ -213,7 +269,10 @@ def test_symbols_are_solved_from_expressions() -> None:
 
 
 def test_a_run_too_small_for_the_model_is_refused() -> None:
-    text = "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[N]\n  out y : fp32[N - 3]\n\n%y = SHRINK(x) {lo=[3], hi=[N]} : fp32[N - 3]\noutputs: %y\n"
+    text = (
+        "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[N]\n  out y : fp32[N - 3]\n\n%y = SHRINK(x) {lo=[3], hi=[N]} : "
+        "fp32[N - 3]\noutputs: %y\n"
+    )
     module = tiny.parse(text)
     assert play(module, {"x": np.arange(5, dtype=np.float32)})["y"].tolist() == [3, 4]
     with pytest.raises(Refused) as caught:

@@ -28,28 +28,50 @@ def lowered(body: str) -> poly.Module:
 
 def test_every_kind_of_block() -> None:
     made = lowered(
-        "  in x : fp32[M, N]\n  in t : i64[L]\n  in u : fp32[L, N]\n  out a : fp32[N, M]\n  out b : fp32[M, N]\n  out c : fp32[L, N]\n  out d : fp32[M, N]\n"
+        "  in x : fp32[M, N]\n  in t : i64[L]\n  in u : fp32[L, N]\n  out a : fp32[N, M]\n  out b : fp32[M, N]\n "
+        " out c : fp32[L, N]\n  out d : fp32[M, N]\n"
         "  out e : fp32[M]\n  out f : fp32[M*N]\n  out g : fp32[M, N]\n  out h : i64[M]\n\n"
-        "  %a = PERMUTE(x) {perm=[1, 0]} : fp32[N, M]\n  %b = SCAN(x) {op=SUM, axis=1, dtype=fp32} : fp32[M, N]\n  %c = GATHER(x, t) {axis=0} : fp32[L, N]\n"
-        "  %d = SCATTER(x, t, u) {axis=0, op=ADD} : fp32[M, N]\n  %e = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} : fp32[M]\n  %f = RESHAPE(x) : fp32[M*N]\n"
+        "  %a = PERMUTE(x) {perm=[1, 0]} : fp32[N, M]\n  %b = SCAN(x) {op=SUM, axis=1, dtype=fp32} : fp32[M, N]\n"
+        "  %c = GATHER(x, t) {axis=0} : fp32[L, N]\n"
+        "  %d = SCATTER(x, t, u) {axis=0, op=ADD} : fp32[M, N]\n  %e = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} "
+        ": fp32[M]\n  %f = RESHAPE(x) : fp32[M*N]\n"
         "  %g = NEG(x) : fp32[M, N]\n  %h = IOTA() {axis=0} : i64[M]\n\noutputs: %a, %b, %c, %d, %e, %f, %g, %h\n"
     )
     kinds = {b.name: b.kind for b in made.blocks}
-    assert kinds == dict(a="movement", b="scan", c="gather", d="scatter", e="reduction", f="opaque", g="elementwise", h="elementwise")
+    assert kinds == {
+        "a": "movement",
+        "b": "scan",
+        "c": "gather",
+        "d": "scatter",
+        "e": "reduction",
+        "f": "opaque",
+        "g": "elementwise",
+        "h": "elementwise",
+    }
     assert [(p.name, str(p.means)) for p in made.params] == [("M", "M"), ("N", "N"), ("L", "L"), ("M_N", "M*N")]
     assert made.block_of()["f"].domain == "{ f[i0] : 0 <= i0 < M_N }"
     assert made.block_of()["b"].reads[0].relation == "{ b[i0, i1, k0] -> x[i0, k0] : 0 <= i1 - k0 }"
 
 
 def test_names_that_isl_does_not_read() -> None:
-    assert identifiers(["a.b", "a_b", "1x", "a b", "max"]) == {"a.b": "a_b", "a_b": "a_b_2", "1x": "_1x", "a b": "a_b_3", "max": "max"}
-    made = lowered('  in floor : fp32[max, dim.0]\n  out "%y z" : fp32[max, dim.0]\n\n  %and = NEG(floor) : fp32[max, dim.0]\n\noutputs: "%y z"=%and\n')
+    assert identifiers(["a.b", "a_b", "1x", "a b", "max"]) == {
+        "a.b": "a_b",
+        "a_b": "a_b_2",
+        "1x": "_1x",
+        "a b": "a_b_3",
+        "max": "max",
+    }
+    made = lowered(
+        '  in floor : fp32[max, dim.0]\n  out "%y z" : fp32[max, dim.0]\n\n  %and = NEG(floor) : fp32[max, '
+        'dim.0]\n\noutputs: "%y z"=%and\n'
+    )
     assert [(p.name, str(p.means)) for p in made.params] == [("max_", "max"), ("dim_0", "dim.0")]
     assert not made.set_of(made.blocks[0].domain).is_empty()
 
 
 def test_a_size_that_divides_by_a_symbol() -> None:
-    """A window whose stride and dilation are symbols stays inside: d*floor(n/d) is at most n. It is a parameter, and not by a word of isl's own."""
+    """A window whose stride and dilation are symbols stays inside: d*floor(n/d) is at most n. It is a parameter, and
+    not by a word of isl's own."""
     window = "%v = VIEW(x) {{index_map=[D*i1 + S*i0{}]}} : fp32[floor((H - D*K + D - 1)/S) + 1, K]\n\noutputs: %v\n"
     head = "  in x : fp32[H]\n  out v : fp32[floor((H - D*K + D - 1)/S) + 1, K]\n\n  "
     made = lowered(head + window.format(""))
@@ -61,7 +83,10 @@ def test_a_size_that_divides_by_a_symbol() -> None:
 
 
 def test_dead_values_and_leaves_take_no_block() -> None:
-    made = lowered("  in x : fp32[M]\n  out y : fp32[M]\n\n  %dead = NEG(x) : fp32[M]\n  %c = CONST() {value=2.0} : fp32[]\n  %e = EXPAND(%c) : fp32[M]\n  %y = MUL(x, %e) : fp32[M]\n\noutputs: %y\n")
+    made = lowered(
+        "  in x : fp32[M]\n  out y : fp32[M]\n\n  %dead = NEG(x) : fp32[M]\n  %c = CONST() {value=2.0} : fp32[]\n"
+        "  %e = EXPAND(%c) : fp32[M]\n  %y = MUL(x, %e) : fp32[M]\n\noutputs: %y\n"
+    )
     assert [b.name for b in made.blocks] == ["y"] and made.edges == ()
 
 
@@ -83,7 +108,9 @@ def test_dependences_of_the_sample() -> None:
     made = poly.parse(SAMPLE.read_text(encoding="utf-8"))
     assert poly.check(made) == []
     relation = made.map_of(next(e.relation for e in made.edges if e.target == "bias_add" and e.source == "gemm"))
-    assert relation.is_equal(made.map_of("{ gemm[i0, i1, k0] -> bias_add[i0, i1] : 0 <= i0 < M and 0 <= i1 < N and 0 <= k0 < K }"))
+    assert relation.is_equal(
+        made.map_of("{ gemm[i0, i1, k0] -> bias_add[i0, i1] : 0 <= i0 < M and 0 <= i1 < N and 0 <= k0 < K }")
+    )
 
 
 @pytest.mark.parametrize(

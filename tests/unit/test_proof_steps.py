@@ -1,4 +1,5 @@
-"""What the check of a sample's gpu text costs, in calls and in sets asked of isl, with nothing remembered from before: a proof that branches shows here first."""
+"""What the check of a sample's gpu text costs, in calls and in sets asked of isl, with nothing remembered from before:
+a proof that branches shows here first."""
 
 from __future__ import annotations
 

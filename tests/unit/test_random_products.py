@@ -1,4 +1,5 @@
-"""Random (shape, layout, dtype, epilogue) contractions in the simulation, sm80's and sm90's plans, each equal to playback to the bit."""
+"""Random (shape, layout, dtype, epilogue) contractions in the simulation, sm80's and sm90's plans, each equal to
+playback to the bit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Random work on what random contractions multiply: chains, movements, pads, scales, several readers. What the regions compute is what the model says,
-with the prologues inside and apart."""
+"""Random work on what random contractions multiply: chains, movements, pads, scales, several readers. What the regions
+compute is what the model says, with the prologues inside and apart."""
 
 from __future__ import annotations
 
@@ -72,11 +72,15 @@ class Draw:
                 padded = self.op("Pad", [x], wide, pads=[*aside, 1, *aside, 1], value=self.draw.choice((0.0, 1.5)))
                 x = self.op("Elementwise", [padded], wide, fn=self.draw.choice(FNS))
             elif kind == "slice" and shape[-1] > 3:
-                x = self.op("Slice", [x], [*shape[:-1], shape[-1] - 1], starts=[1], ends=[shape[-1]], axes=[len(shape) - 1])
+                x = self.op(
+                    "Slice", [x], [*shape[:-1], shape[-1] - 1], starts=[1], ends=[shape[-1]], axes=[len(shape) - 1]
+                )
             elif kind == "block" and shape[-1] % 2 == 0:
                 scale = self.input([shape[-1] // 2, 1])
                 wide = self.op("Expand", [scale], [shape[-1] // 2, 2], shape=[shape[-1] // 2, 2])
-                x = self.op("Elementwise", [x, self.op("Reshape", [wide], shape[-1:], shape=shape[-1:])], shape, fn="mul")
+                x = self.op(
+                    "Elementwise", [x, self.op("Reshape", [wide], shape[-1:], shape=shape[-1:])], shape, fn="mul"
+                )
         return x
 
     def model(self) -> str:
@@ -89,7 +93,9 @@ class Draw:
             right = self.worked(self.input([*batch, n, inner]))
             if self.shape[right][-1] != inner:  # the steps have changed the axis that is summed
                 right = self.input([*batch, n, inner])
-            turned = self.op("Transpose", [right], [*batch, inner, n], perm=[*range(len(batch)), len(batch) + 1, len(batch)])
+            turned = self.op(
+                "Transpose", [right], [*batch, inner, n], perm=[*range(len(batch)), len(batch) + 1, len(batch)]
+            )
             y = self.op("MatMul", [left, turned], [*batch, self.shape[left][-2], n])
             outputs[y] = ("fp32", self.shape[y])
         if self.draw.random() < 0.3:
@@ -101,7 +107,9 @@ class Draw:
 def works(one: region.Region) -> bool:
     """Whether a contraction computes what it multiplies."""
     kernel = next(iter(kernels_of(one)), None)
-    return isinstance(kernel, Contraction) and any(isinstance(n, (Unary, Binary)) for f in kernel.factors for n in walk(f))
+    return isinstance(kernel, Contraction) and any(
+        isinstance(n, (Unary, Binary)) for f in kernel.factors for n in walk(f)
+    )
 
 
 def check(seed: int) -> int:

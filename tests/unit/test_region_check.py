@@ -62,7 +62,12 @@ FAULTS = [
     (GEMM, "A[i0, k0]", "A[0][i0, k0]", "E1412"),
     # memory and order
     (GEMM, "  out C2          : fp16[M, N]\n  for", "  out C2          : fp16[N, M]\n  for", "E1402"),
-    (GEMM, "  in  A           : fp16[M, K]\n  in  B           : fp16[K, N]\n  in  bias        : fp16[N]\n  out", "  in  A           : fp16[M, K]\n  in  B           : fp16[K, M]\n  in  bias        : fp16[N]\n  out", "E1402"),
+    (
+        GEMM,
+        "  in  A           : fp16[M, K]\n  in  B           : fp16[K, N]\n  in  bias        : fp16[N]\n  out",
+        "  in  A           : fp16[M, K]\n  in  B           : fp16[K, M]\n  in  bias        : fp16[N]\n  out",
+        "E1402",
+    ),
     (ATTENTION, "  yield O[i0, i1, i2, i3] = cast(%o) : fp16\n", "", "E1402"),
     (LAYERNORM, "    %mean ", "    %sum           = reduce sum (i1) : fp32 { %x }\n    %mean ", "E0201"),
     (GEMM, "cast(%relu) : fp16", "%relu", "E1002"),
@@ -81,7 +86,7 @@ def test_planted_fault(path: Path, old: str, new: str, code: str) -> None:
     text = path.read_text(encoding="utf-8")
     assert old in text
     at = text.rindex(old) if old.startswith(("  in ", "  out ")) else text.index(old)
-    found = region.check(region.parse(text[:at] + new + text[at + len(old):]))
+    found = region.check(region.parse(text[:at] + new + text[at + len(old) :]))
     assert code in [d.code for d in found]
     assert all(d.why() for d in found)
 
@@ -93,7 +98,10 @@ def test_regions_in_the_wrong_order() -> None:
 
 
 def test_where_there_is_no_point_nothing_is_read_outside() -> None:
-    text = "tinyir 1.0 region\n\nmodel m\n  in  x           : fp32[0, N]\n  out y           : fp32[{}, N]\n\nprogram m\n\nregion y\n  in  x           : fp32[0, N]\n"
+    text = (
+        "tinyir 1.0 region\n\nmodel m\n  in  x           : fp32[0, N]\n  out y           : fp32[{}, N]\n\nprogram m\n"
+        "\nregion y\n  in  x           : fp32[0, N]\n"
+    )
     text += "  out y           : fp32[{}, N]\n  for i0: {}, i1: N\n  yield y[i0, i1] = x[0, i1]\n"
     assert region.check(region.parse(text.format(0, 0, 0))) == []
     assert [d.code for d in region.check(region.parse(text.format(1, 1, 1)))] == ["E1403"]

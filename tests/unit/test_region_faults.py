@@ -1,4 +1,5 @@
-"""A hundred faults and more planted in region texts that we generate: tiny-check finds each, in its region; and none where none was planted."""
+"""A hundred faults and more planted in region texts that we generate: tiny-check finds each, in its region; and none
+where none was planted."""
 
 from __future__ import annotations
 

@@ -40,8 +40,9 @@ def test_resnet50_in_time_and_in_few_kernels() -> None:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "vit"])
 def test_a_layer_is_seven_kernels(name: str) -> None:
-    """The projections together, attention, its output, two products of the MLP, two norms; biases, activations and residuals ride along. Each is one
-    launch; in fp32, where tensor cores are slower, the card is filled by cutting sums, which takes launches more."""
+    """The projections together, attention, its output, two products of the MLP, two norms; biases, activations and
+    residuals ride along. Each is one launch; in fp32, where tensor cores are slower, the card is filled by cutting
+    sums, which takes launches more."""
     assert per_layer(name) == per_layer(name, launches_of, "fp16") == 7
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tinyir.ir import region
-from tinyir.play import body, region as player
+from tinyir.play import body
+from tinyir.play import region as player
 
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = ROOT / "tests/golden/design"
@@ -25,7 +26,9 @@ def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
 @pytest.mark.parametrize("m, n, k", [(3, 4, 5), (100, 37, 61), (1, 1, 1), (7, 5, 0), (0, 5, 3)])
 def test_gemm(m: int, n: int, k: int) -> None:
     a, b, bias = normal((m, k), 0), normal((k, n), 1), normal((n,), 2)
-    found = player.play(read(ROOT / "samples/gemm_bias_relu/gemm_bias_relu.region"), {"A": a, "B": b, "bias": bias})["C2"]
+    found = player.play(read(ROOT / "samples/gemm_bias_relu/gemm_bias_relu.region"), {"A": a, "B": b, "bias": bias})[
+        "C2"
+    ]
     wanted = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
@@ -35,7 +38,9 @@ def test_padded_strided_convolution() -> None:
     found = player.play(read(DESIGN / "conv_pad_stride.region"), {"X": x, "Wt": w})["Y"]
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::2, ::2]
-    np.testing.assert_allclose(found, np.einsum("nchwij,ocij->nohw", windows, w.astype(np.float64)), rtol=2e-3, atol=1e-2)
+    np.testing.assert_allclose(
+        found, np.einsum("nchwij,ocij->nohw", windows, w.astype(np.float64)), rtol=2e-3, atol=1e-2
+    )
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -60,7 +65,9 @@ def test_layernorm_with_two_outputs() -> None:
     wide = x.astype(np.float64)
     rstd = 1 / np.sqrt(wide.var(1) + 1e-5)
     np.testing.assert_allclose(found["Rstd"], rstd, rtol=1e-5)
-    np.testing.assert_allclose(found["Y"], (wide - wide.mean(1, keepdims=True)) * rstd[:, None] * gamma + beta, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(
+        found["Y"], (wide - wide.mean(1, keepdims=True)) * rstd[:, None] * gamma + beta, rtol=2e-3, atol=2e-3
+    )
 
 
 def play_lines(lines: str, arrays: dict[str, np.ndarray], signature: str, iters: str) -> np.ndarray:
@@ -74,7 +81,12 @@ VECTOR = "  in  X           : fp32[N]\n  in  I           : i32[K]\n  out Y      
 
 
 def test_gather_counts_from_the_end_and_gives_0_outside() -> None:
-    found = play_lines("  yield Y[i0] = gather (k0: N = I[i0]) { X[k0] }\n", {"X": np.arange(1, 6, dtype=np.float32), "I": np.array([0, -1, 5, -5, -6], np.int32)}, VECTOR.format("K"), "i0: K")
+    found = play_lines(
+        "  yield Y[i0] = gather (k0: N = I[i0]) { X[k0] }\n",
+        {"X": np.arange(1, 6, dtype=np.float32), "I": np.array([0, -1, 5, -5, -6], np.int32)},
+        VECTOR.format("K"),
+        "i0: K",
+    )
     assert found.tolist() == [1, 5, 0, 1, 0]
 
 
@@ -86,15 +98,28 @@ def test_scatter_folds_in_order_and_drops_what_lies_outside(op: str, wanted: lis
     assert found.tolist() == wanted
 
 
-@pytest.mark.parametrize("flags, wanted", [("", [1, 3, 6]), (" reverse", [6, 5, 3]), (" exclusive", [0, 1, 3]), (" reverse exclusive", [5, 3, 0])])
+@pytest.mark.parametrize(
+    "flags, wanted",
+    [("", [1, 3, 6]), (" reverse", [6, 5, 3]), (" exclusive", [0, 1, 3]), (" reverse exclusive", [5, 3, 0])],
+)
 def test_scan(flags: str, wanted: list[int]) -> None:
-    found = play_lines(f"  yield Y[i0] = scan sum{flags} (i0) : fp32 {{ X[i0] }}\n", {"X": np.array([1, 2, 3], np.float32), "I": np.zeros(1, np.int32)}, VECTOR.format("N"), "i0: N")
+    found = play_lines(
+        f"  yield Y[i0] = scan sum{flags} (i0) : fp32 {{ X[i0] }}\n",
+        {"X": np.array([1, 2, 3], np.float32), "I": np.zeros(1, np.int32)},
+        VECTOR.format("N"),
+        "i0: N",
+    )
     assert found.tolist() == wanted
 
 
 def test_nan_goes_through_max_and_a_guard_keeps_it_out() -> None:
-    line = "    %top           = reduce max (k0: N) : fp32 { X[k0] where k0 < N - 1 else -inf }\n  yield Y[i0] = broadcast_in_dim(%top, dims=[])\n"
+    line = (
+        "    %top           = reduce max (k0: N) : fp32 { X[k0] where k0 < N - 1 else -inf }\n  yield Y[i0] = "
+        "broadcast_in_dim(%top, dims=[])\n"
+    )
     x = np.array([1, 3, 2, np.nan], np.float32)
     arrays = {"X": x, "I": np.zeros(2, np.int32)}
     assert play_lines(line, arrays, VECTOR.format("K"), "i0: K").tolist() == [3, 3]
-    assert np.isnan(play_lines(line.replace(" where k0 < N - 1 else -inf", ""), arrays, VECTOR.format("K"), "i0: K")).all()
+    assert np.isnan(
+        play_lines(line.replace(" where k0 < N - 1 else -inf", ""), arrays, VECTOR.format("K"), "i0: K")
+    ).all()

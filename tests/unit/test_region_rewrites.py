@@ -1,4 +1,5 @@
-"""The rewrites of regions: each does what the example in its file says, keeps what is computed, and is in the pipeline."""
+"""The rewrites of regions: each does what the example in its file says, keeps what is computed, and is in the
+pipeline."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ from tinyir.play.region import play
 
 from .graphs import random_graph
 
-TENSORS = "  in  A           : {dtype}[M, K]\n  in  X           : {dtype}[M, K]\n  in  S           : {dtype}[M]\n  out Y           : {dtype}[M{wide}]\n"
+TENSORS = (
+    "  in  A           : {dtype}[M, K]\n  in  X           : {dtype}[M, K]\n  in  S           : {dtype}[M]\n  out Y   "
+    "        : {dtype}[M{wide}]\n"
+)
 
 
 def example_of(rewrite: object) -> tuple[str, str]:
@@ -40,7 +44,10 @@ def region_of(lines: str, dtype: str = "fp32", wide: str = "") -> region.Region:
     tensors = TENSORS.format(dtype=dtype, wide=wide)
     body = "".join(f"    {line}\n" for line in lines.split("\n"))
     axes, index = ("i0: M, i1: K", "i0, i1") if wide else ("i0: M", "i0")
-    text = f"tinyir 1.0 region\n\nmodel m\n{tensors}\nprogram m\n\nregion r\n{tensors}  for {axes}\n{body}  yield Y[{index}] = %{last}\n"
+    text = (
+        f"tinyir 1.0 region\n\nmodel m\n{tensors}\nprogram m\n\nregion r\n{tensors}  for {axes}\n{body}  yield "
+        f"Y[{index}] = %{last}\n"
+    )
     return region.parse(text).program.regions[0]
 
 
@@ -55,11 +62,14 @@ def test_a_rewrite_does_what_its_file_shows(rewrite) -> None:
 @pytest.mark.parametrize("rewrite", GRAPH_PASSES, ids=lambda p: p.__name__)
 def test_a_rewrite_of_the_program_does_what_its_file_shows(rewrite) -> None:
     """The program of the tiny text before is that of the text after."""
+
     def program(lines: str, is_rewritten: bool) -> region.Program:
         inputs = "\n".join(f"  {line}" for line in lines.split("\n") if line.startswith("in "))
         values = "\n".join(f"  {line}" for line in lines.split("\n") if line.startswith("%"))
         last = re.findall(r"^%(\S+) *=.* : (\S.*)$", lines, re.M)[-1]
-        module = tiny.parse(f"tinyir 1.0 tiny\n\nmodel m\n{inputs}\n  out y : {last[1]}\n\n{values}\n\noutputs: y=%{last[0]}\n")
+        module = tiny.parse(
+            f"tinyir 1.0 tiny\n\nmodel m\n{inputs}\n  out y : {last[1]}\n\n{values}\n\noutputs: y=%{last[0]}\n"
+        )
         found = graph.build(lower_poly.lower(lower_index.lower(module)))
         return assemble(*_cut(rewrite(found)[0] if is_rewritten else found))
 
@@ -94,7 +104,10 @@ def test_a_rewrite_keeps_every_bit(rewrite, seed: int) -> None:
         np.testing.assert_array_equal(given_[name], array)
 
 
-SPECIAL = np.array([[1.5, -2.0, 0.1], [np.nan, 1.0, -1.0], [np.inf, -np.inf, 0.0], [-0.0, 0.0, -0.0], [-np.inf, -np.inf, -np.inf]], np.float32)
+SPECIAL = np.array(
+    [[1.5, -2.0, 0.1], [np.nan, 1.0, -1.0], [np.inf, -np.inf, 0.0], [-0.0, 0.0, -0.0], [-np.inf, -np.inf, -np.inf]],
+    np.float32,
+)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +135,13 @@ def test_distribute_where_no_bit_changes(line: str, is_moved: bool) -> None:
 def test_a_factor_leaves_a_sum_of_floats_when_asked() -> None:
     before = region_of("%s = reduce sum (k0: K) : fp32 { mul(mul(A[i0, k0], 0.1), X[i0, k0]) }")
     after = apply_epilogue(distribute(before, is_asked=True))
-    assert [region.show_body(let.expr) for let in after.lets] == ["reduce sum (k0: K) : fp32 { mul(A[i0, k0], X[i0, k0]) }", "mul(%s.acc, 0.1)"]
-    arrays = {name: np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32) for name in "AX"} | {"S": np.zeros(5, np.float32)}
+    assert [region.show_body(let.expr) for let in after.lets] == [
+        "reduce sum (k0: K) : fp32 { mul(A[i0, k0], X[i0, k0]) }",
+        "mul(%s.acc, 0.1)",
+    ]
+    arrays = {name: np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32) for name in "AX"} | {
+        "S": np.zeros(5, np.float32)
+    }
     np.testing.assert_allclose(played(after, arrays), played(before, arrays), rtol=1e-5)
 
 
@@ -172,7 +190,12 @@ def test_what_each_rewrite_did_is_said() -> None:
   %y = REDUCE(%e) {op=SUM, axes=[1], dtype=fp32} : fp32[M]
 
 outputs: %y, %d"""
-    module = tiny.parse(f"tinyir 1.0 tiny\n\nmodel m\n  in  x : fp32[M, N]\n  in  s : fp32[M]\n  out y : fp32[M]\n  out d : fp32[M, N]\n\n{body}\n")
+    module = tiny.parse(
+        f"tinyir 1.0 tiny\n\nmodel m\n  in  x : fp32[M, N]\n  in  s : fp32[M]\n  out y : fp32[M]\n  out d : "
+        f"fp32[M, N]\n\n{body}\n"
+    )
     module = lower_poly.lower(lower_index.lower(module))
-    plain, asked = ({d.code for d in lower_region.verdicts(module, is_asked)} - {"R3401", "R3402"} for is_asked in (False, True))
+    plain, asked = (
+        {d.code for d in lower_region.verdicts(module, is_asked)} - {"R3401", "R3402"} for is_asked in (False, True)
+    )
     assert plain == {"R3461", "R3462", "R3463", "R3466"} and asked == {*plain, "R3464", "R3465"}

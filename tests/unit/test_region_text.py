@@ -19,7 +19,9 @@ def test_round_trip(path):
     assert region.parse(region.show(module)) == module
 
 
-def _body(line: str, tensors: str = "  in  X           : fp32[N]\n  in  I           : i32[N]\n  out Y           : fp32[N]\n") -> str:
+def _body(
+    line: str, tensors: str = "  in  X           : fp32[N]\n  in  I           : i32[N]\n  out Y           : fp32[N]\n"
+) -> str:
     return f"tinyir 1.0 region\n\nmodel m\n{tensors}\nprogram m\n\nregion r\n{tensors}  for i0: N\n{line}\n"
 
 

@@ -15,38 +15,96 @@ from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
-from .emitted import lowered, played, planned, region_text, simulated
+from .emitted import lowered, planned, played, region_text, simulated
 
 ROWS = "for i0: R, i1: 200\n"
 CASES = {  # width, tensors, body
     "softmax": (
-        8, "in X : fp16[R, 200]\nout Y : fp16[R, 200]",
-        ROWS + "%x = cast(X[i0, i1]) : fp32\n%m = reduce max (i1) : fp32 { %x }\n%e = exp2(sub(%x, broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
-        "%y = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16\nyield Y[i0, i1] = %y"),
+        8,
+        "in X : fp16[R, 200]\nout Y : fp16[R, 200]",
+        ROWS
+        + "%x = cast(X[i0, i1]) : fp32\n%m = reduce max (i1) : fp32 { %x }\n%e = exp2(sub(%x, broadcast_in_dim(%m, "
+        "dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
+        "%y = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16\nyield Y[i0, i1] = %y",
+    ),
     "a norm with scale and mean": (
-        4, "in X : fp32[R, 200]\nin g : fp32[200]\nout Y : fp32[R, 200]\nout S : fp32[R]",
-        ROWS + "%s = reduce sum (i1) : fp32 { X[i0, i1] }\n%d = sub(X[i0, i1], broadcast_in_dim(mul(%s, 0.005), dims=[0]))\n%v = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
-        "%y = mul(mul(%d, broadcast_in_dim(rsqrt(%v), dims=[0])), broadcast_in_dim(g[i1], dims=[1]))\nyield Y[i0, i1] = %y\nyield S[i0] = %s"),
-    "sums of chunks": (8, "in X : fp16[2000*R]\nout Y : fp32[10*R]", "for i0: 10*R\n%y = reduce sum (k0: 200) : fp32 { X[200*i0 + k0] }\nyield Y[i0] = %y"),
+        4,
+        "in X : fp32[R, 200]\nin g : fp32[200]\nout Y : fp32[R, 200]\nout S : fp32[R]",
+        ROWS + "%s = reduce sum (i1) : fp32 { X[i0, i1] }\n%d = sub(X[i0, i1], broadcast_in_dim(mul(%s, 0.005), "
+        "dims=[0]))\n%v = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
+        "%y = mul(mul(%d, broadcast_in_dim(rsqrt(%v), dims=[0])), broadcast_in_dim(g[i1], dims=[1]))\nyield "
+        "Y[i0, i1] = %y\nyield S[i0] = %s",
+    ),
+    "sums of chunks": (
+        8,
+        "in X : fp16[2000*R]\nout Y : fp32[10*R]",
+        "for i0: 10*R\n%y = reduce sum (k0: 200) : fp32 { X[200*i0 + k0] }\nyield Y[i0] = %y",
+    ),
     "two of them, of a product": (
-        2, "in X : fp16[R, 200]\nin Z : fp16[R, 202]\nout Y : fp32[R]\nout W : fp16[R]",
-        "for i0: R\n%y = reduce sum (k0: 200) : fp32 { mul(X[i0, k0], Z[i0, k0 + 2]) : fp32 }\n%w = reduce max (k1: 200) : fp16 { X[i0, k1] }\nyield Y[i0] = %y\nyield W[i0] = %w"),
-    "argmax": (4, "in X : fp32[R, 200]\nout Y : i64[R]", "for i0: R\n%y = reduce argmax (k0: 200) : i64 { X[i0, k0] }\nyield Y[i0] = %y"),
-    "the largest is moved on": (8, "in X : fp16[R, 200]\nout Y : fp16[R, 200]\nout S : fp16[R]", ROWS + "%m = reduce max (i1) : fp16 { X[i0, i1] }\nyield Y[i0, i1] = X[i0, i1]\nyield S[i0] = %m"),
-    "any length": (8, "in X : fp16[R, N]\nout Y : fp16[R]", "for i0: R\n%y = reduce max (k0: N) : fp16 { X[i0, k0] }\nyield Y[i0] = %y"),
+        2,
+        "in X : fp16[R, 200]\nin Z : fp16[R, 202]\nout Y : fp32[R]\nout W : fp16[R]",
+        "for i0: R\n%y = reduce sum (k0: 200) : fp32 { mul(X[i0, k0], Z[i0, k0 + 2]) : fp32 }\n%w = reduce max "
+        "(k1: 200) : fp16 { X[i0, k1] }\nyield Y[i0] = %y\nyield W[i0] = %w",
+    ),
+    "argmax": (
+        4,
+        "in X : fp32[R, 200]\nout Y : i64[R]",
+        "for i0: R\n%y = reduce argmax (k0: 200) : i64 { X[i0, k0] }\nyield Y[i0] = %y",
+    ),
+    "the largest is moved on": (
+        8,
+        "in X : fp16[R, 200]\nout Y : fp16[R, 200]\nout S : fp16[R]",
+        ROWS + "%m = reduce max (i1) : fp16 { X[i0, i1] }\nyield Y[i0, i1] = X[i0, i1]\nyield S[i0] = %m",
+    ),
+    "any length": (
+        8,
+        "in X : fp16[R, N]\nout Y : fp16[R]",
+        "for i0: R\n%y = reduce max (k0: N) : fp16 { X[i0, k0] }\nyield Y[i0] = %y",
+    ),
     "softmax of an odd length": (
-        8, "in X : fp16[R, 333]\nout Y : fp16[R, 333]",
-        "for i0: R, i1: 333\n%x = cast(X[i0, i1]) : fp32\n%m = reduce max (i1) : fp32 { %x }\n%e = exp2(sub(%x, broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
-        "%y = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16\nyield Y[i0, i1] = %y"),
+        8,
+        "in X : fp16[R, 333]\nout Y : fp16[R, 333]",
+        "for i0: R, i1: 333\n%x = cast(X[i0, i1]) : fp32\n%m = reduce max (i1) : fp32 { %x }\n%e = exp2(sub(%x, "
+        "broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
+        "%y = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16\nyield Y[i0, i1] = %y",
+    ),
     "a norm of any length": (
-        4, "in X : fp32[R, N]\nin g : fp32[N]\nout Y : fp32[R, N]\nout S : fp32[R]",
-        "for i0: R, i1: N\n%s = reduce sum (i1) : fp32 { X[i0, i1] }\n%d = sub(X[i0, i1], broadcast_in_dim(mul(%s, 0.01), dims=[0]))\n%v = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
-        "%y = mul(mul(%d, broadcast_in_dim(rsqrt(%v), dims=[0])), broadcast_in_dim(g[i1], dims=[1]))\nyield Y[i0, i1] = %y\nyield S[i0] = %s"),
-    "several axes": (4, "in X : fp32[R, 5, 43]\nout Y : fp32[R]\nout P : i64[R]", "for i0: R\n%y = reduce sum (k0: 5, k1: 43) : fp32 { X[i0, k0, k1] }\n%p = reduce argmax (k2: 5, k3: 43) : i64 { X[i0, k2, k3] }\nyield Y[i0] = %y\nyield P[i0] = %p"),
-    "two rows that begin differently": (1, "in X : fp16[R, 333]\nin Z : fp16[333, R, 1]\nout Y : fp32[R]", "for i0: R\n%y = reduce sum (k0: 333) : fp32 { mul(X[i0, k0], Z[k0, i0, 0]) : fp32 }\nyield Y[i0] = %y"),
-    "rows that hang over": (4, "in X : fp32[N]\nin Z : fp32[R]\nout Y : fp32[R]", "for i0: R\n%y = reduce sum (k0: 200) : fp32 { X[200*i0 + k0] where 200*i0 + k0 < N else 0.0 }\nyield Y[i0] = add(%y, Z[i0])"),
-    "too short to be cut": (1, "in X : fp32[R, 15]\nout Y : fp32[R, 15]", "for i0: R, i1: 15\n%m = reduce max (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = sub(X[i0, i1], broadcast_in_dim(%m, dims=[0]))"),
-    "columns": (1, "in X : fp16[200, R]\nout Y : fp16[R, 200]", "for i0: R, i1: 200\n%m = reduce max (i1) : fp16 { X[i1, i0] }\nyield Y[i0, i1] = sub(X[i1, i0], broadcast_in_dim(%m, dims=[0]))"),
+        4,
+        "in X : fp32[R, N]\nin g : fp32[N]\nout Y : fp32[R, N]\nout S : fp32[R]",
+        "for i0: R, i1: N\n%s = reduce sum (i1) : fp32 { X[i0, i1] }\n%d = sub(X[i0, i1], "
+        "broadcast_in_dim(mul(%s, 0.01), dims=[0]))\n%v = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
+        "%y = mul(mul(%d, broadcast_in_dim(rsqrt(%v), dims=[0])), broadcast_in_dim(g[i1], dims=[1]))\nyield "
+        "Y[i0, i1] = %y\nyield S[i0] = %s",
+    ),
+    "several axes": (
+        4,
+        "in X : fp32[R, 5, 43]\nout Y : fp32[R]\nout P : i64[R]",
+        "for i0: R\n%y = reduce sum (k0: 5, k1: 43) : fp32 { X[i0, k0, k1] }\n%p = reduce argmax (k2: 5, k3: 43) "
+        ": i64 { X[i0, k2, k3] }\nyield Y[i0] = %y\nyield P[i0] = %p",
+    ),
+    "two rows that begin differently": (
+        1,
+        "in X : fp16[R, 333]\nin Z : fp16[333, R, 1]\nout Y : fp32[R]",
+        "for i0: R\n%y = reduce sum (k0: 333) : fp32 { mul(X[i0, k0], Z[k0, i0, 0]) : fp32 }\nyield Y[i0] = %y",
+    ),
+    "rows that hang over": (
+        4,
+        "in X : fp32[N]\nin Z : fp32[R]\nout Y : fp32[R]",
+        "for i0: R\n%y = reduce sum (k0: 200) : fp32 { X[200*i0 + k0] where 200*i0 + k0 < N else 0.0 }\nyield "
+        "Y[i0] = add(%y, Z[i0])",
+    ),
+    "too short to be cut": (
+        1,
+        "in X : fp32[R, 15]\nout Y : fp32[R, 15]",
+        "for i0: R, i1: 15\n%m = reduce max (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = sub(X[i0, i1], "
+        "broadcast_in_dim(%m, dims=[0]))",
+    ),
+    "columns": (
+        1,
+        "in X : fp16[200, R]\nout Y : fp16[R, 200]",
+        "for i0: R, i1: 200\n%m = reduce max (i1) : fp16 { X[i1, i0] }\nyield Y[i0, i1] = sub(X[i1, i0], "
+        "broadcast_in_dim(%m, dims=[0]))",
+    ),
 }
 
 
@@ -57,7 +115,11 @@ def test_rows_compute_what_playback_computes(name: str) -> None:
     module = region.parse(region_text(tensors, body))
     (one,) = module.program.regions
     assert max((run.width for run in row_runs(one, kernel_of(one, "row"))), default=1) == width
-    ways = {(c.plan.algo, c.plan.threads): c.plan for c in candidates(module, one) if c.rejected in ("", CROWDED) and c.plan.family == "row" and (c.plan.vectorize or width == 1)}
+    ways = {
+        (c.plan.algo, c.plan.threads): c.plan
+        for c in candidates(module, one)
+        if c.rejected in ("", CROWDED) and c.plan.family == "row" and (c.plan.vectorize or width == 1)
+    }
     chosen = [p for (algo, threads), p in ways.items() if threads in ((32,), (128,))]
     assert {p.algo for p in chosen} == ({"row_streamed"} if "any length" in name else {"row_resident", "row_streamed"})
     for one_plan in chosen:
@@ -67,10 +129,19 @@ def test_rows_compute_what_playback_computes(name: str) -> None:
             arrays = random_arrays(module.model, {"R": rows, "N": 77}, rows)
             given, wanted = simulated(code, arrays, rows), played(code, arrays)
             for output, array in wanted.items():
-                np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=4e-3, atol=4e-3, err_msg=f"{output} by {one_plan.algo}")
+                np.testing.assert_allclose(
+                    given[output].astype(np.float64),
+                    array.astype(np.float64),
+                    rtol=4e-3,
+                    atol=4e-3,
+                    err_msg=f"{output} by {one_plan.algo}",
+                )
 
 
-SOFTMAX = "for i0: R, i1: C\n%m = reduce max (i1) : fp32 { X[i0, i1] }\n%e = exp2(sub(X[i0, i1], broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\nyield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))"
+SOFTMAX = (
+    "for i0: R, i1: C\n%m = reduce max (i1) : fp32 { X[i0, i1] }\n%e = exp2(sub(X[i0, i1], broadcast_in_dim(%m, "
+    "dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\nyield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))"
+)
 OF_ANY_LENGTH = {"in": "in X : fp32[R, C]\nout Y : fp32[R, C]", "body": SOFTMAX}
 
 
@@ -81,7 +152,9 @@ def test_rows_of_every_length() -> None:
     assert "vector_of" in manifest.show(code)
     for length in range(1, 20):
         arrays = random_arrays(code.region.model, {"R": 5, "C": length}, length)
-        np.testing.assert_allclose(simulated(code, arrays, length)["Y"], played(code, arrays)["Y"], rtol=1e-5, err_msg=f"rows of {length}")
+        np.testing.assert_allclose(
+            simulated(code, arrays, length)["Y"], played(code, arrays)["Y"], rtol=1e-5, err_msg=f"rows of {length}"
+        )
 
 
 @pytest.mark.parametrize(("line", "instead", "code"), [

@@ -39,7 +39,11 @@ def write_safetensors(path: Path, entries: dict, body: bytes) -> None:
 
 
 def test_npz_round_trip_keeps_names_bits_and_bytes(tmp_path: Path) -> None:
-    arrays = {"file": np.arange(6, dtype=np.float16).reshape(2, 3), "empty": np.zeros((0, 4), np.int64), "scalar": np.array(True)}
+    arrays = {
+        "file": np.arange(6, dtype=np.float16).reshape(2, 3),
+        "empty": np.zeros((0, 4), np.int64),
+        "scalar": np.array(True),
+    }
     write_arrays(str(tmp_path / "a.npz"), arrays)
     first = (tmp_path / "a.npz").read_bytes()
     write_arrays(str(tmp_path / "a.npz"), arrays)
@@ -102,7 +106,11 @@ def test_random_arrays_fit_the_signature_and_depend_on_seed_and_name_only() -> N
     sizes = sizes_for(MODEL)
     assert sizes == {"M": 3, "K": 5}
     arrays = random_arrays(MODEL, sizes, 7)
-    assert {n: (a.dtype.name, a.shape) for n, a in arrays.items()} == {"A": ("float16", (3, 5)), "n": ("uint8", (3,)), "flag": ("bool", (5,))}
+    assert {n: (a.dtype.name, a.shape) for n, a in arrays.items()} == {
+        "A": ("float16", (3, 5)),
+        "n": ("uint8", (3,)),
+        "flag": ("bool", (5,)),
+    }
     again, other = random_arrays(MODEL, sizes, 7), random_arrays(MODEL, sizes, 8)
     assert np.array_equal(arrays["A"], again["A"]) and not np.array_equal(arrays["A"], other["A"])
     assert arrays["n"].max() <= 16

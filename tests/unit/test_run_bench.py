@@ -12,7 +12,10 @@ def test_rates_and_share_follow_from_the_median() -> None:
     assert timing.tflops == pytest.approx(2000) and timing.gbs == pytest.approx(3000)
     assert timing.share_of(4000, 3350) == pytest.approx(3000 / 3350)
     assert timing.share_of(2500, 33500) == pytest.approx(0.8)
-    assert str(timing) == "median 1000.00 us (p10 900.00 p90 1200.00, 100 runs, cold L2, launched)  2000.0 TFLOP/s  3000.0 GB/s"
+    assert (
+        str(timing)
+        == "median 1000.00 us (p10 900.00 p90 1200.00, 100 runs, cold L2, launched)  2000.0 TFLOP/s  3000.0 GB/s"
+    )
 
 
 def test_unknown_counts_give_no_rates() -> None:

@@ -22,7 +22,12 @@ def test_floats_may_differ_within_tolerance_and_the_worst_element_is_named() -> 
 def test_nan_and_infinity_must_be_where_they_are_due() -> None:
     expected = np.array([np.nan, np.inf, -np.inf, 1.0])
     assert compare({"y": expected.copy()}, {"y": expected})[0].wrong == 0
-    for given in ([0.0, np.inf, -np.inf, 1.0], [np.nan, np.inf, -np.inf, np.nan], [np.nan, -np.inf, -np.inf, 1.0], [np.nan, 5.0, -np.inf, 1.0]):
+    for given in (
+        [0.0, np.inf, -np.inf, 1.0],
+        [np.nan, np.inf, -np.inf, np.nan],
+        [np.nan, -np.inf, -np.inf, 1.0],
+        [np.nan, 5.0, -np.inf, 1.0],
+    ):
         assert compare({"y": np.array(given)}, {"y": expected})[0].wrong == 1
 
 

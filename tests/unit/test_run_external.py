@@ -1,4 +1,5 @@
-"""Arrays of other libraries: what the two protocols say is what is taken. Memory of the host stands for that of a GPU here."""
+"""Arrays of other libraries: what the two protocols say is what is taken. Memory of the host stands for that of a GPU
+here."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ class Claims:
 
     def __init__(self, array: np.ndarray, **changes: Any):
         self.array = array
-        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False), "version": 3, **changes}
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.ctypes.data, False),
+            "version": 3,
+            **changes,
+        }
 
 
 def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
@@ -42,7 +49,13 @@ def test_the_cuda_array_interface_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"strides": (2, 6)}, "contiguous"), ({"typestr": ">f2"}, ">f2"), ({"typestr": "<c8"}, "<c8"), ({"data": (1026, False)}, "16"), ({"mask": 1}, "elements")],
+    [
+        ({"strides": (2, 6)}, "contiguous"),
+        ({"typestr": ">f2"}, ">f2"),
+        ({"typestr": "<c8"}, "<c8"),
+        ({"data": (1026, False)}, "16"),
+        ({"mask": 1}, "elements"),
+    ],
 )
 def test_what_a_kernel_cannot_read_is_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(Refused, match=reason) as fault:
@@ -57,7 +70,11 @@ def test_a_capsule_of_numpy_is_read_field_by_field(dtype: str) -> None:
     assert (found.address, found.shape, found.dtype.numpy) == (array.ctypes.data, array.shape, dtype)
     with pytest.raises(Refused, match="contiguous"):
         of_capsule("A", array[:, :, ::2].__dlpack__(), array)
-    assert of_capsule("A", array[:1, :, ::6].__dlpack__(), array).shape == (1, 1, 1)  # strides of single elements say nothing
+    assert of_capsule("A", array[:1, :, ::6].__dlpack__(), array).shape == (
+        1,
+        1,
+        1,
+    )  # strides of single elements say nothing
     with pytest.raises(Refused, match="code 5 and 64 bits"):
         of_capsule("A", np.zeros(3, np.complex64).__dlpack__(), None)
 

@@ -16,7 +16,11 @@ from tinyir.runtime.run import run
 from .fake_cuda import Machine, machine  # noqa: F401
 from .test_api import LAYERS, arrays_of
 
-TIMES = (LaunchTime("pad", 1e-6, 0, 0), LaunchTime("gemm", 8e-6, 8 * 10**9, 3 * 10**6), LaunchTime("l1", 1e-6, 0, 10**6))
+TIMES = (
+    LaunchTime("pad", 1e-6, 0, 0),
+    LaunchTime("gemm", 8e-6, 8 * 10**9, 3 * 10**6),
+    LaunchTime("l1", 1e-6, 0, 10**6),
+)
 TABLE = """\
 launch       us  share  TFLOP/s    GB/s  limit
 gemm       8.00  80.0%  1000.00     375  50.0%
@@ -28,7 +32,10 @@ all       10.00
 
 def test_the_table_shows_the_slowest_first() -> None:
     assert table_of(TIMES, 2000, 2000) == TABLE
-    assert table_of(TIMES) == "\n".join(line.split("  limit")[0].replace("  50.0%", "") for line in TABLE.splitlines()) + "\n"
+    assert (
+        table_of(TIMES)
+        == "\n".join(line.split("  limit")[0].replace("  50.0%", "") for line in TABLE.splitlines()) + "\n"
+    )
 
 
 def test_every_launch_has_its_own_time(machine: Machine) -> None:  # noqa: F811
@@ -42,7 +49,9 @@ def test_every_launch_has_its_own_time(machine: Machine) -> None:  # noqa: F811
 
 
 def test_a_round_is_queued_behind_a_write_that_outlasts_the_queueing(machine: Machine) -> None:  # noqa: F811
-    with tinyir.compile(json.dumps(LAYERS, indent=1), device="cuda", params={n: a for n, a in arrays_of(5).items() if n != "x"}) as program:
+    with tinyir.compile(
+        json.dumps(LAYERS, indent=1), device="cuda", params={n: a for n, a in arrays_of(5).items() if n != "x"}
+    ) as program:
         program(np.zeros((5, 20), np.float32))
         machine.calls.clear()
         held = next(iter(program._session._programs.values()))

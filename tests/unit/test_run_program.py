@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinyir.lower import lower_to
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.kit.diag import Refused
-from tinyir.lower import cu
+from tinyir.lower import cu, lower_to
 from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.runtime.cuda import find_fault
@@ -114,7 +113,9 @@ def test_a_launch_is_refused_where_its_assumption_does_not_hold() -> None:
     assert run(text, arrays_of(2, 3, 8), device="sim")[0]["C2"].shape == (2, 3)
     with pytest.raises(Refused) as fault:
         run(text, arrays_of(2, 3, 4), device="sim")
-    assert {d.code for d in fault.value.diags} == {"E1719"} and any("K = 4" in d.facts["reason"] for d in fault.value.diags)
+    assert {d.code for d in fault.value.diags} == {"E1719"} and any(
+        "K = 4" in d.facts["reason"] for d in fault.value.diags
+    )
 
 
 def test_a_text_without_the_block_is_refused() -> None:
@@ -140,7 +141,11 @@ def test_the_sample_compiles_without_warnings_spills_or_stack(arch: str, target:
     cubin = cubin_of(text, target, compiler)
     usage = usage_of(cubin)
     assert {(use.stack, use.spill_stores, use.spill_loads) for use in usage.values()} == {(0, 0, 0)}
-    asked = max(launch.smem for launch in manifest.parse(text).launches if not any("=" in str(b) for guard in launch.assumes for b in guard))
+    asked = max(
+        launch.smem
+        for launch in manifest.parse(text).launches
+        if not any("=" in str(b) for guard in launch.assumes for b in guard)
+    )
     declared = max(use.shared for use in usage.values())
     assert asked == shared or shared <= declared <= shared + 1024  # aligned for the copies of the other kernel
     assert "warning" not in cubin.log.lower() and "serialized" not in cubin.log and "ignored" not in cubin.log

@@ -1,4 +1,5 @@
-"""A callable on a GPU, as far as the CPU can tell: what is launched, queued and replayed, with which addresses, and what memory is kept."""
+"""A callable on a GPU, as far as the CPU can tell: what is launched, queued and replayed, with which addresses, and
+what memory is kept."""
 
 from __future__ import annotations
 
@@ -44,7 +45,12 @@ def test_one_by_one_then_as_a_graph(machine: Machine, program: Any) -> None:  # 
     del first
     for turn in range(3):
         assert program(x)["p"].__cuda_array_interface__["data"][0] == address  # let go of, and taken again
-        assert machine.names() == ["wait for all", *(["capture", "cuGraphDestroy"] if turn == 0 else []), "replay", "synchronize"]
+        assert machine.names() == [
+            "wait for all",
+            *(["capture", "cuGraphDestroy"] if turn == 0 else []),
+            "replay",
+            "synchronize",
+        ]
 
 
 def test_a_graph_holds_the_launches_with_the_addresses_of_its_call(machine: Machine, program: Any) -> None:  # noqa: F811
@@ -58,8 +64,13 @@ def test_a_graph_holds_the_launches_with_the_addresses_of_its_call(machine: Mach
     replays = [c for c in machine.calls if c[0] == "replay"]
     assert len(replays) >= 2
     for _, _, launches in replays:
-        assert [c[1] for c in launches] == list(dict.fromkeys(launch.entry for launch in program._session.module.launches))
-        assert [c[3:] for c in launches] == [(), *[((6, 1),)] * (len(launches) - 1)]  # all but the first may start early, in the graph too
+        assert [c[1] for c in launches] == list(
+            dict.fromkeys(launch.entry for launch in program._session.module.launches)
+        )
+        assert [c[3:] for c in launches] == [
+            (),
+            *[((6, 1),)] * (len(launches) - 1),
+        ]  # all but the first may start early, in the graph too
         used = {value for c in launches for value in c[2]}
         assert len(used & {g.array.ctypes.data for g in (x, y)}) == 1
 
@@ -93,7 +104,11 @@ def test_host_arrays_are_replayed_too(machine: Machine, program: Any) -> None:  
     assert machine.names()[-2:] == ["replay", "synchronize"]
 
 
-def test_arrays_like_earlier_ones_are_not_checked_again(machine: Machine, program: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_arrays_like_earlier_ones_are_not_checked_again(
+    machine: Machine,  # noqa: F811
+    program: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # noqa: F811
     from tinyir.runtime import session
 
     program(on_card())
@@ -120,7 +135,11 @@ def test_a_fault_of_the_driver_names_the_kernels(machine: Machine, program: Any)
     with pytest.raises(Refused) as fault:
         program(x)
     (diag,) = fault.value.diags
-    assert diag.code == "E1730" and "CUDA_ERROR_OF_PAPER" in diag.facts["reason"] and diag.facts["kernel"].startswith("l1, ")
+    assert (
+        diag.code == "E1730"
+        and "CUDA_ERROR_OF_PAPER" in diag.facts["reason"]
+        and diag.facts["kernel"].startswith("l1, ")
+    )
 
 
 def test_a_capture_that_fails_leaves_the_stream_free(machine: Machine) -> None:  # noqa: F811

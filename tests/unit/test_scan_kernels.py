@@ -30,15 +30,44 @@ CASES = {
 
 
 VECTORS = {  # the width that is proven, tensors, body
-    "sum": (4, "in X : fp32[R, 300]\nout Y : fp32[R, 300]", "for i0: R, i1: 300\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
-    "exclusive, in fp16": (8, "in X : fp16[R, 1400]\nout Y : fp16[R, 1400]", "for i0: R, i1: 1400\n%x = cast(X[i0, i1]) : fp32\n%y = scan max exclusive (i1) : fp32 { %x }\nyield Y[i0, i1] = cast(%y) : fp16"),
+    "sum": (
+        4,
+        "in X : fp32[R, 300]\nout Y : fp32[R, 300]",
+        "for i0: R, i1: 300\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
+    "exclusive, in fp16": (
+        8,
+        "in X : fp16[R, 1400]\nout Y : fp16[R, 1400]",
+        "for i0: R, i1: 1400\n%x = cast(X[i0, i1]) : fp32\n%y = scan max exclusive (i1) : fp32 { %x }\nyield "
+        "Y[i0, i1] = cast(%y) : fp16",
+    ),
     "a scan of a scan": (
-        4, "in X : fp32[R, 140]\nin g : fp32[140]\nout Y : fp32[R, 140]\nout Z : fp32[R, 140]",
-        "for i0: R, i1: 140\n%s = scan sum (i1) : fp32 { mul(X[i0, i1], g[i1]) }\n%t = scan max (i1) : fp32 { neg(%s) }\nyield Y[i0, i1] = add(%s, X[i0, i1])\nyield Z[i0, i1] = %t"),
-    "odd rows": (4, "in X : fp32[R, 301]\nout Y : fp32[R, 301]", "for i0: R, i1: 301\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
-    "odd rows, exclusive": (8, "in X : fp16[R, 333]\nin g : fp16[333]\nout Y : fp16[R, 333]", "for i0: R, i1: 333\n%x = cast(mul(X[i0, i1], broadcast_in_dim(g[i1], dims=[1]))) : fp32\n%y = scan sum exclusive (i1) : fp32 { %x }\nyield Y[i0, i1] = cast(%y) : fp16"),
-    "from the end": (1, "in X : fp32[R, 300]\nout Y : fp32[R, 300]", "for i0: R, i1: 300\n%y = scan sum reverse (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
-    "down": (1, "in X : fp32[300, R]\nout Y : fp32[300, R]", "for i0: 300, i1: R\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y"),
+        4,
+        "in X : fp32[R, 140]\nin g : fp32[140]\nout Y : fp32[R, 140]\nout Z : fp32[R, 140]",
+        "for i0: R, i1: 140\n%s = scan sum (i1) : fp32 { mul(X[i0, i1], g[i1]) }\n%t = scan max (i1) : fp32 { "
+        "neg(%s) }\nyield Y[i0, i1] = add(%s, X[i0, i1])\nyield Z[i0, i1] = %t",
+    ),
+    "odd rows": (
+        4,
+        "in X : fp32[R, 301]\nout Y : fp32[R, 301]",
+        "for i0: R, i1: 301\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
+    "odd rows, exclusive": (
+        8,
+        "in X : fp16[R, 333]\nin g : fp16[333]\nout Y : fp16[R, 333]",
+        "for i0: R, i1: 333\n%x = cast(mul(X[i0, i1], broadcast_in_dim(g[i1], dims=[1]))) : fp32\n%y = scan sum "
+        "exclusive (i1) : fp32 { %x }\nyield Y[i0, i1] = cast(%y) : fp16",
+    ),
+    "from the end": (
+        1,
+        "in X : fp32[R, 300]\nout Y : fp32[R, 300]",
+        "for i0: R, i1: 300\n%y = scan sum reverse (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
+    "down": (
+        1,
+        "in X : fp32[300, R]\nout Y : fp32[300, R]",
+        "for i0: 300, i1: R\n%y = scan sum (i0) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
 }
 
 
@@ -48,14 +77,20 @@ def test_a_scan_in_vectors_gives_what_playback_gives(name: str) -> None:
     module = region.parse(region_text(tensors, body))
     (one,) = module.program.regions
     assert max((run.width for run in row_runs(one, kernel_of(one, "scan"))), default=1) == width
-    found = {c.plan.threads: c.plan for c in candidates(module, one) if c.plan.algo == "scan_block" and bool(c.plan.vectorize) == (width > 1)}
+    found = {
+        c.plan.threads: c.plan
+        for c in candidates(module, one)
+        if c.plan.algo == "scan_block" and bool(c.plan.vectorize) == (width > 1)
+    }
     for threads in ((32,), (128,)):
         _, code = lowered(plan.Module(module, (found[threads],)))
         for rows in (1, 3):
             arrays = random_arrays(module.model, {"R": rows}, rows)
             given, wanted = simulated(code, arrays, rows), played(code, arrays)
             for output, array in wanted.items():
-                np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=2e-3)
+                np.testing.assert_allclose(
+                    given[output].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=2e-3
+                )
 
 
 def every_way(text: str) -> list[plan.Module]:
@@ -76,7 +111,9 @@ def agree(text: str, arrays: list[dict[str, np.ndarray]]) -> int:
         for given in arrays:
             found, wanted = simulated(code, given), played(code, given)
             for name, array in wanted.items():
-                np.testing.assert_allclose(found[name].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=1e-3)
+                np.testing.assert_allclose(
+                    found[name].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=1e-3
+                )
     return len(ways)
 
 
@@ -93,7 +130,8 @@ def test_what_comes_before_and_after_a_scan_is_in_its_kernel() -> None:
     """Values before the scan, a scan of a scan, an epilogue and two outputs; fp16 is added in fp32."""
     text = region_text(
         "in X : fp16[3, C]\nout Y : fp16[3, C]\nout Z : fp16[3, C]",
-        "for i0: 3, i1: C\n%x = mul(X[i0, i1], 0.5)\n%s = scan sum (i1) : fp16 { %x }\n%t = scan max exclusive (i1) : fp16 { neg(%s) }\n"
+        "for i0: 3, i1: C\n%x = mul(X[i0, i1], 0.5)\n%s = scan sum (i1) : fp16 { %x }\n%t = scan max exclusive "
+        "(i1) : fp16 { neg(%s) }\n"
         "yield Y[i0, i1] = add(%s, %x)\nyield Z[i0, i1] = max(%t, -3.0)",
     )
     rng = np.random.default_rng(7)
@@ -102,6 +140,9 @@ def test_what_comes_before_and_after_a_scan_is_in_its_kernel() -> None:
 
 @pytest.mark.parametrize("dtype", ["i8", "i64", "fp64", "u16"])
 def test_every_dtype_is_scanned_in_one_row(dtype: str) -> None:
-    text = region_text(f"in X : {dtype}[C]\nout Y : {dtype}[C]", f"for i0: C\n%y = scan sum (i0) : {dtype} {{ X[i0] }}\nyield Y[i0] = %y")
+    text = region_text(
+        f"in X : {dtype}[C]\nout Y : {dtype}[C]",
+        f"for i0: C\n%y = scan sum (i0) : {dtype} {{ X[i0] }}\nyield Y[i0] = %y",
+    )
     kind = {"i8": np.int8, "i64": np.int64, "fp64": np.float64, "u16": np.uint16}[dtype]
     assert agree(text, [{"X": np.random.default_rng(c).integers(0, 9, c).astype(kind)} for c in (5, 1100)]) == 3

@@ -1,11 +1,12 @@
-"""Scatters by atomics: right for every op and dtype, the same bits at each run where the plan does not say otherwise, and faults are named."""
+"""Scatters by atomics: right for every op and dtype, the same bits at each run where the plan does not say otherwise,
+and faults are named."""
 
 from __future__ import annotations
 
 import itertools
 import re
 import shutil
-from typing import Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -26,7 +27,9 @@ needs_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reaso
 OPS = ("sum", "prod", "max", "min")
 KINDS = ("i32", "u32", "i64", "u64", "fp32", "fp64")
 ROWS = "in base : {0}[N, 5]\nin add : {0}[K, 5]\nin at : i64[K]\nout Y : {0}[N, 5]"
-ROW = "for i0: N, i1: 5\n%y = scatter {0} i0 (k0: K) {{ add[k0, i1] at at[k0] }} onto base[i0, i1]\nyield Y[i0, i1] = %y"
+ROW = (
+    "for i0: N, i1: 5\n%y = scatter {0} i0 (k0: K) {{ add[k0, i1] at at[k0] }} onto base[i0, i1]\nyield Y[i0, i1] = %y"
+)
 
 
 def rows(dtype: str, op: str) -> str:
@@ -37,7 +40,11 @@ def rows(dtype: str, op: str) -> str:
 def by_atomics(text: str, number: int = 0) -> plan.Module:
     """The region with a plan of algo `scatter_atomic`."""
     module = region.parse(text)
-    found = [c.plan for c in to_plan.candidates(module, module.program.regions[0], atomics="unordered") if c.plan.algo == "scatter_atomic"]
+    found = [
+        c.plan
+        for c in to_plan.candidates(module, module.program.regions[0], atomics="unordered")
+        if c.plan.algo == "scatter_atomic"
+    ]
     made = plan.Module(module, (found[number],))
     assert plan.check(made) == [] and plan.parse(plan.show(made)) == made
     return made
@@ -81,19 +88,40 @@ def test_atomics_give_the_bits_that_folds_in_order_give() -> None:
 SHAPES = {  # tensors, body, sizes, places
     "two axes of updates, both computed": (
         "in X : i32[3, 4]\nin at : i32[3, 4]\nin base : i32[N]\nout Y : i32[N]",
-        "for i0: N\n%y = scatter sum i0 (k0: 3, k1: 4) { mul(X[k0, k1], 3) at sub(at[k0, k1], 1) } onto mul(base[i0], 2)\nyield Y[i0] = %y", {"N": 9}, 9),
+        "for i0: N\n%y = scatter sum i0 (k0: 3, k1: 4) { mul(X[k0, k1], 3) at sub(at[k0, k1], 1) } onto "
+        "mul(base[i0], 2)\nyield Y[i0] = %y",
+        {"N": 9},
+        9,
+    ),
     "along the last axis": (
         "in base : i64[3, N]\nin add : i64[3, K]\nin at : i64[K]\nout Y : i64[3, N]",
-        "for i0: 3, i1: N\n%y = scatter min i1 (k0: K) { add[i0, k0] at at[k0] } onto base[i0, i1]\nyield Y[i0, i1] = %y", {"N": 8, "K": 50}, 8),
+        "for i0: 3, i1: N\n%y = scatter min i1 (k0: K) { add[i0, k0] at at[k0] } onto base[i0, i1]\nyield Y[i0, "
+        "i1] = %y",
+        {"N": 8, "K": 50},
+        8,
+    ),
     "a result that is turned": (
         "in base : i32[N, 5]\nin add : i32[K, 5]\nin at : i64[K]\nout Y : i32[5, N]",
-        "for i0: N, i1: 5\n%y = scatter sum i0 (k0: K) { add[k0, i1] at at[k0] } onto base[i0, i1]\nyield Y[i1, i0] = %y", {"N": 6, "K": 40}, 6),
+        "for i0: N, i1: 5\n%y = scatter sum i0 (k0: K) { add[k0, i1] at at[k0] } onto base[i0, i1]\nyield Y[i1, "
+        "i0] = %y",
+        {"N": 6, "K": 40},
+        6,
+    ),
     "a fold in an update, a border in the base": (
         "in base : i32[N]\nin add : i32[K, 3]\nin at : i64[K]\nout Y : i32[N + 2]",
-        "for i0: N + 2\n%y = scatter max i0 (k0: K) { reduce sum (k1: 3) : i32 { add[k0, k1] } at at[k0] } onto (base[i0 - 1] where 1 <= i0 < N + 1 else 0)\nyield Y[i0] = %y", {"N": 6, "K": 40}, 8),
+        "for i0: N + 2\n%y = scatter max i0 (k0: K) { reduce sum (k1: 3) : i32 { add[k0, k1] } at at[k0] } onto "
+        "(base[i0 - 1] where 1 <= i0 < N + 1 else 0)\nyield Y[i0] = %y",
+        {"N": 6, "K": 40},
+        8,
+    ),
     "a base that is one number": (
-        "in add : i32[K]\nin at : i64[K]\nout Y : i32[6]", "for i0: 6\n%y = scatter sum i0 (k0: K) { add[k0] at at[k0] } onto broadcast_in_dim(0 : i32, dims=[])\nyield Y[i0] = %y", {"K": 40}, 6),
-}  # fmt: skip
+        "in add : i32[K]\nin at : i64[K]\nout Y : i32[6]",
+        "for i0: 6\n%y = scatter sum i0 (k0: K) { add[k0] at at[k0] } onto broadcast_in_dim(0 : i32, dims=[])\n"
+        "yield Y[i0] = %y",
+        {"K": 40},
+        6,
+    ),
+}
 
 
 @needs_compiler
@@ -105,18 +133,39 @@ def test_updates_and_bases_of_any_form(name: str) -> None:
     np.testing.assert_array_equal(simulated(code, given)["Y"], played(code, given)["Y"])
 
 
-@pytest.mark.parametrize("dtype, op, atomics, algo", [
-    ("i32", "sum", "", "scatter_atomic"), ("fp32", "max", "", "scatter_atomic"), ("fp32", "sum", "", "flat"), ("fp32", "sum", "unordered", "scatter_atomic"),
-    ("fp64", "min", "", "flat"), ("fp16", "sum", "unordered", "flat"), ("i8", "sum", "", "flat"), ("i32", "update", "", "flat"),
-])  # fmt: skip
-def test_many_updates_are_folded_by_atomics_where_bits_or_the_plan_allow_it(dtype: str, op: str, atomics: str, algo: str) -> None:
-    text = rows(dtype, op).replace("[N", "[50000").replace(": N", ": 50000").replace("[K", "[4096").replace(": K", ": 4096")
+@pytest.mark.parametrize(
+    "dtype, op, atomics, algo",
+    [
+        ("i32", "sum", "", "scatter_atomic"),
+        ("fp32", "max", "", "scatter_atomic"),
+        ("fp32", "sum", "", "flat"),
+        ("fp32", "sum", "unordered", "scatter_atomic"),
+        ("fp64", "min", "", "flat"),
+        ("fp16", "sum", "unordered", "flat"),
+        ("i8", "sum", "", "flat"),
+        ("i32", "update", "", "flat"),
+    ],
+)
+def test_many_updates_are_folded_by_atomics_where_bits_or_the_plan_allow_it(
+    dtype: str, op: str, atomics: str, algo: str
+) -> None:
+    text = (
+        rows(dtype, op)
+        .replace("[N", "[50000")
+        .replace(": N", ": 50000")
+        .replace("[K", "[4096")
+        .replace(": K", ": 4096")
+    )
     (one,) = to_plan.lower(region.parse(text), atomics=atomics).plans
     assert (one.algo, one.atomics) == (algo, atomics if algo != "flat" else "")
 
 
 def test_few_updates_of_few_elements_are_looked_for() -> None:
-    (one,) = to_plan.lower(region.parse(rows("i32", "sum").replace("[N", "[9").replace(": N", ": 9").replace("[K", "[4").replace(": K", ": 4"))).plans
+    (one,) = to_plan.lower(
+        region.parse(
+            rows("i32", "sum").replace("[N", "[9").replace(": N", ": 9").replace("[K", "[4").replace(": K", ": 4")
+        )
+    ).plans
     assert one.algo == "flat"
 
 
@@ -169,7 +218,13 @@ def test_an_order_that_no_plan_leaves_open_is_named() -> None:
     kernels, _ = lowered(by_atomics(rows("fp32", "sum")))
     said = found_in(re.sub(r"  atomics +unordered\n", "", gpu.show(kernels)))
     assert {d.code for d in said} == {"E1583", "E1681"}
-    said = found_in(re.sub(r"atomic sum", "atomic max", re.sub(r"  atomics +unordered\n", "", gpu.show(kernels)).replace("scatter sum", "scatter max")))
+    said = found_in(
+        re.sub(
+            r"atomic sum",
+            "atomic max",
+            re.sub(r"  atomics +unordered\n", "", gpu.show(kernels)).replace("scatter sum", "scatter max"),
+        )
+    )
     assert said == []
 
 

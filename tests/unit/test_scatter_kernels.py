@@ -19,7 +19,8 @@ def test_a_scatter_of_rows_gives_what_playback_gives(op: str) -> None:
     """Places that repeat, count from the end, or lie outside."""
     text = region_text(
         "in base : fp16[N, 5]\nin add : fp16[K, 5]\nin at : i64[K]\nout Y : fp16[N, 5]",
-        f"for i0: N, i1: 5\n%y = scatter {op} i0 (k0: K) {{ add[k0, i1] at at[k0] }} onto base[i0, i1]\nyield Y[i0, i1] = %y",
+        f"for i0: N, i1: 5\n%y = scatter {op} i0 (k0: K) {{ add[k0, i1] at at[k0] }} onto base[i0, i1]\nyield "
+        f"Y[i0, i1] = %y",
     )
     _, code = lowered(planned(text))
     rng = np.random.default_rng(3)
@@ -33,10 +34,14 @@ def test_values_stand_before_and_after_a_scatter() -> None:
     """Two axes of writers, an update that is computed, and an epilogue on the sum; each run gives the same bits."""
     text = region_text(
         "in X : fp32[3, 4]\nin at : i32[3, 4]\nin base : fp32[9]\nout Y : fp32[9]",
-        "for i0: 9\n%y = scatter sum i0 (k0: 3, k1: 4) { exp2(X[k0, k1]) at sub(at[k0, k1], 1) } onto base[i0]\nyield Y[i0] = mul(%y, %y)",
+        "for i0: 9\n%y = scatter sum i0 (k0: 3, k1: 4) { exp2(X[k0, k1]) at sub(at[k0, k1], 1) } onto base[i0]\n"
+        "yield Y[i0] = mul(%y, %y)",
     )
     _, code = lowered(planned(text))
-    given = {"X": np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32), "at": np.array([[0, 9, 3, 3], [1, -20, 3, 12], [1, 1, 2, 2]], np.int32)}
+    given = {
+        "X": np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32),
+        "at": np.array([[0, 9, 3, 3], [1, -20, 3, 12], [1, 1, 2, 2]], np.int32),
+    }
     given["base"] = np.zeros(9, np.float32)
     first = simulated(code, given)["Y"]
     np.testing.assert_allclose(first, played(code, given)["Y"], rtol=1e-5)

@@ -1,4 +1,5 @@
-"""Contractions that are the same but for their tensors are one launch: planned, checked, emitted and run as one, in every template."""
+"""Contractions that are the same but for their tensors are one launch: planned, checked, emitted and run as one, in
+every template."""
 
 from __future__ import annotations
 
@@ -21,14 +22,26 @@ from tinyir.runtime.run import run
 from .stages import graph, needs_host_compiler
 
 
-def projections(dtype: str, rows: int | str, inner: int, columns: dict[str, int], batch: tuple[int, ...] = (), fns: dict[str, str] = {}) -> str:
+def projections(
+    dtype: str,
+    rows: int | str,
+    inner: int,
+    columns: dict[str, int],
+    batch: tuple[int, ...] = (),
+    fns: dict[str, str] = None,
+) -> str:
     """`x @ w + b` for each name, all of one x, with a function of its own behind it where `fns` has one."""
+    if fns is None:
+        fns = {}
     given: dict[str, Any] = {"x": (dtype, [*batch, rows, inner])}
     made, ops = {}, []
     for name, width in columns.items():
         given |= {f"w{name}": (dtype, [*batch, inner, width]), f"b{name}": (dtype, [width])}
         made[name] = (dtype, [*batch, rows, width])
-        ops += [("MatMul", ["x", f"w{name}"], f"m{name}", {}), ("Elementwise", [f"m{name}", f"b{name}"], f"s{name}", {"fn": "add"})]
+        ops += [
+            ("MatMul", ["x", f"w{name}"], f"m{name}", {}),
+            ("Elementwise", [f"m{name}", f"b{name}"], f"s{name}", {"fn": "add"}),
+        ]
         ops.append(("Elementwise", [f"s{name}"], name, {"fn": fns.get(name, "relu")}))
     return graph(given, made, *ops, shape_sets={"default": {"M": 32}} if isinstance(rows, str) else {})
 
@@ -41,7 +54,11 @@ def planned(text: str, arch: str = "sm90", algo: str = "") -> plan.Module:
     found = lower_to("plan", module, arch)
     if algo:
         one, *others = found.program.program.regions
-        chosen = next(c.plan for c in lowering_of("plan").candidates(found.program, one, arch, others=tuple(others)) if c.plan.algo == algo and not c.rejected)
+        chosen = next(
+            c.plan
+            for c in lowering_of("plan").candidates(found.program, one, arch, others=tuple(others))
+            if c.plan.algo == algo and not c.rejected
+        )
         found = replace(found, plans=(chosen,))
     assert [d.code for d in plan.check(found) if d.is_error] == [] and plan.parse(plan.show(found)) == found
     return found
@@ -68,7 +85,9 @@ EACH = [
 
 @needs_host_compiler
 @pytest.mark.parametrize("dtype, rows, inner, batch, arch, algo", EACH)
-def test_every_template_computes_all_of_them(dtype: str, rows: int | str, inner: int, batch: tuple[int, ...], arch: str, algo: str) -> None:
+def test_every_template_computes_all_of_them(
+    dtype: str, rows: int | str, inner: int, batch: tuple[int, ...], arch: str, algo: str
+) -> None:
     found = planned(projections(dtype, rows, inner, THREE, batch), arch, algo)
     assert [p.regions for p in found.plans] == [("mq", "mk", "mv")]
     kernels, text = emitted(found)
@@ -77,7 +96,9 @@ def test_every_template_computes_all_of_them(dtype: str, rows: int | str, inner:
     wanted, given = play(found.program, arrays), run(text, arrays, device="sim")[0]
     assert given.keys() == set("qkv")
     for name, array in wanted.items():
-        np.testing.assert_allclose(given[name].astype(np.float32), array.astype(np.float32), rtol=1e-2, atol=1e-2, err_msg=name)
+        np.testing.assert_allclose(
+            given[name].astype(np.float32), array.astype(np.float32), rtol=1e-2, atol=1e-2, err_msg=name
+        )
     assert not np.allclose(given["q"].astype(np.float32), given["k"].astype(np.float32))
 
 
@@ -97,7 +118,10 @@ def test_it_is_said_and_costs_less() -> None:
 @pytest.mark.parametrize(
     "text, together",
     [
-        (projections("fp32", "M", 40, {"q": 72, "k": 24, "v": 72}), [("mk",), ("mq", "mv")]),  # a region of two, and one of another shape
+        (
+            projections("fp32", "M", 40, {"q": 72, "k": 24, "v": 72}),
+            [("mk",), ("mq", "mv")],
+        ),  # a region of two, and one of another shape
         (projections("fp32", "M", 40, THREE, fns={"v": "neg"}), [("mq", "mk"), ("mv",)]),
         (projections("fp32", "M", 40, THREE, fns={"k": "neg"}), [("mq",), ("mk",), ("mv",)]),  # only neighbours
         (projections("fp32", 4096, 1024, dict.fromkeys("qkv", 4096)), [("mq",), ("mk",), ("mv",)]),  # each fills a card
@@ -112,12 +136,18 @@ def test_why_they_are_apart_is_said() -> None:
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
     said = lowering_of("plan").verdicts(module)
-    assert [(d.code, d.facts["parts"], d.facts["reason"]) for d in said] == [("R3467", "mq, mk, mv", "mk is not mq with other tensors")]
+    assert [(d.code, d.facts["parts"], d.facts["reason"]) for d in said] == [
+        ("R3467", "mq, mk, mv", "mk is not mq with other tensors")
+    ]
 
 
 def test_the_axis_of_siblings_is_outermost() -> None:
     found = siblings_of(planned(projections("fp32", 8, 16, THREE, (2,))).program.program.regions)
-    assert isinstance(found, Siblings) and [str(a) for a in found.kernel.batch] == ["sibling: 3", "i0: 2"] and found.kernel.siblings == 3
+    assert (
+        isinstance(found, Siblings)
+        and [str(a) for a in found.kernel.batch] == ["sibling: 3", "i0: 2"]
+        and found.kernel.siblings == 3
+    )
     assert found.tensors == (("wq", ("wq", "wk", "wv")), ("bq", ("bq", "bk", "bv")), ("q", ("q", "k", "v")))
 
 
@@ -162,4 +192,6 @@ def test_a_plan_of_strangers_is_refused() -> None:
 
 def test_the_text_has_the_body_once() -> None:
     text = gpu.show(emitted(planned(projections("fp16", 33, 64, THREE), "sm90", "warp_specialized"))[0])
-    assert text.count("wgmma acc") == 1 and len(re.findall(r"tensor_map", text)) == 7  # of three weights, of what they share and of three results
+    assert (
+        text.count("wgmma acc") == 1 and len(re.findall(r"tensor_map", text)) == 7
+    )  # of three weights, of what they share and of three results

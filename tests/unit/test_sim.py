@@ -18,7 +18,15 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 KERNELS = Path(__file__).parent / "kernels"
 
 
-def run(body: str, n: int = 64, block: tuple[int, ...] = (64,), grid: int = 1, shared: int = 0, seed: int = 0, limit: float = 0.0) -> np.ndarray:
+def run(
+    body: str,
+    n: int = 64,
+    block: tuple[int, ...] = (64,),
+    grid: int = 1,
+    shared: int = 0,
+    seed: int = 0,
+    limit: float = 0.0,
+) -> np.ndarray:
     """B after `k(A, B, N)` with A = 0, 1, 2, ...; the body starts at line 2."""
     device = SimDevice(seed, limit)
     try:
@@ -47,7 +55,9 @@ def gemm(sizes: tuple[int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray
     device = SimDevice(seed)
     try:
         device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), {"gemm": 0})
-        buffers = [device.allocate(name, a.size, 2) for name, a in zip("ABb", inputs)] + [device.allocate("C", m * n, 2)]
+        buffers = [device.allocate(name, a.size, 2) for name, a in zip("ABb", inputs)] + [
+            device.allocate("C", m * n, 2)
+        ]
         for buffer, array in zip(buffers, inputs):
             device.upload(buffer, array)
         device.launch("gemm", (-(-n // 128), -(-m // 128)), (16, 16), 0, [*buffers, *(Scalar(s, 4) for s in sizes)])
@@ -67,18 +77,31 @@ def test_tiled_gemm_with_tails_is_right_in_any_order_of_threads(sizes: tuple[int
 
 
 def test_a_dropped_barrier_shows() -> None:
-    """In the threads' order thread 0 reads what nobody has written; where the writer came first, nothing orders the two."""
-    kept = run("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; __syncthreads(); B[threadIdx.x] = s[63 - threadIdx.x];")
+    """In the threads' order thread 0 reads what nobody has written; where the writer came first, nothing orders the
+    two."""
+    kept = run(
+        "__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x]; __syncthreads(); B[threadIdx.x] = s[63 - "
+        "threadIdx.x];"
+    )
     assert kept.tolist() == list(range(63, -1, -1))
-    assert fault_of("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[63 - threadIdx.x];").code == "E1750"
+    assert (
+        fault_of("__shared__ float s[64]; s[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[63 - threadIdx.x];").code
+        == "E1750"
+    )
     diag = fault_of("__shared__ float s[64];\ns[threadIdx.x] = A[threadIdx.x];\nB[threadIdx.x] = s[threadIdx.x / 2];")
     assert diag.code == "E1753" and diag.span.line == 4
-    assert (diag.facts["thread"], diag.facts["other"]) == ("thread (1, 0, 0) of block (0, 0, 0)", "thread (0, 0, 0) of block (0, 0, 0) (line 3)")
+    assert (diag.facts["thread"], diag.facts["other"]) == (
+        "thread (1, 0, 0) of block (0, 0, 0)",
+        "thread (0, 0, 0) of block (0, 0, 0) (line 3)",
+    )
     assert [label.span.line for label in diag.labels] == [3] and diag.facts["place"] == "s + 0 B"
 
 
 def test_a_tile_that_is_refilled_before_all_have_read_it_shows() -> None:
-    loop = "__shared__ float s[64];\nfor (int i = 0; i < 2; ++i) {\ns[threadIdx.x] = A[i]; __syncthreads();\nB[threadIdx.x] = s[63 - threadIdx.x]; %s }"
+    loop = (
+        "__shared__ float s[64];\nfor (int i = 0; i < 2; ++i) {\ns[threadIdx.x] = A[i]; __syncthreads();\n"
+        "B[threadIdx.x] = s[63 - threadIdx.x]; %s }"
+    )
     assert run(loop % "__syncthreads();").tolist() == [1.0] * 64
     assert fault_of(loop % "").code == "E1753"
 
@@ -86,7 +109,10 @@ def test_a_tile_that_is_refilled_before_all_have_read_it_shows() -> None:
 def test_blocks_that_store_to_the_same_element_are_a_race() -> None:
     diag = fault_of("B[threadIdx.x] = blockIdx.x;", grid=2)
     assert (diag.code, diag.facts["place"]) == ("E1753", "B[0]")
-    assert run("if (blockIdx.x == 0) B[threadIdx.x] = 0; else atomicAdd(B + 63 - threadIdx.x, 0.0f);", grid=1).tolist() == [0.0] * 64
+    assert (
+        run("if (blockIdx.x == 0) B[threadIdx.x] = 0; else atomicAdd(B + 63 - threadIdx.x, 0.0f);", grid=1).tolist()
+        == [0.0] * 64
+    )
 
 
 def test_a_read_of_an_output_that_nobody_wrote_is_named() -> None:
@@ -117,7 +143,11 @@ def test_the_bare_mode_finds_what_needs_no_trace() -> None:
     """It is faster; races and unwritten reads are then the result's affair."""
     device = SimDevice(mode="bare")
     try:
-        device.load('extern "C" __global__ void k(float* B) { __shared__ float s[64]; if (threadIdx.x == 99) s[0] = 1; B[threadIdx.x] = s[threadIdx.x]; }', {"k": 0})
+        device.load(
+            'extern "C" __global__ void k(float* B) { __shared__ float s[64]; if (threadIdx.x == 99) s[0] = 1; '
+            "B[threadIdx.x] = s[threadIdx.x]; }",
+            {"k": 0},
+        )
         b = device.allocate("B", 64, 4)
         device.launch("k", (1,), (64,), 0, [b])
         out = np.zeros(64, np.float32)
@@ -132,7 +162,10 @@ def test_outputs_are_nan_until_written() -> None:
 
 
 def test_dynamic_shared_memory_and_three_dims() -> None:
-    body = "extern __shared__ float s[]; int i = (threadIdx.z * 2 + threadIdx.y) * 8 + threadIdx.x; s[i] = i; __syncthreads(); B[i] = s[63 - i];"
+    body = (
+        "extern __shared__ float s[]; int i = (threadIdx.z * 2 + threadIdx.y) * 8 + threadIdx.x; s[i] = i; "
+        "__syncthreads(); B[i] = s[63 - i];"
+    )
     assert run(body, block=(8, 2, 4), shared=256).tolist() == list(range(63, -1, -1))
 
 
@@ -251,7 +284,12 @@ def test_a_barrier_in_both_branches_is_divergence() -> None:
 
 
 def test_threads_that_returned_are_not_waited_for() -> None:
-    assert run("if (threadIdx.x >= 40) return;\n__syncthreads();\nB[threadIdx.x] = __shfl_xor_sync(~0u, 1, 1);")[:40].tolist() == [1.0] * 40
+    assert (
+        run("if (threadIdx.x >= 40) return;\n__syncthreads();\nB[threadIdx.x] = __shfl_xor_sync(~0u, 1, 1);")[
+            :40
+        ].tolist()
+        == [1.0] * 40
+    )
 
 
 def test_lanes_that_name_different_masks_are_refused() -> None:
@@ -271,7 +309,9 @@ def test_errors_of_the_host_compiler_stand_at_their_line() -> None:
 def test_a_function_without_a_twin_is_named() -> None:
     device = SimDevice()
     with pytest.raises(Refused, match="no_such_twin") as fault:
-        device.load('__device__ void no_such_twin(int);\nextern "C" __global__ void k(int n) { no_such_twin(n); }\n', {"k": 0})
+        device.load(
+            '__device__ void no_such_twin(int);\nextern "C" __global__ void k(int n) { no_such_twin(n); }\n', {"k": 0}
+        )
     assert [d.code for d in fault.value.diags] == ["E1721"]
 
 
@@ -286,7 +326,7 @@ def test_half_conversions_are_exact_and_round_to_even() -> None:
     text = """
 extern "C" __global__ void up(const unsigned short* h, float* f) { int i = blockIdx.x * 256 + threadIdx.x; f[i] = tinyir_sim::half_to_float(h[i]); }
 extern "C" __global__ void down(const float* f, unsigned short* h) { int i = blockIdx.x * 256 + threadIdx.x; h[i] = tinyir_sim::float_to_half(f[i]); }
-"""
+"""  # noqa: E501
     try:
         device.load(text, {"up": 0, "down": 0})
         halves = np.arange(65536, dtype=np.uint16)

@@ -1,5 +1,5 @@
-"""The twins of what threads wait at: barriers by number, mbarriers, the cluster's barrier, words and flags of other CTAs, the launch in
-front. Each but the last passes values on, which are in disorder where a barrier does not hold."""
+"""The twins of what threads wait at: barriers by number, mbarriers, the cluster's barrier, words and flags of other
+CTAs, the launch in front. Each but the last passes values on, which are in disorder where a barrier does not hold."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ SENT = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const float *A,
     B[8 * blockIdx.x + t] = sum;
   }
   cluster_wait();
-}"""
+}"""  # noqa: E501
 SENT_WORDS = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const float *A, float *B) {
   __shared__ __align__(16) float come[3][64][4];
   __shared__ unsigned long long joined;
@@ -127,7 +127,7 @@ SENT_WORDS = """extern "C" __global__ void __cluster_dims__(4, 1, 1) k(const flo
     for (int i = 0; i < 3; ++i) sum = 3.0f * sum + come[i][t][e];
     B[(64 * blockIdx.x + t) * 4 + e] = sum;
   }
-}"""
+}"""  # noqa: E501
 WORDS = """extern "C" __global__ void k(const unsigned int *A, unsigned long long *words, unsigned int *B) {
   const int cta = blockIdx.x;
   if (threadIdx.x == 0) {
@@ -178,7 +178,9 @@ def of_mbarriers() -> Trial:
 
 def of_another_cta() -> Trial:
     """A CTA waits until the other has come; who is who is the result."""
-    return Trial(OF_ANOTHER_CTA, {}, {"B": np.repeat(np.array([0, 1, 0, 1], np.int32), 32)}, {"grid": (4,), "block": (32,)})
+    return Trial(
+        OF_ANOTHER_CTA, {}, {"B": np.repeat(np.array([0, 1, 0, 1], np.int32), 32)}, {"grid": (4,), "block": (32,)}
+    )
 
 
 def of_clusters() -> Trial:
@@ -201,7 +203,8 @@ def of_sent() -> Trial:
 
 def of_sent_words() -> Trial:
     """Each thread of four CTAs sends those of its number its first four numbers, or its last."""
-    a = np.random.default_rng(5).integers(-9, 9, (2, 4, 64, 2, 4)).astype(np.float32)  # cluster, sender, thread, which, number
+    # cluster, sender, thread, which, number
+    a = np.random.default_rng(5).integers(-9, 9, (2, 4, 64, 2, 4)).astype(np.float32)
     wanted = a[:, :, :, 0].copy()
     for rank in range(4):
         for i in range(3):
@@ -214,7 +217,9 @@ def of_words() -> Trial:
     a = np.array([0xFFFFFFFF, 5, 0x80000000, 7], np.uint32)
     sums = np.cumsum(a, dtype=np.uint32)
     words = sums.astype(np.uint64) << np.uint64(32) | np.uint64(1)
-    return Trial(WORDS, {"A": a}, {"words": words, "B": sums - a}, {"grid": (4,), "block": (32,), "cleared": ("words",)})
+    return Trial(
+        WORDS, {"A": a}, {"words": words, "B": sums - a}, {"grid": (4,), "block": (32,), "cleared": ("words",)}
+    )
 
 
 def of_flags() -> Trial:
@@ -226,12 +231,32 @@ def of_flags() -> Trial:
 
 
 def of_launches() -> Trial:
-    """With nothing in front and nothing behind, no thread waits; `tests/gpu/test_early` has launches that follow one another."""
+    """With nothing in front and nothing behind, no thread waits; `tests/gpu/test_early` has launches that follow one
+    another."""
     a = np.random.default_rng(3).integers(-99, 99, 512).astype(np.int32)
-    return Trial(OF_LAUNCHES, {"A": a}, {"B": a.reshape(-1, 2)[:, ::-1].reshape(-1) + np.arange(512, dtype=np.int32)}, {"grid": (4,)})
+    return Trial(
+        OF_LAUNCHES,
+        {"A": a},
+        {"B": a.reshape(-1, 2)[:, ::-1].reshape(-1) + np.arange(512, dtype=np.int32)},
+        {"grid": (4,)},
+    )
 
 
-TRIALS = {trial.__name__: trial for trial in (of_numbers, of_warpgroups, of_mbarriers, of_another_cta, of_clusters, of_sent, of_sent_words, of_words, of_flags, of_launches)}
+TRIALS = {
+    trial.__name__: trial
+    for trial in (
+        of_numbers,
+        of_warpgroups,
+        of_mbarriers,
+        of_another_cta,
+        of_clusters,
+        of_sent,
+        of_sent_words,
+        of_words,
+        of_flags,
+        of_launches,
+    )
+}
 
 
 @pytest.mark.parametrize("name", TRIALS)

@@ -44,7 +44,7 @@ def load_kernel(rank: int) -> str:
   if (threadIdx.x == 0) {{ mbarrier_expect(&full, bytes); tma_load_{rank}d(smem, &map, &full, {at}); }}
   mbarrier_wait(&full, 0);
   for (int i = threadIdx.x; i < bytes / 2; i += 32) raw[i] = ((unsigned short *)smem)[i];
-}}"""
+}}"""  # noqa: E501
 
 
 def store_kernel(rank: int) -> str:
@@ -56,7 +56,7 @@ def store_kernel(rank: int) -> str:
   fence_async_proxy();
   __syncthreads();
   if (threadIdx.x == 0) {{ tma_store_{rank}d(&map, {at}, smem); tma_store_commit(); tma_store_wait<0>(); }}
-}}"""
+}}"""  # noqa: E501
 
 
 def numbers(shape: tuple[int, ...]) -> np.ndarray:
@@ -88,7 +88,12 @@ def tensor_load(shape: tuple[int, ...], box: tuple[int, ...], corner: tuple[int,
     """The box with zeros outside the tensor, as it lies in shared memory."""
     tensor, span = numbers(shape), span_for(box) if is_swizzled else 0
     wanted = laid(box_of(tensor, box, corner), span)
-    how = {"maps": {"m": ("T", box, span)}, "scalars": [Scalar(c, 4) for c in (wanted.nbytes, *corner[::-1])], "block": (32,), "shared": wanted.nbytes}
+    how = {
+        "maps": {"m": ("T", box, span)},
+        "scalars": [Scalar(c, 4) for c in (wanted.nbytes, *corner[::-1])],
+        "block": (32,),
+        "shared": wanted.nbytes,
+    }
     return Trial(load_kernel(len(shape)), {"T": tensor}, {"raw": wanted}, how)
 
 
@@ -106,7 +111,12 @@ def tensor_store(shape: tuple[int, ...], box: tuple[int, ...], corner: tuple[int
         at = tuple(p + c for p, c in zip(place, corner))
         if all(i < n for i, n in zip(at, shape)):
             wanted[at] = moved[place]
-    how = {"maps": {"m": ("T", box, span)}, "scalars": [Scalar(c, 4) for c in (moved.nbytes, *corner[::-1])], "block": (32,), "shared": moved.nbytes}
+    how = {
+        "maps": {"m": ("T", box, span)},
+        "scalars": [Scalar(c, 4) for c in (moved.nbytes, *corner[::-1])],
+        "block": (32,),
+        "shared": moved.nbytes,
+    }
     return Trial(store_kernel(len(shape)), {"raw": laid(moved, span)}, {"T": wanted}, how)
 
 
@@ -114,7 +124,10 @@ def store_that_is_read() -> Trial:
     """The thread that waits until a store is written reads what it wrote."""
     trial = tensor_store((8, 64), (4, 64), (3, 0), False)
     code = trial.code.replace("fp16 *T, int bytes", "fp16 *T, unsigned short *seen, int bytes")
-    code = code.replace("tma_store_wait<0>();", "tma_store_wait_written<0>(); for (int i = 0; i < 256; ++i) seen[i] = T[64 * y + i].bits;")
+    code = code.replace(
+        "tma_store_wait<0>();",
+        "tma_store_wait_written<0>(); for (int i = 0; i < 256; ++i) seen[i] = T[64 * y + i].bits;",
+    )
     return replace(trial, code=code, wanted={**trial.wanted, "seen": numbers((256,))})
 
 
@@ -145,9 +158,14 @@ def multicast(shape: tuple[int, ...], box: tuple[int, ...], corner: tuple[int, .
   mbarrier_wait(&full, 0);
   for (int i = threadIdx.x; i < {2 * size}; i += 32) raw[{2 * size} * rank + i] = (&tile[0][0])[i];
   cluster_barrier();
-}}"""
+}}"""  # noqa: E501
     both = np.stack([box_of(tensor, box, (corner[0] + box[0] * block, *corner[1:])) for block in range(2)])
-    return Trial(code, {"T": tensor}, {"raw": np.stack([both, both])}, {"maps": {"m": ("T", box, 0)}, "grid": (2,), "block": (32,)})
+    return Trial(
+        code,
+        {"T": tensor},
+        {"raw": np.stack([both, both])},
+        {"maps": {"m": ("T", box, 0)}, "grid": (2,), "block": (32,)},
+    )
 
 
 @pytest.mark.parametrize("seed", range(1, 4))
@@ -178,7 +196,9 @@ def cp_async() -> Trial:
     """Of so many bytes, the rest filled up with zeros."""
     rows = (np.arange(2048) % 251 + 1).astype(np.uint8).reshape(128, 16)
     place, t = np.arange(16), np.arange(128)[:, None]
-    parts = np.concatenate([rows[:, :8], np.where(place[:4] < t % 5, rows[:, 4:8], 0), np.zeros((128, 4), np.uint8)], axis=1)
+    parts = np.concatenate(
+        [rows[:, :8], np.where(place[:4] < t % 5, rows[:, 4:8], 0), np.zeros((128, 4), np.uint8)], axis=1
+    )
     wanted = np.stack([np.where(place < t % 17, rows, 0), parts])[:, ::-1].astype(np.uint8)
     return Trial(CP_ASYNC, {"A": rows}, {"B": wanted})
 
@@ -201,7 +221,10 @@ def test_cp_async_is_right_in_another_order() -> None:
 )
 def test_faults_of_cp_async_are_caught(good: str, bad: str, code: str) -> None:
     assert CP_ASYNC.count(good) == 1
-    assert fault_of(CP_ASYNC.replace(good, bad), {"A": np.ones(2048, np.uint8)}, {"B": np.empty(4096, np.uint8)}).code == code
+    assert (
+        fault_of(CP_ASYNC.replace(good, bad), {"A": np.ones(2048, np.uint8)}, {"B": np.empty(4096, np.uint8)}).code
+        == code
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +247,10 @@ def test_faults_of_a_tensor_load_are_caught(good: str, bad: str, code: str) -> N
     assert kernel.count(good) == 1
     places = [Scalar(c, 4) for c in (512, 0, 0)]
     how = {"maps": {"m": ("T", (4, 64), 128)}, "scalars": places, "block": (32,), "shared": 1024}
-    assert fault_of(kernel.replace(good, bad), {"T": numbers((8, 64))}, {"raw": np.empty(256, np.uint16)}, **how).code == code
+    assert (
+        fault_of(kernel.replace(good, bad), {"T": numbers((8, 64))}, {"raw": np.empty(256, np.uint16)}, **how).code
+        == code
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,8 +266,16 @@ def test_faults_of_a_tensor_load_are_caught(good: str, bad: str, code: str) -> N
 def test_faults_of_a_tensor_store_are_caught(good: str, bad: str, code: str) -> None:
     kernel = store_kernel(2)
     assert kernel.count(good) == 1
-    how = {"maps": {"m": ("T", (4, 64), 0)}, "scalars": [Scalar(c, 4) for c in (512, 0, 0)], "block": (32,), "shared": 1024}
-    assert fault_of(kernel.replace(good, bad), {"raw": numbers((256,))}, {"T": np.empty((8, 64), np.uint16)}, **how).code == code
+    how = {
+        "maps": {"m": ("T", (4, 64), 0)},
+        "scalars": [Scalar(c, 4) for c in (512, 0, 0)],
+        "block": (32,),
+        "shared": 1024,
+    }
+    assert (
+        fault_of(kernel.replace(good, bad), {"raw": numbers((256,))}, {"T": np.empty((8, 64), np.uint16)}, **how).code
+        == code
+    )
 
 
 @pytest.mark.parametrize(

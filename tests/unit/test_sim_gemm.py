@@ -27,12 +27,21 @@ def arguments(m: int, n: int, k: int, seed: int = 0) -> tuple[tuple[Any, ...], d
     a, b, bias = (draw.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (k, n), (n,)))
     maps = {"a": ("A", (128, 64), 128), "b": ("B", (32, 64), 128), "c": ("C", (64, 64), 128)}
     # the matrices are parameters by their maps alone
-    how = {"maps": maps, "scalars": [Scalar(s, 4) for s in (m, n, k)], "block": (384,), "shared": SHARED, "kernel": "gemm", "hidden": ("A", "B", "C")}
+    how = {
+        "maps": maps,
+        "scalars": [Scalar(s, 4) for s in (m, n, k)],
+        "block": (384,),
+        "shared": SHARED,
+        "kernel": "gemm",
+        "hidden": ("A", "B", "C"),
+    }
     wanted = np.maximum(a.astype(np.float64) @ b.astype(np.float64) + bias, 0)
     return ({"A": a, "B": b, "bias": bias}, {"C": np.empty((m, n), np.float16)}), how, wanted
 
 
-@pytest.mark.parametrize(("sizes", "grid"), [((256, 64, 64), 2), ((512, 192, 256), 4), ((264, 72, 200), 2), ((1000, 136, 72), 6)])
+@pytest.mark.parametrize(
+    ("sizes", "grid"), [((256, 64, 64), 2), ((512, 192, 256), 4), ((264, 72, 200), 2), ((1000, 136, 72), 6)]
+)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_it_is_right_with_tails_in_any_order(sizes: tuple[int, int, int], grid: int, seed: int) -> None:
     arrays, how, wanted = arguments(*sizes, seed)
@@ -55,7 +64,11 @@ FAULTS = [
     ("      wgmma_wait<0>();\n", "      wgmma_wait<1>();\n", "E1755"),
     ("        wgmma_fence();\n", "", "E1765"),
     ("        wgmma_commit();\n", "", "E1752"),
-    ("mbarrier_arrive_at(&empty[previous], own);\n        previous", "mbarrier_arrive_at(&empty[slot], own);\n        previous", "E1724"),
+    (
+        "mbarrier_arrive_at(&empty[previous], own);\n        previous",
+        "mbarrier_arrive_at(&empty[slot], own);\n        previous",
+        "E1724",
+    ),
     ("if (k > 0 && own < 2)", "if (own < 2)", "E1752"),
     ("slot = 0; phase ^= 1; }\n      }\n      wgmma_wait", "slot = 0; }\n      }\n      wgmma_wait", "E1752"),
     ("      fence_async_proxy();\n", "", "E1754"),
@@ -80,7 +93,12 @@ def test_planted_faults_are_named(good: str, bad: str, code: str) -> None:
 
 @pytest.mark.parametrize(
     ("good", "bad"),
-    [("k > 0 || step > 0", "true"), ("left + 2 * step", "left"), ("fmaxf(acc[8 * piece + e] +", "fmaxf(acc[8 * piece + (e ^ 1)] +"), ("n0, k * kDepth + 32 * rank, 3", "n0, k * kDepth, 3")],
+    [
+        ("k > 0 || step > 0", "true"),
+        ("left + 2 * step", "left"),
+        ("fmaxf(acc[8 * piece + e] +", "fmaxf(acc[8 * piece + (e ^ 1)] +"),
+        ("n0, k * kDepth + 32 * rank, 3", "n0, k * kDepth, 3"),
+    ],
 )
 def test_what_breaks_no_rule_shows_in_the_result(good: str, bad: str) -> None:
     assert CODE.count(good) == 1

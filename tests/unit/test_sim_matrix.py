@@ -1,4 +1,5 @@
-"""The twins of ldmatrix, stmatrix, mma and wgmma against NumPy: small integers, so that every sum is exact in any order."""
+"""The twins of ldmatrix, stmatrix, mma and wgmma against NumPy: small integers, so that every sum is exact in any
+order."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ def summed(a: np.ndarray, b: np.ndarray, start: np.ndarray | float = 0.0) -> np.
 def tile_kernel(count: int, transposed: str, is_store: bool) -> str:
     words = [f"r[{i}]" for i in range(count)]
     if not is_store:
-        move = f"ldmatrix_x{count}{transposed}({', '.join(words)}, tile[lane % {8 * count}]);\n  for (int i = 0; i < {count}; ++i) out[lane][i] = r[i];"
+        move = (
+            f"ldmatrix_x{count}{transposed}({', '.join(words)}, tile[lane % {8 * count}]);\n  for (int i = 0; i < "
+            f"{count}; ++i) out[lane][i] = r[i];"
+        )
         copy = f"for (int i = lane; i < {64 * count}; i += 32) (&tile[0][0])[i] = in[i];"
         return f"""extern "C" __global__ void k(const unsigned short *in, unsigned int (*out)[{count}]) {{
   __shared__ __align__(16) unsigned short tile[{8 * count}][8];
@@ -57,7 +61,7 @@ def tile_kernel(count: int, transposed: str, is_store: bool) -> str:
   unsigned int r[{count}];
   const int lane = threadIdx.x;
   for (int i = 0; i < {count}; ++i) r[i] = in[lane][i];
-  stmatrix_x{count}{transposed}(tile[lane % {8 * count}], {', '.join(words)});
+  stmatrix_x{count}{transposed}(tile[lane % {8 * count}], {", ".join(words)});
   __syncthreads();
   for (int i = lane; i < {64 * count}; i += 32) out[i] = (&tile[0][0])[i];
 }}"""
@@ -81,7 +85,9 @@ def tiles_of(count: int, transposed: str, is_store: bool) -> Trial:
     return Trial(tile_kernel(count, transposed, is_store), {"in": source}, {"out": wanted}, {"block": (32,)})
 
 
-TILES = [(count, transposed, is_store) for count in (1, 2, 4) for transposed in ("", "_trans") for is_store in (False, True)]
+TILES = [
+    (count, transposed, is_store) for count in (1, 2, 4) for transposed in ("", "_trans") for is_store in (False, True)
+]
 
 
 MMA = """extern "C" __global__ void k(const DTYPE *A, const DTYPE *B, float *C) {
@@ -107,7 +113,7 @@ def warp_product(dtype: str, is_special: bool = False) -> Trial:
     return Trial(MMA.replace("DTYPE", dtype), {"A": a, "B": b}, {"C": summed(a, b, start)}, {"block": (32,)})
 
 
-# --- products of a warpgroup: a kernel that takes shared memory as bytes, and descriptors, of addresses within `smem`, as numbers
+# --- products of a warpgroup: a kernel that takes shared memory as bytes, and descriptors, of addresses within `smem`, as numbers  # noqa: E501
 
 
 def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
@@ -127,15 +133,15 @@ def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
   wgmma_wait<0>();
   #pragma unroll
   for (int i = 0; i < {n // 2}; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
-}}"""
+}}"""  # noqa: E501
 
 
 def operand(rows: int, depth: int, major: int, span: int, start: int) -> tuple[np.ndarray, int, int]:
-    """Where the 2-byte elements of a [rows, k] matrix lie in one of wgmma's layouts, in bytes; the descriptor, to which the kernel adds where shared
-    memory begins; what 16 further along k adds to it.
+    """Where the 2-byte elements of a [rows, k] matrix lie in one of wgmma's layouts, in bytes; the descriptor, to which
+    the kernel adds where shared memory begins; what 16 further along k adds to it.
 
-    K-major: rows of `span` bytes (64 elements of k and more side by side), or cores of 8 rows by 16 bytes. MN-major: rows of `span` bytes
-    along the matrix's rows, one for each k.
+    K-major: rows of `span` bytes (64 elements of k and more side by side), or cores of 8 rows by 16 bytes. MN-major:
+    rows of `span` bytes along the matrix's rows, one for each k.
     """
     r, k = np.ogrid[:rows, :depth]
     width = span // 2
@@ -158,20 +164,39 @@ def operand(rows: int, depth: int, major: int, span: int, start: int) -> tuple[n
     return swizzled(start + at, span), start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | signed << 62, step >> 4
 
 
-def product(n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int, is_special: bool = False) -> Trial:
+def product(
+    n: int, dtype: str, majors: tuple[int, int], spans: tuple[int, int], depth: int, is_special: bool = False
+) -> Trial:
     """Both operands from shared memory, in these layouts."""
-    a, b, c = small((64, depth), dtype, 1), small((n, depth), dtype, 2), np.random.default_rng(3).integers(-9, 9, (64, n)).astype(np.float32)
+    a, b, c = (
+        small((64, depth), dtype, 1),
+        small((n, depth), dtype, 2),
+        np.random.default_rng(3).integers(-9, 9, (64, n)).astype(np.float32),
+    )
     a = with_specials(a) if is_special else a
     a_places, a_descriptor, a_step = operand(64, depth, majors[0], spans[0], 0)
     b_places, b_descriptor, b_step = operand(n, depth, majors[1], spans[1], (int(a_places.max()) // 1024 + 1) * 1024)
     raw = np.zeros((b_places.max() // 1024 + 1) * 512, np.uint16)
     raw[a_places // 2], raw[b_places // 2] = a.view(np.uint16), b.view(np.uint16)
-    numbers = [Scalar(raw.nbytes // 4, 4), Scalar(a_descriptor, 8), Scalar(b_descriptor, 8), Scalar(depth // 16, 4), Scalar(a_step, 8), Scalar(b_step, 8)]
-    return Trial(wgmma_kernel(n, dtype, *majors), {"raw": raw, "C": c}, {"D": summed(a, b.T, c)}, {"scalars": numbers, "shared": raw.nbytes})
+    numbers = [
+        Scalar(raw.nbytes // 4, 4),
+        Scalar(a_descriptor, 8),
+        Scalar(b_descriptor, 8),
+        Scalar(depth // 16, 4),
+        Scalar(a_step, 8),
+        Scalar(b_step, 8),
+    ]
+    return Trial(
+        wgmma_kernel(n, dtype, *majors),
+        {"raw": raw, "C": c},
+        {"D": summed(a, b.T, c)},
+        {"scalars": numbers, "shared": raw.nbytes},
+    )
 
 
 def widest(n: int) -> int:
-    """The bytes of the widest swizzle whose rows divide n elements of 2 bytes; 0, none, where there are eight more than whole ones."""
+    """The bytes of the widest swizzle whose rows divide n elements of 2 bytes; 0, none, where there are eight more than
+    whole ones."""
     return next((span for span in (128, 64, 32) if n % (span // 2) == 0), 0)
 
 
@@ -181,7 +206,11 @@ def product_of_shared(n: int, dtype: str, is_special: bool = False) -> Trial:
     return product(n, dtype, (0, major), (128, span), 64, is_special)
 
 
-LAYOUTS = [(majors, spans) for majors in ((0, 0), (0, 1), (1, 0), (1, 1)) for spans in ((128, 128), (64, 32), (0, 128), (32, 0), (0, 0), (128, 64))]
+LAYOUTS = [
+    (majors, spans)
+    for majors in ((0, 0), (0, 1), (1, 0), (1, 1))
+    for spans in ((128, 128), (64, 32), (0, 128), (32, 0), (0, 0), (128, 64))
+]
 
 
 def depth_of(majors: tuple[int, int], spans: tuple[int, int]) -> int:
@@ -220,12 +249,14 @@ def product_of_registers(n: int, dtype: str) -> Trial:
   wgmma_wait<0>();
   #pragma unroll
   for (int i = 0; i < {n // 2}; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
-}}"""
+}}"""  # noqa: E501
     a, b = small((64, 16), dtype, 1), small((n, 16), dtype, 2)
     places, descriptor, _ = operand(n, 16, major, span, 0)
     raw = np.zeros(16 * n, np.uint16)
     raw[places // 2] = b.view(np.uint16)
-    return Trial(code, {"raw": raw, "A": a}, {"D": summed(a, b.T)}, {"scalars": [Scalar(descriptor, 8)], "shared": raw.nbytes})
+    return Trial(
+        code, {"raw": raw, "A": a}, {"D": summed(a, b.T)}, {"scalars": [Scalar(descriptor, 8)], "shared": raw.nbytes}
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,7 +276,12 @@ def product_of_registers(n: int, dtype: str) -> Trial:
         ("  wgmma_commit();\n", "  wgmma_commit(); smem[t] = 0;\n", "E1753"),
         ("  wgmma_commit();\n", "  wgmma_commit(); __syncthreads(); smem[t] = 0;\n", "E1752"),
         ("  wgmma_commit();\n", "  wgmma_commit(); d[0] = 0;\n", "E1755"),
-        ("wgmma_wait<0>();\n", "wgmma_wait<0>(); if (t < 64) return;\n  wgmma_fence(); wgmma_m64n64k16_fp16_of_registers<0>(d, a, b, true); wgmma_commit(); wgmma_wait<0>();\n", "E1724"),
+        (
+            "wgmma_wait<0>();\n",
+            "wgmma_wait<0>(); if (t < 64) return;\n  wgmma_fence(); wgmma_m64n64k16_fp16_of_registers<0>(d, a, "
+            "b, true); wgmma_commit(); wgmma_wait<0>();\n",
+            "E1724",
+        ),
         ("  wgmma_commit();\n  wgmma_wait<0>();\n", "  wgmma_commit(); return;\n", "E1763"),
     ],
 )

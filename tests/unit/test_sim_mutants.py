@@ -1,8 +1,8 @@
-"""Faults planted by rule in emitted kernels of all families: the simulation, or the comparison with playback, finds at least 95 of 100, and
-has nothing to say of the originals.
+"""Faults planted by rule in emitted kernels of all families: the simulation, or the comparison with playback, finds at
+least 95 of 100, and has nothing to say of the originals.
 
-What does not compile is no mutant and is not counted. What is not found computes the same at the sizes that are run: a fill that no product
-reads, a start that the first step of a softmax multiplies by 0.
+What does not compile is no mutant and is not counted. What is not found computes the same at the sizes that are run: a
+fill that no product reads, a start that the first step of a softmax multiplies by 0.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import itertools
 import multiprocessing
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator
 
 import pytest
 
@@ -25,9 +25,17 @@ from .families import FAMILIES, family
 from .mutants import Mutant, drawn
 from .stages import needs_host_compiler
 
-SLOW = {"sample gemm_bias_relu", "sample mlp", "sample resnet_block", "sample conv3x3_silu"}  # their kernels are those of other families
+SLOW = {
+    "sample gemm_bias_relu",
+    "sample mlp",
+    "sample resnet_block",
+    "sample conv3x3_silu",
+}  # their kernels are those of other families
 SEEDS = (0, 1, 2)
-COUNTS = [pytest.param(30, 1, 2, id="30"), pytest.param(200, 2, 10, id="200", marks=pytest.mark.slow)]  # how many, the draw, how many may be missed
+COUNTS = [
+    pytest.param(30, 1, 2, id="30"),
+    pytest.param(200, 2, 10, id="200", marks=pytest.mark.slow),
+]  # how many, the draw, how many may be missed
 NO_TEXT = "E1721"  # the compiler refuses it
 
 pytestmark = needs_host_compiler

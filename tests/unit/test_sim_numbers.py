@@ -1,7 +1,8 @@
-"""The twins of conversions, of max and min, of 2^x and of the copy from anywhere: kernels for numbers of every kind, and what NumPy makes of them.
+"""The twins of conversions, of max and min, of 2^x and of the copy from anywhere: kernels for numbers of every kind,
+and what NumPy makes of them.
 
-The GPU has one NaN, whatever its sign and payload were (ptxas says so where it knows the operand), but for TF32 (test_tf32). PTX leaves open which NaN
-2^NaN is.
+The GPU has one NaN, whatever its sign and payload were (ptxas says so where it knows the operand), but for TF32
+(test_tf32). PTX leaves open which NaN 2^NaN is.
 """
 
 from __future__ import annotations
@@ -23,16 +24,36 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
 INFINITY = {"fp16": 0x7C00, "bf16": 0x7F80}
 _POSITIVE = np.array(
-    # 0, infinity; NaN quiet and signalling; the ends of the subnormals; the greatest number; one, what is beside it, ten
-    [0, 0x7F800000, 0x7FC00000, 0x7FC12345, 0x7FFFFFFF, 0x7F800001, 0x7FBFFFFF, 1, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0x3F800000, 0x3F7FFFFF, 0x3F800001, 0x41200000],
+    # 0, infinity; NaN quiet and signalling; the ends of the subnormals; the greatest number; one, what is beside it,
+    # ten
+    [
+        0,
+        0x7F800000,
+        0x7FC00000,
+        0x7FC12345,
+        0x7FFFFFFF,
+        0x7F800001,
+        0x7FBFFFFF,
+        1,
+        0x007FFFFF,
+        0x00800000,
+        0x7F7FFFFF,
+        0x3F800000,
+        0x3F7FFFFF,
+        0x3F800001,
+        0x41200000,
+    ],
     np.uint32,
-)  # fmt: skip
+)
 SPECIAL = np.concatenate([_POSITIVE, _POSITIVE | np.uint32(0x80000000)]).view(np.float32)
 
 
 def applied(call: str, source: str, result: str, x: np.ndarray, wanted: np.ndarray, ulps: int = 0) -> Trial:
     """Y[i] of X[i]."""
-    code = f'extern "C" __global__ void k(const {source} *X, {result} *Y, int count) {{ for (int i = threadIdx.x; i < count; i += 128) Y[i] = {call}; }}'
+    code = (
+        f'extern "C" __global__ void k(const {source} *X, {result} *Y, int count) {{ for (int i = threadIdx.x; i < '
+        f"count; i += 128) Y[i] = {call}; }}"
+    )
     return Trial(code, {"X": x}, {"Y": wanted}, {"scalars": [Scalar(wanted.size, 4)]}, ulps)
 
 
@@ -43,7 +64,8 @@ def widened() -> Trial:
 
 
 def to_round(dtype: str) -> np.ndarray:
-    """Special numbers; some of those of 16 bits, what is half way between one and the next, at the end of the range too, and neighbours of these."""
+    """Special numbers; some of those of 16 bits, what is half way between one and the next, at the end of the range
+    too, and neighbours of these."""
     every = np.arange(INFINITY[dtype]).astype(np.uint16).view(NUMPY[dtype]).astype(np.float64)
     middle = every + np.diff(every, append=2 * every[-1] - every[-2]) / 2
     kept = np.r_[:40, 40 : every.size - 40 : 7, every.size - 40 : every.size]
@@ -67,7 +89,9 @@ def rounded(dtype: str) -> Trial:
 def rounded_pairs(dtype: str) -> Trial:
     """Two numbers at once, the first in the lower half of a word."""
     x = to_round(dtype)
-    return applied(f"pair_of_{dtype}(X[2 * i], X[2 * i + 1])", "float", "unsigned int", x, halves_of(x, dtype).view(np.uint32))
+    return applied(
+        f"pair_of_{dtype}(X[2 * i], X[2 * i + 1])", "float", "unsigned int", x, halves_of(x, dtype).view(np.uint32)
+    )
 
 
 def extreme(name: str) -> Trial:
@@ -76,21 +100,36 @@ def extreme(name: str) -> Trial:
     bits = both.view(np.uint32)
     chosen, of_zeros = {"max": (np.maximum, np.bitwise_and), "min": (np.minimum, np.bitwise_or)}[name]
     found = np.where((both == 0).all(axis=1), of_zeros(*bits.T), chosen(*both.T).view(np.uint32))
-    return applied(f"{name}_nan_of(X[2 * i], X[2 * i + 1])", "float", "float", both, np.where(np.isnan(both).any(axis=1), NAN, found).view(np.float32))
+    return applied(
+        f"{name}_nan_of(X[2 * i], X[2 * i + 1])",
+        "float",
+        "float",
+        both,
+        np.where(np.isnan(both).any(axis=1), NAN, found).view(np.float32),
+    )
 
 
 def exponential(is_special: bool) -> Trial:
     """2^x: exact where PTX says what it is, elsewhere two ulps from it at most; what would be subnormal is 0."""
     tiny = np.array([0, 1, 0x007FFFFF, 0x80000000, 0x80000001, 0x807FFFFF], np.uint32).view(np.float32)
     far = np.array([-np.inf, np.inf, -1000, -150, -127, 128, 1000], np.float32)
-    plain = np.concatenate([np.linspace(-125.9, 127.9, 2001), np.linspace(-1, 1, 501), np.arange(-125, 128)]).astype(np.float32)
+    plain = np.concatenate([np.linspace(-125.9, 127.9, 2001), np.linspace(-1, 1, 501), np.arange(-125, 128)]).astype(
+        np.float32
+    )
     x = np.concatenate([tiny, far] if is_special else [plain, SPECIAL[np.isnan(SPECIAL)]])
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = np.exp2(x.astype(np.float64)).astype(np.float32)
-    return applied("exp2_approx(X[i])", "float", "float", x, np.where(wanted < 2.0**-126, np.float32(0), wanted), ulps=0 if is_special else 2)
+    return applied(
+        "exp2_approx(X[i])",
+        "float",
+        "float",
+        x,
+        np.where(wanted < 2.0**-126, np.float32(0), wanted),
+        ulps=0 if is_special else 2,
+    )
 
 
-COPY = """extern "C" __global__ void k(const unsigned char *A, unsigned char *B) { copy_16(B + 16 * threadIdx.x, A + threadIdx.x); }"""
+COPY = """extern "C" __global__ void k(const unsigned char *A, unsigned char *B) { copy_16(B + 16 * threadIdx.x, A + threadIdx.x); }"""  # noqa: E501
 
 
 def copied() -> Trial:
@@ -100,11 +139,39 @@ def copied() -> Trial:
 
 
 BITS = {  # of results by those of operands
-    "fp16_of_float(X[i]).bits": {0x3F801000: 0x3C00, 0x3F803000: 0x3C02, 0x477FEFFF: 0x7BFF, 0x477FF000: 0x7C00, 0x33000000: 0, 0x33000001: 1, 0xB3000001: 0x8001, 0xFFC00001: 0x7FFF},
-    "bf16_of_float(X[i]).bits": {0x3F808000: 0x3F80, 0x3F818000: 0x3F82, 0x7F7F7FFF: 0x7F7F, 0x7F7F8000: 0x7F80, 0x00008000: 0, 0x80008001: 0x8001, 0x7F800001: 0x7FFF},
+    "fp16_of_float(X[i]).bits": {
+        0x3F801000: 0x3C00,
+        0x3F803000: 0x3C02,
+        0x477FEFFF: 0x7BFF,
+        0x477FF000: 0x7C00,
+        0x33000000: 0,
+        0x33000001: 1,
+        0xB3000001: 0x8001,
+        0xFFC00001: 0x7FFF,
+    },
+    "bf16_of_float(X[i]).bits": {
+        0x3F808000: 0x3F80,
+        0x3F818000: 0x3F82,
+        0x7F7F7FFF: 0x7F7F,
+        0x7F7F8000: 0x7F80,
+        0x00008000: 0,
+        0x80008001: 0x8001,
+        0x7F800001: 0x7FFF,
+    },
     "__float_as_uint(max_nan_of(0.0f, X[i]))": {0x80000000: 0, 1: 1, 0x80000001: 0, 0xFFC12345: 0x7FFFFFFF},
-    "__float_as_uint(min_nan_of(0.0f, X[i]))": {0x80000000: 0x80000000, 1: 0, 0x80000001: 0x80000001, 0x7F800001: 0x7FFFFFFF},
-    "__float_as_uint(exp2_approx(X[i]))": {0: 0x3F800000, 0x80000001: 0x3F800000, 0x7F800000: 0x7F800000, 0xFF800000: 0, 0xC2FD0000: 0},
+    "__float_as_uint(min_nan_of(0.0f, X[i]))": {
+        0x80000000: 0x80000000,
+        1: 0,
+        0x80000001: 0x80000001,
+        0x7F800001: 0x7FFFFFFF,
+    },
+    "__float_as_uint(exp2_approx(X[i]))": {
+        0: 0x3F800000,
+        0x80000001: 0x3F800000,
+        0x7F800000: 0x7F800000,
+        0xFF800000: 0,
+        0xC2FD0000: 0,
+    },
 }
 
 

@@ -1,4 +1,5 @@
-"""Emitted kernels under AddressSanitizer and UndefinedBehaviorSanitizer, in a process that has their runtimes loaded."""
+"""Emitted kernels under AddressSanitizer and UndefinedBehaviorSanitizer, in a process that has their runtimes
+loaded."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def of_family(name):
 def planted(body):
     code = 'extern "C" __global__ void k(const float *A, float *B) { ' + body + ' }'
     simulated.simulate(code, {"A": np.full(64, 3e9, np.float32)}, {"B": np.empty(64, np.float32)}, block=(64,), mode="asan")
-"""
+"""  # noqa: E501
 
 FAULTS = {
     "volatile float *p; { volatile float q[4]; q[0] = A[0]; p = q; } B[threadIdx.x] = p[0];": "stack-use-after-scope",
@@ -75,11 +76,24 @@ def run(call: str) -> subprocess.CompletedProcess:
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("g++ is not on PATH")
-    paths = [subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip() for name in RUNTIMES]
+    paths = [
+        subprocess.run(
+            [compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in RUNTIMES
+    ]
     if not all(map(os.path.isabs, paths)):
         pytest.skip("g++ has no sanitizer runtimes")
     environment = {**os.environ, "LD_PRELOAD": " ".join(paths), "ASAN_OPTIONS": SETTINGS, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", SCRIPT + call], capture_output=True, text=True, cwd=ROOT, env=environment, check=False, timeout=300)
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT + call],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        check=False,
+        timeout=300,
+    )
 
 
 @pytest.mark.slow

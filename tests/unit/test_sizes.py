@@ -1,4 +1,5 @@
-"""Sizes and ranges that the user states: --size of the players and tiny-run, --shape with ranges, `compile(shapes=)`."""
+"""Sizes and ranges that the user states: --size of the players and tiny-run, --shape with ranges,
+`compile(shapes=)`."""
 
 from __future__ import annotations
 
@@ -50,30 +51,77 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("stage", STAGES)
 def test_size_binds_a_symbol_that_no_array_shows(folder: Path, stage: str) -> None:
     out = folder / "y.npz"
-    assert tiny_play.main([str(folder / f"m.{stage}"), "--inputs", str(folder / "x.npz"), "--size", "before=2", "--out", str(out)]) == 0
+    assert (
+        tiny_play.main(
+            [str(folder / f"m.{stage}"), "--inputs", str(folder / "x.npz"), "--size", "before=2", "--out", str(out)]
+        )
+        == 0
+    )
     np.testing.assert_array_equal(np.load(out)["y"], WANTED)
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("sim", marks=needs_host_compiler)])
 def test_size_binds_it_in_a_run_too(folder: Path, device: str) -> None:
     out = folder / "y.npz"
-    assert tiny_run.main([str(folder / "m.cu"), "--device", device, "--inputs", str(folder / "x.npz"), "--size", "before=2", "--out", str(out)]) == 0
+    assert (
+        tiny_run.main(
+            [
+                str(folder / "m.cu"),
+                "--device",
+                device,
+                "--inputs",
+                str(folder / "x.npz"),
+                "--size",
+                "before=2",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     np.testing.assert_array_equal(np.load(out)["y"], WANTED)
 
 
-@pytest.mark.parametrize(("words", "code"), [([], "E1705"), (["--size", "before=2", "--size", "M=4"], "E1703"), (["--size", "before=2", "--size", "Q=1"], "E1714")])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], "E1705"),
+        (["--size", "before=2", "--size", "M=4"], "E1703"),
+        (["--size", "before=2", "--size", "Q=1"], "E1714"),
+    ],
+)
 @pytest.mark.parametrize("stage", ["tiny", "index", "region", "cu"])
-def test_a_size_that_is_missing_wrong_or_of_no_symbol_is_refused(folder: Path, stage: str, words: list[str], code: str, capsys: Any) -> None:
+def test_a_size_that_is_missing_wrong_or_of_no_symbol_is_refused(
+    folder: Path, stage: str, words: list[str], code: str, capsys: Any
+) -> None:
     command = tiny_run if stage == "cu" else tiny_play
     device = ["--device", "cpu"] if stage == "cu" else []
-    assert command.main([str(folder / f"m.{stage}"), "--inputs", str(folder / "x.npz"), *words, *device, "--diag=json"]) == 1
+    assert (
+        command.main([str(folder / f"m.{stage}"), "--inputs", str(folder / "x.npz"), *words, *device, "--diag=json"])
+        == 1
+    )
     assert f'"code": "{code}"' in capsys.readouterr().err
 
 
 def test_random_arrays_and_open_symbols_take_the_same_sizes(folder: Path, capsys: Any) -> None:
     assert tiny_play.main([str(folder / "m.region"), "--random", "1", "--size", "M=4", "--size", "before=3"]) == 0
     assert "float32[8]" in capsys.readouterr().out
-    assert tiny_check.main(["--diff", str(folder / "m.tiny"), str(folder / "m.region"), "--random", "1", "--size", "M=4", "--size", "before=3"]) == 0
+    assert (
+        tiny_check.main(
+            [
+                "--diff",
+                str(folder / "m.tiny"),
+                str(folder / "m.region"),
+                "--random",
+                "1",
+                "--size",
+                "M=4",
+                "--size",
+                "before=3",
+            ]
+        )
+        == 0
+    )
 
 
 def test_the_convolution_of_seed_000_plays_as_printed() -> None:
@@ -120,7 +168,9 @@ def relu_model(path: Path) -> Path:
     ("x=4,L:0..0", "fp32[4, L]", ["sym L in 0..0"]),
 ])  # fmt: skip
 @pytest.mark.parametrize("command", [tiny_import, tinyc])
-def test_shape_gives_symbols_their_ranges(tmp_path: Path, command: Any, shape: str, type: str, ranges: list[str]) -> None:
+def test_shape_gives_symbols_their_ranges(
+    tmp_path: Path, command: Any, shape: str, type: str, ranges: list[str]
+) -> None:
     out = tmp_path / "m.out"
     emit = ["--emit", "tiny"] if command is tinyc else []
     assert command.main([str(relu_model(tmp_path / "m.onnx")), "--shape", shape, *emit, "-o", str(out)]) == 0
@@ -131,7 +181,20 @@ def test_shape_gives_symbols_their_ranges(tmp_path: Path, command: Any, shape: s
     assert tiny.check(module) == []  # the default shape set keeps to them
 
 
-@pytest.mark.parametrize("shape", ["x=B,L:512..1", "x=B,L:1", "x=B,L:1..", "x=B,:1..2", "x=B,4:1..5", "x=B,L:-1..5", "x=B,L:1..2:3", "x=S:1..2,S:1..3", "x=B,L:1..9999999999"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "x=B,L:512..1",
+        "x=B,L:1",
+        "x=B,L:1..",
+        "x=B,:1..2",
+        "x=B,4:1..5",
+        "x=B,L:-1..5",
+        "x=B,L:1..2:3",
+        "x=S:1..2,S:1..3",
+        "x=B,L:1..9999999999",
+    ],
+)
 def test_what_is_no_range_is_refused(tmp_path: Path, shape: str, capsys: Any) -> None:
     assert tiny_import.main([str(relu_model(tmp_path / "m.onnx")), "--shape", shape, "--diag=json"]) == 1
     assert '"code": "E0128"' in capsys.readouterr().err

@@ -40,7 +40,10 @@ def program_of(make, **sizes: int) -> tuple[tiny.Module, region.Module]:
 def arrays_of(module: tiny.Module, rows: int = 5) -> dict[str, np.ndarray]:
     """Small integers, whose sums of products are exact in any order: BLAS has another for a product of other sizes."""
     numbers = np.random.default_rng(0)
-    return {t.name: numbers.integers(-2, 3, [d.evaluate({"M": rows}) for d in t.type.shape]).astype(np.float32) for t in module.model.inputs}
+    return {
+        t.name: numbers.integers(-2, 3, [d.evaluate({"M": rows}) for d in t.type.shape]).astype(np.float32)
+        for t in module.model.inputs
+    }
 
 
 @pytest.mark.parametrize("make, count", [(projections, 3), (gated, 2)])

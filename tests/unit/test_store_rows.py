@@ -1,4 +1,5 @@
-"""Tiles of shared memory that go to rows beginning anywhere: whole accesses and single elements together are every element, once."""
+"""Tiles of shared memory that go to rows beginning anywhere: whole accesses and single elements together are every
+element, once."""
 
 from __future__ import annotations
 
@@ -23,11 +24,24 @@ extern "C" __global__ void k(const {dtype} *A, {dtype} *B) {{
   store_rows<{rows}, {columns}, {span}, {tall}>(B + {offset}, {pitch}, (const {dtype} *)tile, {high}, {wide});
 }}"""
 SHAPES = (  # bytes of an element; rows and columns that leave, of a tile of so many; bytes of a swizzled row
-    (2, (64, 64), (64, 64), 128), (2, (64, 128), (64, 128), 128), (2, (32, 128), (32, 128), 128), (2, (64, 32), (64, 64), 128), (2, (64, 16), (64, 128), 128),
-    (2, (48, 64), (48, 64), 128), (2, (16, 64), (64, 64), 128), (2, (64, 32), (64, 32), 64), (2, (64, 16), (64, 16), 32), (4, (64, 32), (64, 32), 128),
-    (4, (64, 16), (64, 32), 128), (1, (64, 128), (64, 128), 128), (1, (64, 32), (64, 32), 32), (1, (32, 64), (32, 64), 64), (4, (32, 128), (32, 128), 128), (4, (64, 64), (64, 64), 128),
+    (2, (64, 64), (64, 64), 128),
+    (2, (64, 128), (64, 128), 128),
+    (2, (32, 128), (32, 128), 128),
+    (2, (64, 32), (64, 64), 128),
+    (2, (64, 16), (64, 128), 128),
+    (2, (48, 64), (48, 64), 128),
+    (2, (16, 64), (64, 64), 128),
+    (2, (64, 32), (64, 32), 64),
+    (2, (64, 16), (64, 16), 32),
+    (4, (64, 32), (64, 32), 128),
+    (4, (64, 16), (64, 32), 128),
+    (1, (64, 128), (64, 128), 128),
+    (1, (64, 32), (64, 32), 32),
+    (1, (32, 64), (32, 64), 64),
+    (4, (32, 128), (32, 128), 128),
+    (4, (64, 64), (64, 64), 128),
     (1, (64, 16), (64, 32), 32),
-)  # fmt: skip
+)
 
 
 def rows_stored(number: int) -> Trial:
@@ -41,7 +55,19 @@ def rows_stored(number: int) -> Trial:
     wanted = np.zeros(offset + rows * pitch + columns, dtype)
     for row, column in itertools.product(range(min(rows, high)), range(min(columns, wide))):
         wanted[offset + row * pitch + column] = a[row, column]
-    code = CODE.format(dtype=name, size=size, rows=rows, columns=columns, tall=tall, whole=whole, span=span, offset=offset, pitch=pitch, high=high, wide=wide)
+    code = CODE.format(
+        dtype=name,
+        size=size,
+        rows=rows,
+        columns=columns,
+        tall=tall,
+        whole=whole,
+        span=span,
+        offset=offset,
+        pitch=pitch,
+        high=high,
+        wide=wide,
+    )
     return Trial(code, {"A": a}, {"B": wanted}, {"cleared": ("B",)})
 
 
@@ -65,19 +91,45 @@ COLUMNS = (16, 32, 64, 128)
 
 
 def rows_held(number: int) -> Trial:
-    """An accumulator of one width and type, to rows that all begin on 16 bytes (every second number, which may be known) or anywhere."""
+    """An accumulator of one width and type, to rows that all begin on 16 bytes (every second number, which may be
+    known) or anywhere."""
     draw = np.random.default_rng(number)
-    name, columns, is_apart = ("fp16", "bf16", "fp32")[number % 3], COLUMNS[number // 3 % len(COLUMNS)], number // 12 % 2 == 0
-    offset, pitch = (8 * int(draw.integers(0, 3)), columns + 8 * int(draw.integers(0, 3))) if is_apart else (int(draw.integers(1, 20)), columns + int(draw.integers(0, 19)))
+    name, columns, is_apart = (
+        ("fp16", "bf16", "fp32")[number % 3],
+        COLUMNS[number // 3 % len(COLUMNS)],
+        number // 12 % 2 == 0,
+    )
+    offset, pitch = (
+        (8 * int(draw.integers(0, 3)), columns + 8 * int(draw.integers(0, 3)))
+        if is_apart
+        else (int(draw.integers(1, 20)), columns + int(draw.integers(0, 19)))
+    )
     high = int(draw.choice([64, 69, draw.integers(-2, 64)]))
-    wide = int(draw.choice([columns, columns + 8, 8 * draw.integers(0, columns // 8)])) if is_apart else int(draw.choice([columns, columns + 5, draw.integers(-2, columns)]))
+    wide = (
+        int(draw.choice([columns, columns + 8, 8 * draw.integers(0, columns // 8)]))
+        if is_apart
+        else int(draw.choice([columns, columns + 5, draw.integers(-2, columns)]))
+    )
     a = draw.integers(-200, 200, (64, columns)).astype(np.float32)
     wanted = np.zeros(offset + 64 * pitch + columns, np.float32)
     for row, column in itertools.product(range(min(64, high)), range(min(columns, wide))):
         wanted[offset + row * pitch + column] = a[row, column]
-    made = {"fp16": lambda x: x.astype(np.float16), "bf16": lambda x: (x.view(np.uint32) >> 16).astype(np.uint16), "fp32": lambda x: x}[name](wanted)
+    made = {
+        "fp16": lambda x: x.astype(np.float16),
+        "bf16": lambda x: (x.view(np.uint32) >> 16).astype(np.uint16),
+        "fp32": lambda x: x,
+    }[name](wanted)
     known = "true" if is_apart and number % 2 else "false"
-    code = HELD.format(dtype="float" if name == "fp32" else name, dtype_name=name, columns=columns, is_known=known, offset=offset, pitch=pitch, high=high, wide=wide)
+    code = HELD.format(
+        dtype="float" if name == "fp32" else name,
+        dtype_name=name,
+        columns=columns,
+        is_known=known,
+        offset=offset,
+        pitch=pitch,
+        high=high,
+        wide=wide,
+    )
     return Trial(code, {"A": a}, {"B": made}, {"cleared": ("B",)})
 
 

@@ -1,5 +1,5 @@
-"""Attention as one kernel: what two regions must be for it, and the emitted kernel against playback in the simulation, over sizes that divide
-nothing, masks of every kind, grouped heads, dtypes and plans."""
+"""Attention as one kernel: what two regions must be for it, and the emitted kernel against playback in the simulation,
+over sizes that divide nothing, masks of every kind, grouped heads, dtypes and plans."""
 
 from __future__ import annotations
 
@@ -28,16 +28,33 @@ needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), 
 
 
 def attention(
-    heads: int = 2, kv: int = 0, s: Any = 33, t: Any = 41, d: int = 16, e: int = 0, dtype: str = "fp32", mask: str = "", batch: Any = 1, **attrs: Any
+    heads: int = 2,
+    kv: int = 0,
+    s: Any = 33,
+    t: Any = 41,
+    d: int = 16,
+    e: int = 0,
+    dtype: str = "fp32",
+    mask: str = "",
+    batch: Any = 1,
+    **attrs: Any,
 ) -> str:
     """A model of one Attention. `mask` is the dtype of a mask [1, 1, s, t]."""
     shapes = {"Q": [batch, heads, s, d], "K": [batch, kv or heads, t, d], "V": [batch, kv or heads, t, e or d]}
-    tensors = {name: {"dtype": dtype, "shape": shape} for name, shape in (*shapes.items(), ("O", [batch, heads, s, e or d]))}
+    tensors = {
+        name: {"dtype": dtype, "shape": shape} for name, shape in (*shapes.items(), ("O", [batch, heads, s, e or d]))
+    }
     if mask:
         tensors["mask"] = {"dtype": mask, "shape": [1, 1, s, t]}
     inputs = [*shapes, *(["mask"] if mask else [])]
     graph = [{"op": "Attention", "name": "attention", "inputs": inputs, "outputs": ["O"], "attrs": attrs}]
-    return json.dumps({"signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": "O"}]}, "tensors": tensors, "graph": graph})
+    return json.dumps(
+        {
+            "signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": "O"}]},
+            "tensors": tensors,
+            "graph": graph,
+        }
+    )
 
 
 def regions_of(text: str) -> region.Module:
@@ -63,7 +80,9 @@ def arrays_of(module: region.Module, sizes: dict[str, int], seed: int) -> dict[s
         else:
             wide = draw.standard_normal(shape)
             kind = tensor.type.dtype.numpy
-            found[tensor.name] = wide.astype(pytest.importorskip("ml_dtypes").bfloat16 if tensor.type.dtype.name == "bf16" else kind)
+            found[tensor.name] = wide.astype(
+                pytest.importorskip("ml_dtypes").bfloat16 if tensor.type.dtype.name == "bf16" else kind
+            )
     return found
 
 
@@ -78,7 +97,10 @@ def assert_equals_playback(module: plan.Module, arrays: dict[str, np.ndarray], t
 CASES: dict[str, tuple[dict[str, Any], float]] = {
     "full": ({}, 1e-5),
     "causal": ({"causal": True, "s": 70, "t": 70, "d": 64, "dtype": "fp16"}, 3e-3),
-    "causal with a past": ({"causal": True, "offset": 30, "s": 40, "t": 70, "d": 128, "heads": 1, "dtype": "bf16"}, 2e-2),
+    "causal with a past": (
+        {"causal": True, "offset": 30, "s": 40, "t": 70, "d": 128, "heads": 1, "dtype": "bf16"},
+        2e-2,
+    ),
     "a row that sees nothing": ({"causal": True, "offset": -10, "s": 40}, 1e-5),
     "window and cap": ({"causal": True, "window": 9, "softcap": 15.0, "s": 70, "t": 70}, 1e-5),
     "bool mask": ({"mask": "bool", "d": 32, "dtype": "fp16"}, 3e-3),
@@ -121,7 +143,8 @@ def test_rows_of_minus_infinity_and_numbers_that_are_none() -> None:
 
 @needs_host_compiler
 def test_a_plain_softmax_of_nothing_is_nan() -> None:
-    """Without the op's own rule for empty rows: the region's softmax of a row of -inf is NaN, and so is the kernel's."""
+    """Without the op's own rule for empty rows: the region's softmax of a row of -inf is NaN, and so is the
+    kernel's."""
     text = DESIGN.read_text(encoding="utf-8").replace("0 <= i2 - i3 else", "0 <= i2 - i3 - 2 else")
     module = to_plan.lower(region.parse(text))
     _, code = lowered(module)
@@ -143,7 +166,11 @@ def test_the_structure_alone_decides() -> None:
         ("mul(%shift, 1.442695)", "mul(%shift, -1.442695)", "exponential"),
         ("exp2(mul(%shift, 1.442695))", "tanh(mul(%shift, 1.442695))", "exponential"),
         ("fdiv(%e, broadcast_in_dim(%z, dims=[0, 1, 2]))", "mul(%e, %e)", "over a number of its row"),
-        ("reduce sum (k0: S) : fp32 { mul(P[i0, i1, i2, k0]", "reduce max (k0: S) : fp32 { mul(P[i0, i1, i2, k0]", "not one sum"),
+        (
+            "reduce sum (k0: S) : fp32 { mul(P[i0, i1, i2, k0]",
+            "reduce max (k0: S) : fp32 { mul(P[i0, i1, i2, k0]",
+            "not one sum",
+        ),
         ("V[i0, i1, k0, i3]", "V[i0, i1, i2, i3]", ""),
     ):
         assert before in text
@@ -164,15 +191,21 @@ def test_a_row_that_must_be_whole_is_not_streamed() -> None:
         {"op": "MatMul", "name": "down", "inputs": ["n", "v"], "outputs": ["y"]},
     ]
     shapes = {**tensors, "h": [8, 32], "n": [8, 32], "y": [8, 4]}
-    text = json.dumps({"signature": {"inputs": [{"tensor": n} for n in tensors], "outputs": [{"tensor": "y"}]}, "graph": graph,
-                       "tensors": {n: {"dtype": "fp32", "shape": shape} for n, shape in shapes.items()}})
+    text = json.dumps(
+        {
+            "signature": {"inputs": [{"tensor": n} for n in tensors], "outputs": [{"tensor": "y"}]},
+            "graph": graph,
+            "tensors": {n: {"dtype": "fp32", "shape": shape} for n, shape in shapes.items()},
+        }
+    )
     module = regions_of(text)
     assert not any(t.attr("materialize") == "deferred" for t in module.program.buffers)
     assert all(len(p.regions) == 1 for p in to_plan.lower(module).plans)
 
 
 def test_tiles_outside_the_masks_are_skipped() -> None:
-    """The guard of a tile holds exactly where one of its points is inside, for causal masks and windows, counted point by point."""
+    """The guard of a tile holds exactly where one of its points is inside, for causal masks and windows, counted point
+    by point."""
     module = regions_of(attention(s=20, t=24, causal=True, window=7))
     first, second = module.program.regions[:2]
     kernel = streaming_of(first, second)
@@ -197,18 +230,34 @@ def test_tiles_outside_the_masks_are_skipped() -> None:
         ("let i1 = m0 + r", "let i1 = m0 + r", ""),
         ("if 0 <= m0 - n0 + ", "if 0 <= thread.x + m0 - n0 + ", "E1609"),
     ],
-    ids=["scores before the tiles are whole", "weights before they are", "a copy past the end", "a write past the end", "none", "not by all threads"],
+    ids=[
+        "scores before the tiles are whole",
+        "weights before they are",
+        "a copy past the end",
+        "a write past the end",
+        "none",
+        "not by all threads",
+    ],
 )
 def test_planted_faults_are_caught(before: str, after: str, code: str) -> None:
     text = gpu.show(to_gpu.lower(planned(attention(s="S", t="T", causal=True))))
     assert before in text or not code
-    assert {d.code for d in gpu.check(gpu.parse(text.replace(before, after, 1))) if d.is_error} == ({code} if code else set())
+    assert {d.code for d in gpu.check(gpu.parse(text.replace(before, after, 1))) if d.is_error} == (
+        {code} if code else set()
+    )
 
 
 @pytest.mark.skipif(not has_compiler(), reason="neither nvcc nor NVRTC")
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("model", [{"d": 64, "s": 70, "t": 70, "causal": True, "dtype": "fp16"}, {"d": 128, "mask": "bool", "heads": 4, "kv": 2}, {"d": 17, "e": 5, "dtype": "fp64"}],
-                         ids=["causal", "masked", "odd"])  # fmt: skip
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"d": 64, "s": 70, "t": 70, "causal": True, "dtype": "fp16"},
+        {"d": 128, "mask": "bool", "heads": 4, "kv": 2},
+        {"d": 17, "e": 5, "dtype": "fp64"},
+    ],
+    ids=["causal", "masked", "odd"],
+)
 def test_it_compiles_clean(model: dict[str, Any], target: str) -> None:
     module = regions_of(attention(**model))
     arch = "sm80" if target == "sm_80" else "sm90"

@@ -1,10 +1,12 @@
-"""fp32 on the tensor cores of mma.sync: as exact as fp32 by `tf32x3`, by `tf32` where that is asked for, and never silently."""
+"""fp32 on the tensor cores of mma.sync: as exact as fp32 by `tf32x3`, by `tf32` where that is asked for, and never
+silently."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,11 +35,25 @@ def sized(sizes: tuple[int, int, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in zip("MNK", sizes))
 
 
-def planned(sizes: tuple[int, int, int], layout: str = "NN", tile: tuple[int, ...] = (64, 64, 32), math: str = "", is_free: bool = False, **kind: str) -> plan.Module:
-    """The fp32 product with the multistage candidate of this tile; of those that assume nothing of the rows where `is_free`."""
+def planned(
+    sizes: tuple[int, int, int],
+    layout: str = "NN",
+    tile: tuple[int, ...] = (64, 64, 32),
+    math: str = "",
+    is_free: bool = False,
+    **kind: str,
+) -> plan.Module:
+    """The fp32 product with the multistage candidate of this tile; of those that assume nothing of the rows where
+    `is_free`."""
     module = product(layout, sizes=sized(sizes), **{**WORDS, **kind})
-    found = [c.plan for c in to_plan.candidates(module, module.program.regions[0], fp32=math) if c.rejected in ("", to_plan.CROWDED)]
-    return plan.Module(module, (next(p for p in found if p.algo == "multistage" and p.tile == tile and not (is_free and p.vectorize)),))
+    found = [
+        c.plan
+        for c in to_plan.candidates(module, module.program.regions[0], fp32=math)
+        if c.rejected in ("", to_plan.CROWDED)
+    ]
+    return plan.Module(
+        module, (next(p for p in found if p.algo == "multistage" and p.tile == tile and not (is_free and p.vectorize)),)
+    )
 
 
 def of_fp32(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -61,7 +77,11 @@ def multiplied(a: np.ndarray, b: np.ndarray, math: str = "") -> np.ndarray:
 def test_a_sum_long_enough_is_multiplied_by_tf32x3_and_the_text_says_so() -> None:
     first, *others = to_plan.lower(product("NN", sizes=sized((1024, 1024, 1024)), **WORDS)).plans
     assert first.math == "tf32x3" and "math       tf32x3\n" in plan.show_plan(first)
-    assert "128 <= K" in plan.show_plan(first) and (others[-1].algo, others[-1].math, others[-1].assume) == ("synchronous", "", ())
+    assert "128 <= K" in plan.show_plan(first) and (others[-1].algo, others[-1].math, others[-1].assume) == (
+        "synchronous",
+        "",
+        (),
+    )
     short = to_plan.lower(product("NN", sizes=sized((1024, 1024, 120)), **WORDS)).plans
     assert {p.math for p in short} == {""}
 
@@ -77,7 +97,9 @@ def test_tf32_is_taken_where_it_is_asked_for_and_nowhere_else(arch: str) -> None
 def test_math_is_read_checked_and_refused_where_it_has_no_place() -> None:
     module = planned((128, 128, 128))
     assert plan.check(module) == [] and plan.parse(plan.show(module)) == module
-    assert [d.code for d in plan.check(plan.Module(module.program, (replace(module.plans[0], math="fp8"),)))] == ["E1503"]
+    assert [d.code for d in plan.check(plan.Module(module.program, (replace(module.plans[0], math="fp8"),)))] == [
+        "E1503"
+    ]
     halves = product("NN")
     for one in {p.algo: p for p in (c.plan for c in to_plan.candidates(halves, halves.program.regions[0]))}.values():
         with pytest.raises(Refused) as fault:
@@ -89,18 +111,32 @@ def test_math_is_read_checked_and_refused_where_it_has_no_place() -> None:
 
 def test_an_unknown_word_behind_an_mma_is_named() -> None:
     text = gpu.show(to_gpu.lower(planned((128, 128, 128))))
-    assert {d.code for d in gpu.check(gpu.parse(text.replace("m16n8k8 math tf32x3", "m16n8k8 math tf32x2")))} == {"E1602"}
+    assert {d.code for d in gpu.check(gpu.parse(text.replace("m16n8k8 math tf32x3", "m16n8k8 math tf32x2")))} == {
+        "E1602"
+    }
 
 
 # --- results
 
 CASES = [
     ("NN", (130, 136, 136), {}),
-    ("NT", (70, 131, 132), {"extra": BIAS["extra"].replace("fp16", "fp32"), "epilogue": "%act = relu(%gemm)", "value": "act"}),
+    (
+        "NT",
+        (70, 131, 132),
+        {"extra": BIAS["extra"].replace("fp16", "fp32"), "epilogue": "%act = relu(%gemm)", "value": "act"},
+    ),
     ("TN", (66, 65, 131), SCALED),
-    ("TT", (1, 8, 128), {"extra": RESIDUAL["extra"].replace("fp16", "fp32"), "epilogue": "%added = add(%gemm, R[i0, i1])", "value": "added"}),
+    (
+        "TT",
+        (1, 8, 128),
+        {
+            "extra": RESIDUAL["extra"].replace("fp16", "fp32"),
+            "epilogue": "%added = add(%gemm, R[i0, i1])",
+            "value": "added",
+        },
+    ),
     ("NN", (65, 70, 130), {"out": "fp16"}),
-]  # fmt: skip
+]
 
 
 @needs_host_compiler
@@ -120,13 +156,17 @@ def test_batches_and_joined_axes_are_right() -> None:
 
 def convolution(dtype: str, stride: int) -> Any:
     """A padded 3 x 3 convolution of 16 channels as a region."""
-    high, wide = (f"{stride}*{i} + {k} - 1" if stride > 1 else f"{i} + {k} - 1" for i, k in (("i2", "k1"), ("i3", "k2")))
+    high, wide = (
+        f"{stride}*{i} + {k} - 1" if stride > 1 else f"{i} + {k} - 1" for i, k in (("i2", "k1"), ("i3", "k2"))
+    )
     size = -(-9 // stride)
     value = "%act" if dtype == "fp32" else f"cast(%act) : {dtype}"
     text = region_text(
         f"in  X : {dtype}[N, 16, 9, 9]\nin  W : {dtype}[40, 16, 3, 3]\nout Y : {dtype}[N, 40, {size}, {size}]",
-        f"for i0: N, i1: 40, i2: {size}, i3: {size}\n%conv = reduce sum (k0: 16, k1: 3, k2: 3) : fp32 {{ mul(X[i0, k0, {high}, {wide}] "
-        f"where 0 <= {high} < 9 and 0 <= {wide} < 9 else 0.0, W[i1, k0, k1, k2]) : fp32 }}\n%act = relu(%conv)\nyield Y[i0, i1, i2, i3] = {value}",
+        f"for i0: N, i1: 40, i2: {size}, i3: {size}\n%conv = reduce sum (k0: 16, k1: 3, k2: 3) : fp32 {{ "
+        f"mul(X[i0, k0, {high}, {wide}] "
+        f"where 0 <= {high} < 9 and 0 <= {wide} < 9 else 0.0, W[i1, k0, k1, k2]) : fp32 }}\n%act = relu(%conv)\n"
+        f"yield Y[i0, i1, i2, i3] = {value}",
     )
     return region.parse(text.replace("\nprogram r", "shapes default {N=2}\n\nprogram r", 1))
 
@@ -136,7 +176,11 @@ def convolution(dtype: str, stride: int) -> Any:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_window_is_gathered_element_by_element(dtype: str, by: str, stride: int) -> None:
     module = convolution(dtype, stride)
-    one = next(c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "multistage" and c.plan.tile[:2] == (64, 64))
+    one = next(
+        c.plan
+        for c in to_plan.candidates(module, module.program.regions[0])
+        if c.plan.algo == "multistage" and c.plan.tile[:2] == (64, 64)
+    )
     planned = plan.Module(module, (one,))
     assert plan.check(planned) == [] and {item.by for item in one.load} == {by} and one.vectorize == ()
     assert is_right(planned, {"N": 2})
@@ -175,8 +219,11 @@ def test_tf32_rounds_its_factors() -> None:
     assert 1e-4 < error < 128 * 2**-10
 
 
-def assert_specials_are_those_of_fp32(multiplied: Callable[[np.ndarray, np.ndarray], np.ndarray], value: float, side: int) -> None:
-    """That an operand with a special value here and there, beside zeros, ones and next to nothing, gives infinities and NaN where fp32 does, and its numbers."""
+def assert_specials_are_those_of_fp32(
+    multiplied: Callable[[np.ndarray, np.ndarray], np.ndarray], value: float, side: int
+) -> None:
+    """That an operand with a special value here and there, beside zeros, ones and next to nothing, gives infinities and
+    NaN where fp32 does, and its numbers."""
     a, b = hard("normal", 128)
     a[:, ::7], b[::5, ::3] = 1, 0
     a[a == 1] += np.float32(2**-20)
@@ -216,7 +263,10 @@ MMA = """extern "C" __global__ void k(const float *A, const float *B, float *C) 
   mma_m16n8k8_tf32(d, a, b[0], b[1]);
   for (int e = 0; e < 4; ++e) C[8 * (g + 8 * (e / 2)) + 2 * q + e % 2] = d[e];
 }"""
-ROUNDED = 'extern "C" __global__ void k(const float *X, unsigned int *Y) { for (int i = threadIdx.x; i < 64; i += 32) Y[i] = tf32_of(X[i]); }'
+ROUNDED = (
+    'extern "C" __global__ void k(const float *X, unsigned int *Y) { for (int i = threadIdx.x; i < 64; i += 32) Y[i] '
+    "= tf32_of(X[i]); }"
+)
 
 
 def warp_product(is_special: bool = False) -> Trial:
@@ -231,25 +281,63 @@ def warp_product(is_special: bool = False) -> Trial:
 def rounded() -> Trial:
     """Numbers of every kind to nearest, ties away from zero; a NaN keeps its sign and the first bits of its payload."""
     bits = np.random.default_rng(2).integers(0, 2**32, 64, np.uint64).astype(np.uint32)
-    bits[:12] = [0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F7FFFFF, 0x3F801000, 0x3F800FFF, 0x3F803000, 1, 0x00001000]
+    bits[:12] = [
+        0,
+        0x80000000,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00000,
+        0xFFC00001,
+        0x7F7FFFFF,
+        0x3F801000,
+        0x3F800FFF,
+        0x3F803000,
+        1,
+        0x00001000,
+    ]
     size = bits & 0x7FFFFFFF
-    wanted = np.where(size > 0x7F800000, bits | 0x400000, np.where(size == 0x7F800000, bits, bits + np.uint32(0x1000))) & np.uint32(0xFFFFE000)
+    wanted = np.where(
+        size > 0x7F800000, bits | 0x400000, np.where(size == 0x7F800000, bits, bits + np.uint32(0x1000))
+    ) & np.uint32(0xFFFFE000)
     return Trial(ROUNDED, {"X": bits.view(np.float32)}, {"Y": wanted}, {"block": (32,)})
 
 
 @needs_host_compiler
 def test_the_twin_rounds_to_nearest_ties_away_from_zero() -> None:
     got = rounded().on(SimDevice())["Y"]
-    assert [hex(word) for word in got[:12]] == [hex(word) for word in (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800000, 0x3F802000, 0x3F800000, 0x3F804000, 0, 0x2000)]
+    assert [hex(word) for word in got[:12]] == [
+        hex(word)
+        for word in (
+            0,
+            0x80000000,
+            0x7F800000,
+            0xFF800000,
+            0x7FC00000,
+            0xFFC00000,
+            0x7F800000,
+            0x3F802000,
+            0x3F800000,
+            0x3F804000,
+            0,
+            0x2000,
+        )
+    ]
 
 
 QUICK = ("TT", (64, 64, 32), "sm_80", "", False)
 WAYS = (("sm_80", "", False), ("sm_90a", "", True), ("sm_80", "tf32", True), ("sm_90a", "tf32", False))
-SHIPPED = [(layout, (*tile[:2], 32), *way) for layout in ("NN", "TT") for way in WAYS for tile in TILES_OF[way[1] or "tf32x3"]]
+SHIPPED = [
+    (layout, (*tile[:2], 32), *way) for layout in ("NN", "TT") for way in WAYS for tile in TILES_OF[way[1] or "tf32x3"]
+]
 
 
-@pytest.mark.parametrize(("layout", "tile", "target", "math", "is_free"), [pytest.param(*way, marks=() if way == QUICK else pytest.mark.slow) for way in SHIPPED])
-def test_every_shipped_plan_compiles_without_spills(layout: str, tile: tuple[int, ...], target: str, math: str, is_free: bool) -> None:
+@pytest.mark.parametrize(
+    ("layout", "tile", "target", "math", "is_free"),
+    [pytest.param(*way, marks=() if way == QUICK else pytest.mark.slow) for way in SHIPPED],
+)
+def test_every_shipped_plan_compiles_without_spills(
+    layout: str, tile: tuple[int, ...], target: str, math: str, is_free: bool
+) -> None:
     compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")

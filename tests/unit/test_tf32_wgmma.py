@@ -1,4 +1,5 @@
-"""fp32 on Hopper's matrix units by TF32: what the copy engine rounds, operands from shared memory and from registers, every layout that they take."""
+"""fp32 on Hopper's matrix units by TF32: what the copy engine rounds, operands from shared memory and from registers,
+every layout that they take."""
 
 from __future__ import annotations
 
@@ -38,11 +39,22 @@ def of_words(layout: str, sizes: Sizes = (512, 512, 512), **kind: str) -> region
 def proposed(module: region.Module, math: str = "tf32", padded: tuple[str, ...] = ()) -> list[plan.Plan]:
     """The warp-specialised candidates that multiply fp32 so and pad these operands."""
     found = to_plan.candidates(module, module.program.regions[0], fp32=math)
-    kept = [c.plan for c in found if c.rejected in ("", to_plan.CROWDED) and (c.plan.algo, c.plan.math) == ("warp_specialized", math)]
+    kept = [
+        c.plan
+        for c in found
+        if c.rejected in ("", to_plan.CROWDED) and (c.plan.algo, c.plan.math) == ("warp_specialized", math)
+    ]
     return [p for p in kept if tuple(item.tensor for item in p.layout) == padded]
 
 
-def with_tile(module: region.Module, tile: tuple[int, int], cluster: tuple[int, ...] = (1, 1), math: str = "tf32", padded: tuple[str, ...] = (), **fields: object) -> plan.Module:
+def with_tile(
+    module: region.Module,
+    tile: tuple[int, int],
+    cluster: tuple[int, ...] = (1, 1),
+    math: str = "tf32",
+    padded: tuple[str, ...] = (),
+    **fields: object,
+) -> plan.Module:
     """The module with the candidate of this tile and cluster, on few CTAs that walk over the tiles."""
     found = (p for p in proposed(module, math, padded) if p.persistent and p.tile[:2] == tile)
     one = next(p for p in found if (p.cluster.shape if p.cluster else (1, 1)) == cluster)
@@ -52,11 +64,15 @@ def with_tile(module: region.Module, tile: tuple[int, int], cluster: tuple[int, 
 # --- plans and text
 
 
-@pytest.mark.parametrize(("layout", "is_swapped", "is_held"), [("NT", False, False), ("NN", True, True), ("TT", False, True)])
+@pytest.mark.parametrize(
+    ("layout", "is_swapped", "is_held"), [("NT", False, False), ("NN", True, True), ("TT", False, True)]
+)
 def test_a_left_operand_across_the_sum_comes_from_registers(layout: str, is_swapped: bool, is_held: bool) -> None:
     module = of_words(layout)
     plans = proposed(module)
-    assert {p.swap_ab for p in plans if p.persistent} == {is_swapped} and to_plan.lower(module, fp32="tf32").plans[0].algo == "warp_specialized"
+    assert {p.swap_ab for p in plans if p.persistent} == {is_swapped} and to_plan.lower(module, fp32="tf32").plans[
+        0
+    ].algo == "warp_specialized"
     for one in {p.tile: p for p in plans}.values():
         assert plan.check(plan.Module(module, (one,))) == []
         kernels = to_gpu.lower(plan.Module(module, (one,)))
@@ -123,7 +139,9 @@ def fp32_words(kind: dict[str, str]) -> dict[str, str]:
 
 @needs_host_compiler
 @pytest.mark.parametrize(("layout", "tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
-def test_whole_numbers_are_exact(layout: str, tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: Sizes) -> None:
+def test_whole_numbers_are_exact(
+    layout: str, tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: Sizes
+) -> None:
     assert is_right(with_tile(of_words(layout, sizes, **fp32_words(kind)), tile, cluster), dict(zip("MNK", sizes)))
 
 
@@ -151,9 +169,14 @@ def test_batches_and_joined_axes_are_right() -> None:
 
 def of_rounded(a: np.ndarray, b: np.ndarray, cut: bool) -> np.ndarray:
     """a b with factors of 11 bits, cut off or rounded to nearest, summed in fp64."""
+
     def short(x: np.ndarray) -> np.ndarray:
         bits = x.view(np.uint32)
-        return ((bits if cut else bits + np.uint32(0xFFF) + (bits >> 13 & 1)) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+        return (
+            ((bits if cut else bits + np.uint32(0xFFF) + (bits >> 13 & 1)) & np.uint32(0xFFFFE000))
+            .view(np.float32)
+            .astype(np.float64)
+        )
 
     return short(a) @ short(b)
 
@@ -162,12 +185,18 @@ def of_rounded(a: np.ndarray, b: np.ndarray, cut: bool) -> np.ndarray:
 @pytest.mark.parametrize("layout", ["NN", "NT", "TT"])
 @pytest.mark.parametrize("kind", ["normal", "positive"])
 def test_factors_are_rounded_and_not_cut(layout: str, kind: str) -> None:
-    """The error is that of rounding alone; with bits cut off it would be twice as large, and for positive factors of one sign."""
+    """The error is that of rounding alone; with bits cut off it would be twice as large, and for positive factors of
+    one sign."""
     a, b = hard(kind, 256)
     given = {"A": a.T if layout[0] == "T" else a, "B": b.T if layout[1] == "T" else b}
-    ours = simulated(lowered(with_tile(of_words(layout, (64, 64, 256)), (64, 64)))[1], {n: np.ascontiguousarray(x) for n, x in given.items()})["C"].astype(np.float64)
+    ours = simulated(
+        lowered(with_tile(of_words(layout, (64, 64, 256)), (64, 64)))[1],
+        {n: np.ascontiguousarray(x) for n, x in given.items()},
+    )["C"].astype(np.float64)
     exact = a.astype(np.float64) @ b
-    error, rounded, cut = (np.sqrt(np.mean((c - exact) ** 2)) for c in (ours, of_rounded(a, b, False), of_rounded(a, b, True)))
+    error, rounded, cut = (
+        np.sqrt(np.mean((c - exact) ** 2)) for c in (ours, of_rounded(a, b, False), of_rounded(a, b, True))
+    )
     assert error < 1.02 * rounded and error < 0.6 * cut
 
 
@@ -186,7 +215,11 @@ def product_of_words(way: str, n: int, is_special: bool = False) -> Trial:
     a, b = (draw.integers(-8, 9, (rows, 32)).astype(np.float32) for rows in (64, n))
     a = with_specials(a) if is_special else a
     before, left, suffix = LEFT[way]
-    place = "swizzled_at<128>(a + i % 64 / 32 * 1024, i / 64, i % 32)" if way == "across" else "swizzled_at<128>(a, i / 32, i % 32)"
+    place = (
+        "swizzled_at<128>(a + i % 64 / 32 * 1024, i / 64, i % 32)"
+        if way == "across"
+        else "swizzled_at<128>(a, i / 32, i % 32)"
+    )
     code = f"""extern "C" __global__ void k(const float *A, const float *B, float *D) {{
   extern __shared__ __align__(1024) unsigned char smem[];
   float *const a = (float *)smem, *const b = (float *)(smem + 8192);
@@ -204,8 +237,11 @@ def product_of_words(way: str, n: int, is_special: bool = False) -> Trial:
   wgmma_wait<0>();
   #pragma unroll
   for (int i = 0; i < {n // 2}; ++i) D[(16 * (t / 32) + t % 32 / 4 + 8 * (i / 2 % 2)) * {n} + 8 * (i / 4) + 2 * (t % 4) + i % 2] = d[i];
-}}"""
-    wide = [(x.view(np.uint32) | np.uint32(0x1FFF)).view(np.float32) if way != "shared" else x for x in (a.T if way == "across" else a, b)]
+}}"""  # noqa: E501
+    wide = [
+        (x.view(np.uint32) | np.uint32(0x1FFF)).view(np.float32) if way != "shared" else x
+        for x in (a.T if way == "across" else a, b)
+    ]
     return Trial(code, {"A": wide[0], "B": wide[1]}, {"D": summed(a, b.T)}, {"shared": 8192 + 128 * n})
 
 
@@ -224,21 +260,56 @@ ROUNDED = """extern "C" __global__ void k(const __grid_constant__ tensor_map map
 def rounded() -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arrays and options of ROUNDED: numbers of every kind, as the copy engine brings them."""
     bits = np.random.default_rng(2).integers(0, 2**32, 64, np.uint64).astype(np.uint32)
-    bits[:12] = [0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F7FFFFF, 0x3F801000, 0x3F800FFF, 0x3F803000, 1, 0x00001001]
-    return ({"X": bits.view(np.float32)}, {"Y": np.empty(64, np.float32)}), {"maps": {"m": ("X", (64,), 0, "tf32")}, "block": (64,), "shared": 256}
+    bits[:12] = [
+        0,
+        0x80000000,
+        0x7F800000,
+        0xFF800000,
+        0x7FC00000,
+        0xFFC00001,
+        0x7F7FFFFF,
+        0x3F801000,
+        0x3F800FFF,
+        0x3F803000,
+        1,
+        0x00001001,
+    ]
+    return ({"X": bits.view(np.float32)}, {"Y": np.empty(64, np.float32)}), {
+        "maps": {"m": ("X", (64,), 0, "tf32")},
+        "block": (64,),
+        "shared": 256,
+    }
 
 
 @needs_host_compiler
 def test_the_copy_engine_rounds_to_nearest_ties_to_even() -> None:
     arrays, how = rounded()
     got = simulate(ROUNDED, *arrays, **how)["Y"].view(np.uint32)
-    assert [hex(word) for word in got[:12]] == [hex(word) for word in (0, 0x80000000, 0x7F800000, 0xFF800000, 0x7FFFE000, 0x7FFFE000, 0x7F800000, 0x3F800000, 0x3F800000, 0x3F804000, 0, 0x2000)]
+    assert [hex(word) for word in got[:12]] == [
+        hex(word)
+        for word in (
+            0,
+            0x80000000,
+            0x7F800000,
+            0xFF800000,
+            0x7FFFE000,
+            0x7FFFE000,
+            0x7F800000,
+            0x3F800000,
+            0x3F800000,
+            0x3F804000,
+            0,
+            0x2000,
+        )
+    ]
 
 
 # --- the compiler
 
 
-def shipped(math: str = "tf32", layouts: tuple[str, ...] = ("NN", "NT", "TT"), outs: tuple[str, ...] = ("fp32", "fp16")) -> list[tuple[str, str, plan.Module]]:
+def shipped(
+    math: str = "tf32", layouts: tuple[str, ...] = ("NN", "NT", "TT"), outs: tuple[str, ...] = ("fp32", "fp16")
+) -> list[tuple[str, str, plan.Module]]:
     """One plan of each tile and manner of candidates, with a name."""
     found: dict[tuple, plan.Module] = {}
     for layout in layouts:
@@ -246,7 +317,10 @@ def shipped(math: str = "tf32", layouts: tuple[str, ...] = ("NN", "NT", "TT"), o
             module = of_words(layout, out=out, **SCALED)
             for p in proposed(module, math):
                 cluster = p.cluster.shape if p.cluster else ()
-                found.setdefault((layout, out, *p.tile[:2], p.swap_ab, p.parts > 1, bool(p.persistent), cluster), plan.Module(module, (p,)))
+                found.setdefault(
+                    (layout, out, *p.tile[:2], p.swap_ab, p.parts > 1, bool(p.persistent), cluster),
+                    plan.Module(module, (p,)),
+                )
     return [("-".join(re.sub(r"\W", "", str(word)) for word in key), math, module) for key, module in found.items()]
 
 
@@ -256,7 +330,9 @@ def compiles_well(module: plan.Module) -> bool:
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
     cubin = cubin_of(manifest.show(lowered(module)[1]), "sm_90a", compiler)
-    is_small = all((usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0) for usage in usage_of(cubin).values())
+    is_small = all(
+        (usage.stack, usage.spill_stores, usage.spill_loads) == (0, 0, 0) for usage in usage_of(cubin).values()
+    )
     return is_small and not any(word in cubin.log.lower() for word in ("warning", "serialized", "ignored"))
 
 

@@ -1,4 +1,5 @@
-"""fp32 as exact as fp32 on Hopper's matrix units: words split by a role of their own and in registers, odd ones summed again, never silently."""
+"""fp32 as exact as fp32 on Hopper's matrix units: words split by a role of their own and in registers, odd ones summed
+again, never silently."""
 
 from __future__ import annotations
 
@@ -17,13 +18,24 @@ from tinyir.lower import plan as to_plan
 from .emitted import lowered, simulated
 from .test_multistage import is_right
 from .test_tf32 import LARGEST, assert_specials_are_those_of_fp32, hard, of_fp32
-from .test_tf32_wgmma import Sizes, compiles_well, fp32_words, needs_host_compiler, of_words, proposed, shipped, with_tile
+from .test_tf32_wgmma import (
+    Sizes,
+    compiles_well,
+    fp32_words,
+    needs_host_compiler,
+    of_words,
+    proposed,
+    shipped,
+    with_tile,
+)
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED
 
 LAYOUTS = ("NN", "NT", "TT")
 
 
-def thrice(module: region.Module, tile: tuple[int, int], cluster: tuple[int, ...] = (1, 1), stages: int = 3, **fields: object) -> plan.Module:
+def thrice(
+    module: region.Module, tile: tuple[int, int], cluster: tuple[int, ...] = (1, 1), stages: int = 3, **fields: object
+) -> plan.Module:
     """The module with the candidate of this tile and cluster, and a short ring."""
     (one,) = with_tile(module, tile, cluster, "tf32x3", **fields).plans
     return plan.Module(module, (replace(one, stages=stages, asynchrony=replace(one.asynchrony, prefetch=stages)),))
@@ -45,7 +57,9 @@ def test_fp32_is_multiplied_so_where_nothing_else_is_asked_for(layout: str) -> N
     module = of_words(layout, (2048, 2048, 2048))
     first, *others = to_plan.lower(module).plans
     assert (first.algo, first.math, first.promote, first.swap_ab) == ("warp_specialized", "tf32x3", 32, layout == "NN")
-    assert "128 <= K" in plan.show_plan(first) and all(p.algo != "warp_specialized" or "128 <= K" in plan.show_plan(p) for p in others)
+    assert "128 <= K" in plan.show_plan(first) and all(
+        p.algo != "warp_specialized" or "128 <= K" in plan.show_plan(p) for p in others
+    )
     for one in {p.tile: p for p in proposed(module, "tf32x3")}.values():
         assert plan.check(plan.Module(module, (one,))) == []
         kernels = to_gpu.lower(plan.Module(module, (one,)))
@@ -103,7 +117,9 @@ CASES = [
 
 @needs_host_compiler
 @pytest.mark.parametrize(("layout", "tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
-def test_whole_numbers_are_exact(layout: str, tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: Sizes) -> None:
+def test_whole_numbers_are_exact(
+    layout: str, tile: tuple[int, int], cluster: tuple[int, int], kind: dict, sizes: Sizes
+) -> None:
     assert is_right(thrice(of_words(layout, sizes, **fp32_words(kind)), tile, cluster), dict(zip("MNK", sizes)))
 
 
@@ -135,7 +151,9 @@ def test_it_is_no_farther_from_fp64_than_fp32(kind: str, depth: int) -> None:
 def test_whichever_operand_is_split_in_registers(layout: str) -> None:
     a, b = hard("positive", 128)
     exact = a.astype(np.float64) @ b
-    ours, theirs = (np.sqrt(np.mean((c - exact) ** 2)) for c in (multiplied(a, b, layout).astype(np.float64), of_fp32(a, b)))
+    ours, theirs = (
+        np.sqrt(np.mean((c - exact) ** 2)) for c in (multiplied(a, b, layout).astype(np.float64), of_fp32(a, b))
+    )
     assert 0 < ours <= theirs
 
 
@@ -154,7 +172,12 @@ def test_a_product_that_overflows_is_infinite_and_one_that_does_not_is_summed() 
     b[0] = np.linspace(-2.1, 2.1, 64, dtype=np.float32)
     with np.errstate(all="ignore"):
         ours, theirs = multiplied(a, b), of_fp32(a, b)
-    assert np.array_equal(np.isinf(ours), np.isinf(theirs)) and not np.isnan(ours).any() and np.isinf(theirs).any() and np.isfinite(theirs).any()
+    assert (
+        np.array_equal(np.isinf(ours), np.isinf(theirs))
+        and not np.isnan(ours).any()
+        and np.isinf(theirs).any()
+        and np.isfinite(theirs).any()
+    )
     assert np.allclose(ours[np.isfinite(ours)], theirs[np.isfinite(ours)], rtol=1e-6)
 
 

@@ -1,4 +1,5 @@
-"""Random graphs built three ways, as front-end JSON, graph DSL and Core IR: one canonical tiny text, and NumPy's numbers."""
+"""Random graphs built three ways, as front-end JSON, graph DSL and Core IR: one canonical tiny text, and NumPy's
+numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def text_of(module: tiny.Module) -> str:
 def nameless(module: tiny.Module) -> list[str]:
     """The canonical form without the names of values and outputs."""
     found = canonical(module)
-    place = {t.name: f"in{i}" for i, t in enumerate(found.model.inputs)} | {v.name: f"%{i}" for i, v in enumerate(found.values)}
+    place = {t.name: f"in{i}" for i, t in enumerate(found.model.inputs)} | {
+        v.name: f"%{i}" for i, v in enumerate(found.values)
+    }
     values = [likeness(v) + str([place[o] for o in v.operands]) for v in found.values]
     return values + [place[r.value] for r in found.results]
 
@@ -47,7 +50,9 @@ def check(draw: random.Random, is_core: bool, is_chain: bool) -> None:
     assert text_of(front.read(dsl_of(modules[0]))) == first
     if is_core:
         assert nameless(front.read(coreir_of(modules[2]))) == nameless(modules[2]), texts[2]
-        assert nameless(front.read(coreir.show(coreform.canonical(coreir.parse(texts[2]))))) == nameless(modules[2]), texts[2]
+        assert nameless(front.read(coreir.show(coreform.canonical(coreir.parse(texts[2]))))) == nameless(modules[2]), (
+            texts[2]
+        )
     for module in (modules[0], tiny.parse(first)):
         given = play(module, graph.inputs)
         for id in outputs:
@@ -57,7 +62,9 @@ def check(draw: random.Random, is_core: bool, is_chain: bool) -> None:
 def same(given: np.ndarray, wanted: np.ndarray, text: str) -> None:
     assert given.dtype == wanted.dtype and given.shape == wanted.shape, text
     wide = [a.astype(np.float64) if a.dtype.kind in "fV" else a for a in (given, wanted)]
-    np.testing.assert_allclose(*wide, rtol=1e-5, atol=0, err_msg=text) if wide[0].dtype == np.float64 else np.testing.assert_array_equal(*wide, err_msg=text)
+    np.testing.assert_allclose(*wide, rtol=1e-5, atol=0, err_msg=text) if wide[
+        0
+    ].dtype == np.float64 else np.testing.assert_array_equal(*wide, err_msg=text)
 
 
 @settings(max_examples=100, deadline=None)

@@ -80,7 +80,10 @@ def test_names_of_any_spelling() -> None:
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", "-0.0", "5e-324", "true", "[1.0, 2.5]", "3*N + 1"])
 def test_constants_survive(value: str) -> None:
     dtype = "bool" if value == "true" else "fp64"
-    text = f"tinyir 1.0 tiny\n\nmodel m\n  in  x           : {dtype}[N]\n  out y           : {dtype}[2]\n\n  %y             = CONST() {{value={value}}}"
+    text = (
+        f"tinyir 1.0 tiny\n\nmodel m\n  in  x           : {dtype}[N]\n  out y           : {dtype}[2]\n\n  %y         "
+        f"    = CONST() {{value={value}}}"
+    )
     text = f"{text:<0}"
     line = text.split("\n")[-1]
     text = text[: -len(line)] + f"{line:<71} : {dtype}[2]\n\noutputs: %y\n"

@@ -27,7 +27,10 @@ def test_every_stage_has_the_bytes_of_the_filters(stage: str, capsys: pytest.Cap
 
 def test_the_pipe_has_the_bytes_of_tinyc() -> None:
     environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}"}
-    line = f"set -o pipefail; tiny-front < {SAMPLE} | tiny-index | tiny-poly | tiny-region | tiny-plan | tiny-gpu | tiny-cu"
+    line = (
+        f"set -o pipefail; tiny-front < {SAMPLE} | tiny-index | tiny-poly | tiny-region | tiny-plan | tiny-gpu | "
+        f"tiny-cu"
+    )
     done = subprocess.run(["bash", "-c", line], capture_output=True, env=environment, check=True, timeout=60)
     assert done.stdout.decode() == committed("cu") and done.stderr == b""
 

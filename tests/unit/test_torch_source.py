@@ -1,4 +1,5 @@
-"""The torch text of a network says what our own graph says: run with NumPy in the place of torch, it gives what playback gives."""
+"""The torch text of a network says what our own graph says: run with NumPy in the place of torch, it gives what
+playback gives."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def layer_norm(x: Any, shape: tuple[int, ...], scale: Any, shift: Any) -> Any:
 
 
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
-    return (x - mean[:, None, None]) / np.sqrt(variance[:, None, None] + 1e-5) * scale[:, None, None] + shift[:, None, None]
+    return (x - mean[:, None, None]) / np.sqrt(variance[:, None, None] + 1e-5) * scale[:, None, None] + shift[
+        :, None, None
+    ]
 
 
 class Module:
@@ -79,14 +82,24 @@ class Module:
 
 
 F = types.SimpleNamespace(
-    conv2d=conv2d, gelu=gelu, layer_norm=layer_norm, batch_norm=batch_norm, scaled_dot_product_attention=scaled_dot_product_attention,
-    linear=lambda x, w, bias=0: x @ w.mT + bias, embedding=lambda ids, table: table[ids],
-    max_pool2d=lambda x, kernel, stride, pad: windows(x, (kernel, kernel), stride, pad, -np.inf).max((-1, -2)).view(Tensor),
-)  # fmt: skip
+    conv2d=conv2d,
+    gelu=gelu,
+    layer_norm=layer_norm,
+    batch_norm=batch_norm,
+    scaled_dot_product_attention=scaled_dot_product_attention,
+    linear=lambda x, w, bias=0: x @ w.mT + bias,
+    embedding=lambda ids, table: table[ids],
+    max_pool2d=lambda x, kernel, stride, pad: (
+        windows(x, (kernel, kernel), stride, pad, -np.inf).max((-1, -2)).view(Tensor)
+    ),
+)
 torch = types.SimpleNamespace(
-    nn=types.SimpleNamespace(Module=Module, Parameter=lambda value, requires_grad: value), relu=lambda x: np.maximum(x, 0), add=np.add, tanh=np.tanh,
+    nn=types.SimpleNamespace(Module=Module, Parameter=lambda value, requires_grad: value),
+    relu=lambda x: np.maximum(x, 0),
+    add=np.add,
+    tanh=np.tanh,
     cat=lambda parts, axis: np.concatenate(parts, axis).view(Tensor),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("model", SMALL, ids=lambda m: m.name)

@@ -1,4 +1,5 @@
-"""Maps whose reads lie along another axis than their writes: which they are, their text, and what they compute in the simulation."""
+"""Maps whose reads lie along another axis than their writes: which they are, their text, and what they compute in the
+simulation."""
 
 from __future__ import annotations
 
@@ -25,16 +26,43 @@ CASES = {  # crossed reads, tensors, body
     "fp16": (1, "in X : fp16[N, M]\nout Y : fp16[M, N]", PERMUTE),
     "u8": (1, "in X : u8[N, M]\nout Y : u8[M, N]", PERMUTE),
     "fp64": (1, "in X : fp64[N, M]\nout Y : fp64[M, N]", PERMUTE),
-    "whole tiles": (1, "in X : fp16[128, 64]\nout Y : fp16[64, 128]", "for i0: 64, i1: 128\nyield Y[i0, i1] = X[i1, i0]"),
-    "heads of attention": (1, "in X : fp16[B, H, M, 8]\nout Y : fp16[B, 8, M, H]", "for i0: B, i1: 8, i2: M, i3: H\nyield Y[i0, i1, i2, i3] = X[i0, i3, i2, i1]"),
-    "channels last": (1, "in X : fp32[B, M, N, 5]\nout Y : fp32[B, 5, M, N]", "for i0: B, i1: 5, i2: M, i3: N\nyield Y[i0, i1, i2, i3] = X[i0, i2, i3, i1]"),
+    "whole tiles": (
+        1,
+        "in X : fp16[128, 64]\nout Y : fp16[64, 128]",
+        "for i0: 64, i1: 128\nyield Y[i0, i1] = X[i1, i0]",
+    ),
+    "heads of attention": (
+        1,
+        "in X : fp16[B, H, M, 8]\nout Y : fp16[B, 8, M, H]",
+        "for i0: B, i1: 8, i2: M, i3: H\nyield Y[i0, i1, i2, i3] = X[i0, i3, i2, i1]",
+    ),
+    "channels last": (
+        1,
+        "in X : fp32[B, M, N, 5]\nout Y : fp32[B, 5, M, N]",
+        "for i0: B, i1: 5, i2: M, i3: N\nyield Y[i0, i1, i2, i3] = X[i0, i2, i3, i1]",
+    ),
     "a sum with its transpose": (
-        1, "in X : fp32[N, M]\nin Z : fp32[M, N]\nin b : fp32[N]\nout Y : fp32[M, N]\nout W : fp16[M, N]",
-        "for i0: M, i1: N\n%x = add(X[i1, i0], Z[i0, i1])\n%y = add(%x, broadcast_in_dim(b[i1], dims=[1]))\nyield Y[i0, i1] = %y\nyield W[i0, i1] = cast(%x) : fp16"),
-    "two of them, shifted": (2, "in X : fp32[N + 1, M]\nin Z : fp16[N, M]\nout Y : fp32[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = mul(X[i1 + 1, i0], cast(Z[i1, i0]) : fp32)"),
-    "an outer axis stays": (0, "in X : fp32[N, M, 8]\nout Y : fp32[M, N, 8]", "for i0: M, i1: N, i2: 8\nyield Y[i0, i1, i2] = X[i1, i0, i2]"),
+        1,
+        "in X : fp32[N, M]\nin Z : fp32[M, N]\nin b : fp32[N]\nout Y : fp32[M, N]\nout W : fp16[M, N]",
+        "for i0: M, i1: N\n%x = add(X[i1, i0], Z[i0, i1])\n%y = add(%x, broadcast_in_dim(b[i1], dims=[1]))\n"
+        "yield Y[i0, i1] = %y\nyield W[i0, i1] = cast(%x) : fp16",
+    ),
+    "two of them, shifted": (
+        2,
+        "in X : fp32[N + 1, M]\nin Z : fp16[N, M]\nout Y : fp32[M, N]",
+        "for i0: M, i1: N\nyield Y[i0, i1] = mul(X[i1 + 1, i0], cast(Z[i1, i0]) : fp32)",
+    ),
+    "an outer axis stays": (
+        0,
+        "in X : fp32[N, M, 8]\nout Y : fp32[M, N, 8]",
+        "for i0: M, i1: N, i2: 8\nyield Y[i0, i1, i2] = X[i1, i0, i2]",
+    ),
     "one axis is both": (0, "in X : fp32[N, N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = X[i0, i0]"),
-    "a guarded read": (0, "in X : fp32[N, M]\nout Y : fp32[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0] where 0 <= i0 - i1 else 0.0"),
+    "a guarded read": (
+        0,
+        "in X : fp32[N, M]\nout Y : fp32[M, N]",
+        "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0] where 0 <= i0 - i1 else 0.0",
+    ),
 }
 SIZES = ({"M": 1, "N": 1, "B": 1, "H": 3}, {"M": 40, "N": 33, "B": 2, "H": 70}, {"M": 65, "N": 129, "B": 1, "H": 32})
 
@@ -54,7 +82,12 @@ def test_tiles_compute_what_playback_computes(name: str) -> None:
             arrays = random_arrays(module.model, sizes, seed)
             given, wanted = simulated(code, arrays, seed), played(code, arrays)
             for output, array in wanted.items():
-                np.testing.assert_allclose(given[output].astype(np.float64), array.astype(np.float64), rtol=1e-3, err_msg=f"{output} at {sizes}")
+                np.testing.assert_allclose(
+                    given[output].astype(np.float64),
+                    array.astype(np.float64),
+                    rtol=1e-3,
+                    err_msg=f"{output} at {sizes}",
+                )
 
 
 def test_every_access_is_by_neighbouring_lanes() -> None:
@@ -68,13 +101,19 @@ def test_every_access_is_by_neighbouring_lanes() -> None:
         ("X_tile[8 * u + warp_index][32 * h + lane]", "X[i1 * 64 + i0]"),
         ("Y[i0 * 128 + i1]", "X_tile[32 * h + lane][8 * u + warp_index]"),
     ]
-    assert "const int i0 = 32 * h" in text.split("__syncthreads")[0] and "const int i1 = 32 * h" in text.split("__syncthreads")[1]
+    assert (
+        "const int i0 = 32 * h" in text.split("__syncthreads")[0]
+        and "const int i1 = 32 * h" in text.split("__syncthreads")[1]
+    )
 
 
 @pytest.mark.parametrize("sides", [(1024, 1024), (8192, 6144)])
 def test_large_ones_are_chosen(sides: tuple[int, int]) -> None:
     rows, columns = sides
-    text = region_text(f"in X : fp16[{columns}, {rows}]\nout Y : fp16[{rows}, {columns}]", f"for i0: {rows}, i1: {columns}\nyield Y[i0, i1] = X[i1, i0]")
+    text = region_text(
+        f"in X : fp16[{columns}, {rows}]\nout Y : fp16[{rows}, {columns}]",
+        f"for i0: {rows}, i1: {columns}\nyield Y[i0, i1] = X[i1, i0]",
+    )
     assert to_plan.lower(region.parse(text)).plans[0].algo == "transposed"
 
 

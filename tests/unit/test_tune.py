@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import fcntl
 import multiprocessing
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,8 @@ SIZES = {"M": 64, "N": 48, "K": 33}
 
 
 class Stage:
-    """A card of the test: outputs from playback, times by the tile's rows; `spoils` are tiles whose outputs are wrong."""
+    """A card of the test: outputs from playback, times by the tile's rows; `spoils` are tiles whose outputs are
+    wrong."""
 
     name, compiler = "a card", "a compiler"
 
@@ -117,7 +119,11 @@ def test_one_is_tried_when_there_is_no_time() -> None:
 
 
 def test_the_fastest_wins_and_a_general_one_follows_what_assumes() -> None:
-    module = planned(OTHER, GOOD.replace("  predicate", "  assume     1 <= K\n  predicate"), PLAN.format(128, 32, 16, 8, 2, 16, 16).replace("  predicate", "  assume     99 <= K\n  predicate"))
+    module = planned(
+        OTHER,
+        GOOD.replace("  predicate", "  assume     1 <= K\n  predicate"),
+        PLAN.format(128, 32, 16, 8, 2, 16, 16).replace("  predicate", "  assume     99 <= K\n  predicate"),
+    )
     found = search(program_of(module), module.plans, SIZES, Stage(), 60.0)
     assert found.plans == (module.plans[1], module.plans[0])
     assert found.trials[2].reason == "it assumes what these sizes are not"
@@ -181,7 +187,10 @@ def test_writers_beside_each_other_leave_whole_files(cache: Path, tmp_path: Path
             written = pool.starmap_async(_write, [(number, str(log)) for number in range(16)], chunksize=1)
             written.wait(1.0)
         written.get(60)
-    assert store.load_winner(program_of(planned(GOOD)), "a card", "a compiler") in (planned(GOOD).plans, planned(OTHER).plans)
+    assert store.load_winner(program_of(planned(GOOD)), "a card", "a compiler") in (
+        planned(GOOD).plans,
+        planned(OTHER).plans,
+    )
     assert [f.suffix for f in cache.iterdir()] == [".plan"]
     rows = list(csv.reader(log.open(encoding="utf-8")))
     assert rows[0] == list(store.LOG_COLUMNS) and sorted(int(r[0]) for r in rows[1:]) == list(range(16))

@@ -1,4 +1,5 @@
-"""Operands that wgmma takes along the sum alone, and that lie across it, are copied so that they do: constants once, others at each run."""
+"""Operands that wgmma takes along the sum alone, and that lie across it, are copied so that they do: constants once,
+others at each run."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from tinyir.runtime.program import Program
 
 from .emitted import lowered, played
 from .test_any_shape import sized
-from .test_fp8 import SCALES, is_right as bytes_are_right
+from .test_fp8 import SCALES
+from .test_fp8 import is_right as bytes_are_right
 from .test_multistage import is_right
 from .test_padded_once import _Counting, constant
 from .test_tf32_wgmma import compiles_well, needs_host_compiler, of_words
@@ -27,8 +29,14 @@ Sizes = tuple[int, int, int]
 def planned(module: region.Module, tile: tuple[int, int] = (64, 64), math: str = "", **fields: object) -> plan.Module:
     """The module with its turned candidate of this tile."""
     found = to_plan.candidates(module, module.program.regions[0], fp32=math)
-    kept = (c.plan for c in found if c.rejected in ("", to_plan.CROWDED) and c.plan.layout and c.plan.persistent and c.plan.tile[:2] == tile)
-    return plan.Module(module, (replace(next(p for p in kept if any("turned" in i.hint for i in p.layout)), persistent=2, **fields),))
+    kept = (
+        c.plan
+        for c in found
+        if c.rejected in ("", to_plan.CROWDED) and c.plan.layout and c.plan.persistent and c.plan.tile[:2] == tile
+    )
+    return plan.Module(
+        module, (replace(next(p for p in kept if any("turned" in i.hint for i in p.layout)), persistent=2, **fields),)
+    )
 
 
 def of_bytes(layout: str, sizes: Sizes, **kind: str) -> region.Module:
@@ -39,7 +47,9 @@ def of_bytes(layout: str, sizes: Sizes, **kind: str) -> region.Module:
 def test_bytes_across_the_sum_are_turned_and_the_plan_says_so(layout: str) -> None:
     module = of_bytes(layout, (1024, 1024, 1024), out="bf16")
     first = to_plan.lower(module).plans[0]
-    assert first.algo == "warp_specialized" and [i.tensor for i in first.layout if i.hint == "turned"] == list(TURNED[layout])
+    assert first.algo == "warp_specialized" and [i.tensor for i in first.layout if i.hint == "turned"] == list(
+        TURNED[layout]
+    )
     good = planned(module)
     assert plan.check(good) == [] and plan.parse(plan.show(good)) == good
     kernels = to_gpu.lower(good)
@@ -49,8 +59,18 @@ def test_bytes_across_the_sum_are_turned_and_the_plan_says_so(layout: str) -> No
 
 
 def test_a_tensor_that_lies_both_ways_is_not_turned() -> None:
-    text = region.show(of_bytes("NN", (512, 512, 512))).replace("  in  B           : fp8e4m3[K, N]\n", "").replace("B[k0, i1]", "A[k0, i1]")
-    text = text.replace("[M, K]", "[M, M]").replace("[M, N]", "[M, M]").replace("k0: K", "k0: M").replace("i1: N", "i1: M").replace("M=512, N=512, K=512", "M=512")
+    text = (
+        region.show(of_bytes("NN", (512, 512, 512)))
+        .replace("  in  B           : fp8e4m3[K, N]\n", "")
+        .replace("B[k0, i1]", "A[k0, i1]")
+    )
+    text = (
+        text.replace("[M, K]", "[M, M]")
+        .replace("[M, N]", "[M, M]")
+        .replace("k0: K", "k0: M")
+        .replace("i1: N", "i1: M")
+        .replace("M=512, N=512, K=512", "M=512")
+    )
     module = region.parse(text)
     assert {c.plan.algo for c in to_plan.candidates(module, module.program.regions[0])} == {"synchronous"}
 
@@ -72,8 +92,18 @@ def test_whole_numbers_are_exact(layout: str, sizes: Sizes) -> None:
 
 @needs_host_compiler
 def test_batches_are_turned_each() -> None:
-    text = region.show(of_bytes("NN", (70, 72, 144))).replace("[M, K]", "[2, M, K]").replace("[K, N]", "[3, 2, K, N]").replace("[M, N]", "[3, 2, M, N]")
-    text = text.replace("for i0: M, i1: N", "for b0: 3, b1: 2, i0: M, i1: N").replace("A[i0, k0]", "A[b1, i0, k0]").replace("B[k0, i1]", "B[b0, b1, k0, i1]").replace("C[i0, i1]", "C[b0, b1, i0, i1]")
+    text = (
+        region.show(of_bytes("NN", (70, 72, 144)))
+        .replace("[M, K]", "[2, M, K]")
+        .replace("[K, N]", "[3, 2, K, N]")
+        .replace("[M, N]", "[3, 2, M, N]")
+    )
+    text = (
+        text.replace("for i0: M, i1: N", "for b0: 3, b1: 2, i0: M, i1: N")
+        .replace("A[i0, k0]", "A[b1, i0, k0]")
+        .replace("B[k0, i1]", "B[b0, b1, k0, i1]")
+        .replace("C[i0, i1]", "C[b0, b1, i0, i1]")
+    )
     assert bytes_are_right(planned(region.parse(text)), {"M": 70, "N": 72, "K": 144})
 
 
@@ -82,7 +112,9 @@ def test_batches_are_turned_each() -> None:
 def test_of_words_one_operand_is_turned_where_both_lie_across(math: str) -> None:
     module = of_words("TN", (72, 72, 136))
     good = planned(module, math=math)
-    assert [(i.tensor, i.hint) for i in good.plans[0].layout] == [("B", "turned")] and good.plans[0].math == (math or "tf32x3")
+    assert [(i.tensor, i.hint) for i in good.plans[0].layout] == [("B", "turned")] and good.plans[0].math == (
+        math or "tf32x3"
+    )
     assert is_right(good, {"M": 72, "N": 72, "K": 136}) and compiles_well(good)
 
 
@@ -99,7 +131,11 @@ def test_constants_are_turned_before_the_first_run_and_when_they_are_new() -> No
         given: dict[str, np.ndarray] = {}
         for new in ({"A", "B"}, {"A"}, {"B"}):
             dtype = program.module.region.model.inputs[0].type.dtype
-            given |= {name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, shape in (("A", (67, 77)), ("B", (77, 131))) if name in new}
+            given |= {
+                name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype)
+                for name, shape in (("A", (67, 77)), ("B", (77, 131)))
+                if name in new
+            }
             program.upload({name: given[name] for name in new})
             device.ran.clear()
             program.run()

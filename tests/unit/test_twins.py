@@ -25,11 +25,18 @@ def test_every_wrapper_is_called_by_a_kernel() -> None:
 
 
 def test_a_product_is_called_by_the_kernel_of_its_name() -> None:
-    assert [name for trials in PRODUCTS.values() for name, trial in trials.items() if re.findall(r"wgmma_m64\w+", trial().code) != [name]] == []
+    assert [
+        name
+        for trials in PRODUCTS.values()
+        for name, trial in trials.items()
+        if re.findall(r"wgmma_m64\w+", trial().code) != [name]
+    ] == []
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in TRIALS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in TRIALS]
+)
 def test_a_kernel_leaves_what_numpy_says(name: str) -> None:
     trial = TRIALS[name]()
     assert trial.differing(trial.on(SimDevice(limit=20.0)), trial.wanted) == []

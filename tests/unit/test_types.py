@@ -26,7 +26,9 @@ def test_rounding_agrees_with_numpy(name: str, value: float) -> None:
     with np.errstate(all="ignore"):
         wanted = float(np.float64(value).astype(numpy_of(name)))
     given_ = round_to(DTYPES[name], value)
-    assert (math.isnan(wanted) and math.isnan(given_)) or (wanted == given_ and math.copysign(1, wanted) == math.copysign(1, given_))
+    assert (math.isnan(wanted) and math.isnan(given_)) or (
+        wanted == given_ and math.copysign(1, wanted) == math.copysign(1, given_)
+    )
 
 
 @pytest.mark.parametrize("name", [d.name for d in DTYPES.values() if d.is_integer])
@@ -64,10 +66,22 @@ def test_exact_casts_keep_every_value(source: str, target: str) -> None:
     elif source != target and not (source == "i64" and target == "u64" or source == "u64" and target == "i64"):
         with np.errstate(all="ignore"):
             wide = values.astype(np.float64) if a.itemsize < 8 else None
-            assert not keeps or (wide is not None and not np.array_equal(values.astype(b).astype(np.float64), wide, equal_nan=True))
+            assert not keeps or (
+                wide is not None and not np.array_equal(values.astype(b).astype(np.float64), wide, equal_nan=True)
+            )
 
 
-@pytest.mark.parametrize("left, right, wanted", [("fp16", "fp32", "fp32"), ("fp16", "bf16", "fp32"), ("i32", "fp16", "fp64"), ("bool", "i8", "i8"), ("u8", "i8", "i16"), ("i64", "u64", "fp64")])
+@pytest.mark.parametrize(
+    "left, right, wanted",
+    [
+        ("fp16", "fp32", "fp32"),
+        ("fp16", "bf16", "fp32"),
+        ("i32", "fp16", "fp64"),
+        ("bool", "i8", "i8"),
+        ("u8", "i8", "i16"),
+        ("i64", "u64", "fp64"),
+    ],
+)
 def test_promotion(left: str, right: str, wanted: str) -> None:
     assert promote(DTYPES[left], DTYPES[right]).name == wanted == promote(DTYPES[right], DTYPES[left]).name
 

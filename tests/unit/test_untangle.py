@@ -1,4 +1,5 @@
-"""Clusters that were joined although a path leads out of them and back in: they are taken apart, and the program gives what it gave."""
+"""Clusters that were joined although a path leads out of them and back in: they are taken apart, and the program gives
+what it gave."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def test_a_circle_is_taken_apart() -> None:
         count += 1
         untangle(found, {})
         program = assemble(found.graph, found, {})
-        whole = region.Module(module.index.tiny.model, region.Program(program.name, program.buffers, tuple(map(analysed, program.regions))))
+        whole = region.Module(
+            module.index.tiny.model,
+            region.Program(program.name, program.buffers, tuple(map(analysed, program.regions))),
+        )
         assert [(d.code, d.at) for d in region.check(whole) if d.is_error] == []
         for name, array in play(whole, arrays).items():
             np.testing.assert_allclose(array, wanted[name], rtol=1e-4, atol=1e-4)

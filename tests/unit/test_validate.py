@@ -121,7 +121,10 @@ def test_planted_faults_are_caught(data: st.DataObject) -> None:
 def test_a_fault_is_named_with_its_point() -> None:
     text = TEXTS[1].read_text(encoding="utf-8")
     assert "conv_pad_stride" in TEXTS[1].name
-    broken = text.replace("    reads X[i0, i1, i2 - 1, i3 - 1] where 0 <= i2 - 1 < H and", "    reads X[i0, i1, i2 - 1, i3 - 1] where 1 <= i2 - 1 < H and")
+    broken = text.replace(
+        "    reads X[i0, i1, i2 - 1, i3 - 1] where 0 <= i2 - 1 < H and",
+        "    reads X[i0, i1, i2 - 1, i3 - 1] where 1 <= i2 - 1 < H and",
+    )
     assert broken != text
     (said, *_) = validate_index(index.parse(broken))
     assert said.at == "conv.p" and "i2=1" in said.facts["point"] and said.facts["book"] == "0.0"
@@ -140,7 +143,10 @@ BLOCK_FAULTS = [
     ("-> gemm[i0, i1] }\n\nblock bias_add.c", "-> gemm[i1, i0] }\n\nblock bias_add.c"),
     ("edge relu -> C2 : true { relu[i0, i1] -> C2[i0, i1] : 0 <= i0 < M and 0 <= i1 < N }\n", ""),
     ("bias_add[o0, i0] : 0 <= i0 < N", "bias_add[o0, i0] : 0 < i0 < N"),
-    ("block gemm : contraction matmul\n  fuses  %gemm.mul\n  axes   batch [] left [i0] right [i1] sum [k0]\n", "block gemm : reduction\n"),
+    (
+        "block gemm : contraction matmul\n  fuses  %gemm.mul\n  axes   batch [] left [i0] right [i1] sum [k0]\n",
+        "block gemm : reduction\n",
+    ),
 ]
 
 

@@ -1,4 +1,5 @@
-"""Contractions on Hopper's tensor cores: planned where the maps allow it, right in the simulation, compiled without spills."""
+"""Contractions on Hopper's tensor cores: planned where the maps allow it, right in the simulation, compiled without
+spills."""
 
 from __future__ import annotations
 
@@ -34,24 +35,65 @@ A = {"N": ("M, K", "i0, k0"), "T": ("K, M", "k0, i0")}
 B = {"N": ("K, N", "k0, i1"), "T": ("N, K", "i1, k0")}
 
 
-def product(layout: str = "NN", dtype: str = "fp16", out: str = "fp16", epilogue: str = "", value: str = "gemm", extra: str = "", sizes: str = "M=256, N=256, K=128") -> region.Module:
+def product(
+    layout: str = "NN",
+    dtype: str = "fp16",
+    out: str = "fp16",
+    epilogue: str = "",
+    value: str = "gemm",
+    extra: str = "",
+    sizes: str = "M=256, N=256, K=128",
+) -> region.Module:
     """C = epilogue(A' B') as a region; `sizes` is the shape set."""
     (a, at_a), (b, at_b) = A[layout[0]], B[layout[1]]
-    tensors = [f"  in  A : {dtype}[{a}]", f"  in  B : {dtype}[{b}]", *(f"  {t.strip()}" for t in extra.split(";") if t), f"  out C : {out}[M, N]"]
+    tensors = [
+        f"  in  A : {dtype}[{a}]",
+        f"  in  B : {dtype}[{b}]",
+        *(f"  {t.strip()}" for t in extra.split(";") if t),
+        f"  out C : {out}[M, N]",
+    ]
     ordered = [t for t in tensors if t.startswith("  in")] + [t for t in tensors if t.startswith("  out")]
     body = ["  for i0: M, i1: N", f"    %gemm = reduce sum (k0: K) : fp32 {{ mul(A[{at_a}], B[{at_b}]) : fp32 }}"]
     body += [f"    {line.strip()}" for line in epilogue.split(";") if line]
     stored = f"%{value}" if out == "fp32" else f"cast(%{value}) : {out}"
     more = [f"  yield P[i0, i1] = cast(%gemm) : {dtype}"] if "out P" in extra else []
-    text = "\n".join(["tinyir 1.0 region", "", "model r", *ordered, f"shapes default {{{sizes}}}", "", "program r", "", "region r", *ordered, *body, f"  yield C[i0, i1] = {stored}", *more])
+    text = "\n".join(
+        [
+            "tinyir 1.0 region",
+            "",
+            "model r",
+            *ordered,
+            f"shapes default {{{sizes}}}",
+            "",
+            "program r",
+            "",
+            "region r",
+            *ordered,
+            *body,
+            f"  yield C[i0, i1] = {stored}",
+            *more,
+        ]
+    )
     module = region.parse(text + "\n")
     assert [d for d in region.check(module) if d.is_error] == []
     return module
 
 
-BIAS = {"extra": "in bias : fp16[N]", "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)", "value": "act"}
-SCALED = {"extra": "in s : fp32[M]", "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0]))", "value": "scaled"}
-RESIDUAL = {"extra": "in R : fp16[M, N]; out P : fp16[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"}
+BIAS = {
+    "extra": "in bias : fp16[N]",
+    "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)",
+    "value": "act",
+}
+SCALED = {
+    "extra": "in s : fp32[M]",
+    "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0]))",
+    "value": "scaled",
+}
+RESIDUAL = {
+    "extra": "in R : fp16[M, N]; out P : fp16[M, N]",
+    "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)",
+    "value": "added",
+}
 
 
 def proposed(module: region.Module, padded: tuple[str, ...] = (), parts: int = 1) -> list[plan.Plan]:
@@ -61,10 +103,20 @@ def proposed(module: region.Module, padded: tuple[str, ...] = (), parts: int = 1
     return [p for p in plans if tuple(item.tensor for item in p.layout) == padded and p.parts == parts]
 
 
-def with_tile(module: region.Module, rows: int, columns: int, cluster: tuple[int, int] = (1, 1), padded: tuple[str, ...] = (), is_swapped: bool | None = None, **fields: object) -> plan.Module:
+def with_tile(
+    module: region.Module,
+    rows: int,
+    columns: int,
+    cluster: tuple[int, int] = (1, 1),
+    padded: tuple[str, ...] = (),
+    is_swapped: bool | None = None,
+    **fields: object,
+) -> plan.Module:
     """The region with the candidate of this tile, cluster and padding, on few CTAs that walk over the tiles."""
     found = (p for p in proposed(module, padded) if p.persistent and is_swapped in (None, p.swap_ab))
-    one = next(p for p in found if p.tile[:2] == (rows, columns) and (p.cluster.shape if p.cluster else (1, 1)) == cluster)
+    one = next(
+        p for p in found if p.tile[:2] == (rows, columns) and (p.cluster.shape if p.cluster else (1, 1)) == cluster
+    )
     return plan.Module(module, (replace(one, persistent=2 * math.prod(cluster), **fields),))
 
 
@@ -88,8 +140,15 @@ def test_a_plan_assumes_what_the_copy_engine_needs_and_has_an_alternative() -> N
     module = to_plan.lower(product("NN", **BIAS))
     first, second, third = module.plans
     assert [str(b) for b in first.assume] == ["8*floor(K/8) = K", "8*floor(N/8) = N", "1 <= K"]
-    assert [str(b) for b in second.assume] == ["1 <= K"] and [item.hint for item in second.layout] == ["padded", "padded"]
-    assert [p.algo for p in module.plans] == ["warp_specialized", "warp_specialized", "synchronous"] and third.assume == ()
+    assert [str(b) for b in second.assume] == ["1 <= K"] and [item.hint for item in second.layout] == [
+        "padded",
+        "padded",
+    ]
+    assert [p.algo for p in module.plans] == [
+        "warp_specialized",
+        "warp_specialized",
+        "synchronous",
+    ] and third.assume == ()
     kernels, code = lowered(module)
     assert [(k.name, k.serves) for k in kernels.kernels] == [("r", ""), ("r.2.pad", "r.2"), ("r.2", ""), ("r.3", "")]
     assert {launch.regions for launch in code.launches} == {("r",)}
@@ -103,13 +162,22 @@ def test_sizes_that_the_copy_engine_cannot_take_are_padded_for_it(sizes: str) ->
 
 def test_an_output_with_odd_rows_is_written_along_them() -> None:
     module = product("NT", sizes="M=256, N=251, K=128")
-    assert all([item.by for item in p.store] == ["rows"] * bool(p.persistent) and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"] for p in proposed(module))
+    assert all(
+        [item.by for item in p.store] == ["rows"] * bool(p.persistent)
+        and [str(b) for b in p.assume] == ["8*floor(K/8) = K", "1 <= K"]
+        for p in proposed(module)
+    )
 
 
 def test_numbers_need_no_assumption() -> None:
     text = region.show(product("NN", **BIAS)).replace("shapes default {M=256, N=256, K=128}\n", "")
     for symbol, size in (("M", "300"), ("N", "256"), ("K", "128")):
-        text = text.replace(f"[{symbol}, ", f"[{size}, ").replace(f", {symbol}]", f", {size}]").replace(f"[{symbol}]", f"[{size}]").replace(f": {symbol}", f": {size}")
+        text = (
+            text.replace(f"[{symbol}, ", f"[{size}, ")
+            .replace(f", {symbol}]", f", {size}]")
+            .replace(f"[{symbol}]", f"[{size}]")
+            .replace(f": {symbol}", f": {size}")
+        )
     (one,) = to_plan.lower(region.parse(text)).plans
     assert one.algo == "warp_specialized" and one.assume == ()
 
@@ -163,19 +231,35 @@ def test_neighbouring_axes_are_one_dim_and_batch_axes_are_dims_of_their_own() ->
     one = module.program.regions[0]
     (kernel, *_) = kernels_of(one)
     left, right = (view_of(one, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs))
-    assert isinstance(left, View) and [(d.role, str(d.size)) for d in left.dims] == [("batch", "H"), ("left", "M*S"), ("sum", "K")]
-    assert isinstance(right, View) and [(d.role, str(d.size)) for d in right.dims] == [("batch", "H"), ("sum", "K"), ("right", "N")]
+    assert isinstance(left, View) and [(d.role, str(d.size)) for d in left.dims] == [
+        ("batch", "H"),
+        ("left", "M*S"),
+        ("sum", "K"),
+    ]
+    assert isinstance(right, View) and [(d.role, str(d.size)) for d in right.dims] == [
+        ("batch", "H"),
+        ("sum", "K"),
+        ("right", "N"),
+    ]
     kernels, code = lowered(with_tile(module, 64, 64))
     assert [list(map(str, m.dims)) for m in code.maps] == [["H", "M*S", "K"], [], ["H", "M*S", "N"]]
     assert gpu.check(kernels) == []
 
 
 def test_axes_apart_in_memory_are_no_one_side_of_a_tile() -> None:
-    text = BATCHED.lstrip().replace("A : fp16[H, M, S, K]", "A : fp16[M, H, S, K]").replace("A[i0, i1, i2, k0]", "A[i1, i0, i2, k0]")
+    text = (
+        BATCHED.lstrip()
+        .replace("A : fp16[H, M, S, K]", "A : fp16[M, H, S, K]")
+        .replace("A[i0, i1, i2, k0]", "A[i1, i0, i2, k0]")
+    )
     module = region.parse(text)
     one = module.program.regions[0]
     (kernel, *_) = kernels_of(one)
-    assert isinstance(view_of(one, "A", kernel.lhs.index, kernel), View) and [a.name for a in kernel.batch] == ["i0", "i1"] and proposed(module)
+    assert (
+        isinstance(view_of(one, "A", kernel.lhs.index, kernel), View)
+        and [a.name for a in kernel.batch] == ["i0", "i1"]
+        and proposed(module)
+    )
 
 
 DIGITS = """
@@ -205,19 +289,36 @@ def test_axes_that_count_one_dim_together_are_a_dim_each() -> None:
     one = module.program.regions[0]
     (kernel, *_) = kernels_of(one)
     left, right = (view_of(one, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs))
-    assert isinstance(left, View) and [(d.role, str(d.size)) for d in left.dims] == [("left", "M"), ("batch", "8"), ("sum", "64")]
-    assert isinstance(right, View) and [(d.role, str(d.size)) for d in right.dims] == [("batch", "8"), ("sum", "64"), ("right", "N")]
+    assert isinstance(left, View) and [(d.role, str(d.size)) for d in left.dims] == [
+        ("left", "M"),
+        ("batch", "8"),
+        ("sum", "64"),
+    ]
+    assert isinstance(right, View) and [(d.role, str(d.size)) for d in right.dims] == [
+        ("batch", "8"),
+        ("sum", "64"),
+        ("right", "N"),
+    ]
     for padded, columns in (((), 72), (("B",), 71)):
-        _, code = lowered(with_tile(module if not padded else region.parse(DIGITS.lstrip().replace("N=256", "N=255")), 64, 64, padded=padded))
+        _, code = lowered(
+            with_tile(
+                module if not padded else region.parse(DIGITS.lstrip().replace("N=256", "N=255")), 64, 64, padded=padded
+            )
+        )
         assert padded or [list(map(str, m.dims)) for m in code.maps][:2] == [["M", "8", "64"], ["8", "64", "N"]]
         arrays = random_arrays(code.region.model, {"M": 70, "N": columns}, 1)
-        wanted = np.einsum("mck,ckn->cmn", *(arrays[n].astype(np.float64).reshape(s) for n, s in (("A", (70, 8, 64)), ("B", (8, 64, columns)))))
+        wanted = np.einsum(
+            "mck,ckn->cmn",
+            *(arrays[n].astype(np.float64).reshape(s) for n, s in (("A", (70, 8, 64)), ("B", (8, 64, columns)))),
+        )
         np.testing.assert_allclose(simulated(code, arrays)["C"], wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("place", ["64*c0 + k0 + 1", "32*c0 + k0", "64*c0 + 2*k0", "64*k0 + 8*c0"])
 def test_axes_that_miss_places_or_meet_some_twice_are_no_dim(place: str) -> None:
-    module = region.parse(DIGITS.lstrip().replace("A[i0, 64*c0 + k0]", f"A[i0, {place}]").replace("A : fp16[M, 512]", "A : fp16[M, 4096]"))
+    module = region.parse(
+        DIGITS.lstrip().replace("A[i0, 64*c0 + k0]", f"A[i0, {place}]").replace("A : fp16[M, 512]", "A : fp16[M, 4096]")
+    )
     one = module.program.regions[0]
     (kernel, *_) = kernels_of(one)
     assert "is not a whole axis" in view_of(one, "A", kernel.lhs.index, kernel)
@@ -247,15 +348,23 @@ CASES = [
 
 @needs_host_compiler
 @pytest.mark.parametrize(("layout", "tile", "cluster", "kind", "sizes"), CASES, ids=lambda v: str(v)[:18])
-def test_the_emitted_kernel_is_right_in_the_simulation(layout: str, tile: tuple, cluster: tuple, kind: dict, sizes: tuple) -> None:
-    from tinyir.play.arrays import convert
+def test_the_emitted_kernel_is_right_in_the_simulation(
+    layout: str, tile: tuple, cluster: tuple, kind: dict, sizes: tuple
+) -> None:
     from tinyir.ir.types import DTYPES
+    from tinyir.play.arrays import convert
 
     names = dict(zip("MNK", sizes))
     module = product(layout, sizes=", ".join(f"{k}={v}" for k, v in names.items()), **kind)
     _, code = lowered(with_tile(module, *tile, cluster))
     draw = np.random.default_rng(3)
-    arrays = {t.name: convert(draw.integers(-3, 4, [d.evaluate(names) for d in t.type.shape]).astype(np.float32), DTYPES[t.type.dtype.name]) for t in module.model.inputs}
+    arrays = {
+        t.name: convert(
+            draw.integers(-3, 4, [d.evaluate(names) for d in t.type.shape]).astype(np.float32),
+            DTYPES[t.type.dtype.name],
+        )
+        for t in module.model.inputs
+    }
     wanted = played(code, arrays)
     for name, got in simulated(code, arrays, seed=1).items():
         assert np.array_equal(got.astype(np.float64), wanted[name].astype(np.float64)), name
@@ -266,7 +375,11 @@ def test_other_sizes_take_the_alternative_and_no_sum_is_no_launch_of_the_first()
     _, code = lowered(to_plan.lower(product("NN", **BIAS)))
     draw = np.random.default_rng(0)
     for m, n, k in ((5, 7, 9), (3, 8, 0), (0, 8, 8)):
-        arrays = {"A": draw.integers(-3, 4, (m, k)), "B": draw.integers(-3, 4, (k, n)), "bias": draw.integers(-3, 4, (n,))}
+        arrays = {
+            "A": draw.integers(-3, 4, (m, k)),
+            "B": draw.integers(-3, 4, (k, n)),
+            "bias": draw.integers(-3, 4, (n,)),
+        }
         arrays = {name: a.astype(np.float16) for name, a in arrays.items()}
         assert np.array_equal(simulated(code, arrays)["C"], played(code, arrays)["C"])
 
@@ -275,16 +388,27 @@ def test_other_sizes_take_the_alternative_and_no_sum_is_no_launch_of_the_first()
 
 
 def every_tile() -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """The tiles and clusters of candidates whose CTAs walk over tiles; what ends a sum in shared memory is compiled by `test_any_shape`."""
-    return sorted({(p.tile[:2], p.cluster.shape if p.cluster else (1, 1)) for p in proposed(product("NN", **BIAS)) if p.persistent})
+    """The tiles and clusters of candidates whose CTAs walk over tiles; what ends a sum in shared memory is compiled by
+    `test_any_shape`."""
+    return sorted(
+        {
+            (p.tile[:2], p.cluster.shape if p.cluster else (1, 1))
+            for p in proposed(product("NN", **BIAS))
+            if p.persistent
+        }
+    )
 
 
 QUICK = (((64, 64), (1, 1)), ((128, 256), (2, 1)), ((256, 128), (1, 2)))
 
 
 @pytest.mark.parametrize("layout", ["NN", "TT"])
-@pytest.mark.parametrize(("tile", "cluster"), [pytest.param(*t, marks=() if t in QUICK else pytest.mark.slow) for t in every_tile()])
-def test_every_shipped_plan_compiles_without_spills_or_serialised_products(tile: tuple, cluster: tuple, layout: str) -> None:
+@pytest.mark.parametrize(
+    ("tile", "cluster"), [pytest.param(*t, marks=() if t in QUICK else pytest.mark.slow) for t in every_tile()]
+)
+def test_every_shipped_plan_compiles_without_spills_or_serialised_products(
+    tile: tuple, cluster: tuple, layout: str
+) -> None:
     compiler = find_nvrtc() or find_nvcc()
     if compiler is None:
         pytest.skip("no CUDA compiler is installed")
@@ -303,8 +427,9 @@ EVENTS_US = 3.6  # of a start and an end that are events around a graph, which t
 
 @functools.cache
 def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-    """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it puts first. Without sums that a
-    cluster cuts, whose CTAs read one another's parts then, and send them now, and without padded operands, behind which rows left in pairs then."""
+    """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it
+    puts first. Without sums that a cluster cuts, whose CTAs read one another's parts then, and send them now, and
+    without padded operands, behind which rows left in pairs then."""
     found, missing = {}, 0
     for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
         layout, sizes = row["shape"].removesuffix("NT"), "NT" if row["shape"].endswith("NT") else "NN"
@@ -325,23 +450,42 @@ def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
 def test_the_model_follows_the_measurements() -> None:
     errors = []
     for timed, expected in judged().values():
-        errors += [math.log((expected[name] + EVENTS_US) / us) for name, us in timed.items() if us < 1.5 * min(timed.values())]
+        errors += [
+            math.log((expected[name] + EVENTS_US) / us) for name, us in timed.items() if us < 1.5 * min(timed.values())
+        ]
     assert len(errors) > 650 and math.sqrt(sum(e * e for e in errors) / len(errors)) < 0.16
 
 
 def test_the_plan_that_the_model_puts_first_is_near_the_fastest() -> None:
-    losses = {shape: timed[min(expected, key=lambda name: round(expected[name], 6))] / min(timed.values()) for shape, (timed, expected) in judged().items()}
-    assert len(losses) == 36 and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.02 and max(losses.values()) < 1.15
+    losses = {
+        shape: timed[min(expected, key=lambda name: round(expected[name], 6))] / min(timed.values())
+        for shape, (timed, expected) in judged().items()
+    }
+    assert (
+        len(losses) == 36
+        and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.02
+        and max(losses.values()) < 1.15
+    )
 
 
 def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:
-    lone, pair = (gpu.show(to_gpu.lower(with_tile(product("NN", **BIAS), 128, 128, cluster))) for cluster in ((1, 1), (2, 1)))
+    lone, pair = (
+        gpu.show(to_gpu.lower(with_tile(product("NN", **BIAS), 128, 128, cluster))) for cluster in ((1, 1), (2, 1))
+    )
     assert "drain" not in lone and "multicast" not in lone and pair.count("drain empty from p") == 1
     without = "".join(line for line in pair.splitlines(keepends=True) if "drain" not in line)
     assert gpu.check(gpu.parse(pair)) == [] and [d.code for d in gpu.check(gpu.parse(without))] == ["E1613"]
 
 
-@pytest.mark.parametrize(("results", "mean", "worst"), [("rows_plans", 1.015, 1.12), ("near_plans", 1.01, 1.1), ("held_plans", 1.025, 1.13), ("few_tiles_plans", 1.035, 1.14)])
+@pytest.mark.parametrize(
+    ("results", "mean", "worst"),
+    [
+        ("rows_plans", 1.015, 1.12),
+        ("near_plans", 1.01, 1.1),
+        ("held_plans", 1.025, 1.13),
+        ("few_tiles_plans", 1.035, 1.14),
+    ],
+)
 def test_the_plan_that_an_h200s_model_puts_first_is_near_the_fastest(results: str, mean: float, worst: float) -> None:
     losses = []
     for row in json.loads((MEASURED.parent / f"{results}_h200.json").read_text(encoding="utf-8"))["rows"]:

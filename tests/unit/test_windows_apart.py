@@ -1,4 +1,5 @@
-"""What a contraction reads through windows, which no copy engine fetches, may be laid out as a matrix by a kernel of its own."""
+"""What a contraction reads through windows, which no copy engine fetches, may be laid out as a matrix by a kernel of
+its own."""
 
 from __future__ import annotations
 
@@ -38,13 +39,20 @@ def conv(case: str, dtype: str = "fp32", fn: str = "") -> str:
     image, weight, result, how = WINDOWS[case]
     before = [("Elementwise", ["x"], "a", {"fn": fn})] if fn else []
     ops = [*before, ("Conv", ["a" if fn else "x", "w"], "y", how)]
-    return graph({"x": (dtype, image), "w": (dtype, weight)}, {"y": (dtype, result)}, *ops, shape_sets={"default": {"B": 2}} if "B" in image else {})
+    return graph(
+        {"x": (dtype, image), "w": (dtype, weight)},
+        {"y": (dtype, result)},
+        *ops,
+        shape_sets={"default": {"B": 2}} if "B" in image else {},
+    )
 
 
 def has_windows(module: region.Module, one: region.Region) -> bool:
     """Whether a contraction reads what no copy engine fetches."""
     kernel = next(iter(kernels_of(one)), None)
-    return isinstance(kernel, Contraction) and not all(isinstance(view_of(one, r.tensor, r.index, kernel), View) for r in (kernel.lhs, kernel.rhs))
+    return isinstance(kernel, Contraction) and not all(
+        isinstance(view_of(one, r.tensor, r.index, kernel), View) for r in (kernel.lhs, kernel.rhs)
+    )
 
 
 def whole_numbers(module: region.Module) -> dict[str, np.ndarray]:
@@ -59,7 +67,11 @@ def as_matrix(whole: region.Module, is_along: bool) -> region.Module:
         kernel = next(iter(kernels_of(one)), None)
         if not isinstance(kernel, Contraction):
             return 0.0
-        wanted = all(isinstance(v := view_of(one, r.tensor, r.index, kernel), View) and (v.inner == "sum") is is_along for r in (kernel.lhs, kernel.rhs) if "." in r.tensor)
+        wanted = all(
+            isinstance(v := view_of(one, r.tensor, r.index, kernel), View) and (v.inner == "sum") is is_along
+            for r in (kernel.lhs, kernel.rhs)
+            if "." in r.tensor
+        )
         return 2.0 if has_windows(module, one) else 0.0 if wanted else 1.0
 
     apart, done = materialize_prologues(whole, time_of)
@@ -94,7 +106,13 @@ def test_a_matrix_of_windows_is_laid_out_in_the_simulation(case: str) -> None:
 
 def test_what_the_copy_engine_fetches_is_no_matrix_again() -> None:
     """A convolution by points is a product as it lies."""
-    whole = Stages(graph({"x": ("fp16", [1, 64, 8, 8]), "w": ("fp16", [32, 64, 1, 1])}, {"y": ("fp16", [1, 32, 8, 8])}, ("Conv", ["x", "w"], "y", {}))).region
+    whole = Stages(
+        graph(
+            {"x": ("fp16", [1, 64, 8, 8]), "w": ("fp16", [32, 64, 1, 1])},
+            {"y": ("fp16", [1, 32, 8, 8])},
+            ("Conv", ["x", "w"], "y", {}),
+        )
+    ).region
     assert materialize_prologues(whole, lambda _, one: 0.0) == (whole, ())
 
 
@@ -115,7 +133,9 @@ def test_equal_windows_are_laid_out_once() -> None:
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("arch, algo, size, channels", (("sm90", "warp_specialized", 14, 64), ("sm80", "multistage", 28, 256)))
+@pytest.mark.parametrize(
+    "arch, algo, size, channels", (("sm90", "warp_specialized", 14, 64), ("sm80", "multistage", 28, 256))
+)
 def test_tensor_cores_multiply_windows(arch: str, algo: str, size: int, channels: int) -> None:
     """A convolution of a network's size: the plan lays its windows out, says so, and is right."""
     given = {"x": ("fp16", [1, 64, size, size]), "w": ("fp16", [channels, 64, 3, 3])}
@@ -134,11 +154,22 @@ def test_tensor_cores_multiply_windows(arch: str, algo: str, size: int, channels
 
 
 def laid_out(is_wide: bool) -> str:
-    """The gpu text of the kernel that lays out a convolution's windows, in vectors or element by element: isl, asked by the matrix' five indices, has no answer."""
-    body = "yield Y[i0, i1, i2, i3, i4] = X[i0, i1 + i3 - 1, i2 + i4 - 1] where 0 <= i1 + i3 - 1 < 28 and 0 <= i2 + i4 - 1 < 28 else 0.0"
-    module = region.parse(region_text("in X : fp16[128, 28, 28]\nout Y : fp16[128, 3, 3, 28, 28]", f"for i0: 128, i1: 3, i2: 3, i3: 28, i4: 28\n{body}"))
+    """The gpu text of the kernel that lays out a convolution's windows, in vectors or element by element: isl, asked by
+    the matrix' five indices, has no answer."""
+    body = (
+        "yield Y[i0, i1, i2, i3, i4] = X[i0, i1 + i3 - 1, i2 + i4 - 1] where 0 <= i1 + i3 - 1 < 28 and 0 <= i2 + i4 "
+        "- 1 < 28 else 0.0"
+    )
+    module = region.parse(
+        region_text(
+            "in X : fp16[128, 28, 28]\nout Y : fp16[128, 3, 3, 28, 28]",
+            f"for i0: 128, i1: 3, i2: 3, i3: 28, i4: 28\n{body}",
+        )
+    )
     found = (c.plan for c in lowering_of("plan").candidates(module, module.program.regions[0]) if c.plan.algo == "flat")
-    chosen = next(p for p in found if p.threads == (128,) and bool(p.vectorize) == is_wide and p.micro[0] == 4 * p.widest)
+    chosen = next(
+        p for p in found if p.threads == (128,) and bool(p.vectorize) == is_wide and p.micro[0] == 4 * p.widest
+    )
     return gpu.show(lower_to("gpu", plan.Module(module, (chosen,)), "sm90"))
 
 
@@ -148,8 +179,18 @@ FAULTS = {
     "a turn left out": (False, "for u in 0..4 unroll", "for u in 1..4 unroll", "E1619"),
     "two turns that meet": (False, "thread.x + 128*u", "thread.x + 127*u", "E1619"),
     "tiles that meet": (False, "let e = 512*cta.x", "let e = 511*cta.x", "E1619"),
-    "another digit": (False, "let i3 = floor(e/28) - 28*floor(e/784)", "let i3 = floor(e/28) - 29*floor(e/784)", "E1615"),
-    "two digits that are one": (False, "let i4 = e - 28*floor(e/28)", "let i4 = floor(e/28) - 28*floor(e/784)", "E1619"),
+    "another digit": (
+        False,
+        "let i3 = floor(e/28) - 28*floor(e/784)",
+        "let i3 = floor(e/28) - 29*floor(e/784)",
+        "E1615",
+    ),
+    "two digits that are one": (
+        False,
+        "let i4 = e - 28*floor(e/28)",
+        "let i4 = floor(e/28) - 28*floor(e/784)",
+        "E1619",
+    ),
     "too few CTAs of vectors": (True, "grid [221]", "grid [220]", "E1619"),
     "tiles of vectors that meet": (True, "let e = 512*cta.x", "let e = 511*cta.x", "E1619"),
 }

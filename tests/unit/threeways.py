@@ -1,11 +1,13 @@
-"""Random graphs, each step written in front-end JSON, in the graph DSL, in Core IR where that can say it, and in NumPy."""
+"""Random graphs, each step written in front-end JSON, in the graph DSL, in Core IR where that can say it, and in
+NumPy."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
 import ml_dtypes  # noqa: F401  (NumPy learns bf16 and fp8)
 import numpy as np
@@ -42,7 +44,7 @@ class Graph:
         return next(n for n, a in self.inputs.items() if a is self.arrays[id]) if id < len(self.inputs) else f"v{id}"
 
     def json(self, outputs: list[int]) -> str:
-        declared = {name: a for name, a in self.inputs.items()} | {f"v{i}": self.arrays[i] for i in self.arrays if i >= len(self.inputs)}
+        declared = dict(self.inputs.items()) | {f"v{i}": self.arrays[i] for i in self.arrays if i >= len(self.inputs)}
         tensors = {n: {"dtype": LONG[a.dtype].name, "shape": list(a.shape)} for n, a in declared.items()}
         signature = {"inputs": [{"tensor": n} for n in self.inputs], "outputs": [{"tensor": f"v{i}"} for i in outputs]}
         return json.dumps({"signature": signature, "tensors": tensors, "graph": self.ops})
@@ -51,7 +53,11 @@ class Graph:
         params = ", ".join(f"{n}: {self.type(a)}" for n, a in self.inputs.items())
         results = ", ".join(f"v{i}: {self.type(self.arrays[i])}" for i in outputs)
         returned = ", ".join(f"v{i}" for i in outputs)
-        return f"graph main({params}) -> ({results}) {{\n" + "".join(f"  {s}\n" for s in self.statements) + f"  return {returned}\n}}\n"
+        return (
+            f"graph main({params}) -> ({results}) {{\n"
+            + "".join(f"  {s}\n" for s in self.statements)
+            + f"  return {returned}\n}}\n"
+        )
 
     def core(self, outputs: list[int]) -> str:
         inputs = [f'%{i} = Input() {{name="{n}"}} : {self.type(a)}' for i, (n, a) in enumerate(self.inputs.items())]
@@ -61,23 +67,49 @@ class Graph:
 
     def input(self, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         low = 0 if LONG[dtype].kind in "ub" else -3
-        numbers = np.random.default_rng(self.draw.randrange(1 << 30)).integers(low, 2 if LONG[dtype].kind == "b" else 4, shape)
+        numbers = np.random.default_rng(self.draw.randrange(1 << 30)).integers(
+            low, 2 if LONG[dtype].kind == "b" else 4, shape
+        )
         array = np.asarray(numbers).astype(dtype)
         self.arrays[self.count] = array
         self.inputs[f"x{self.count}"] = array
         self.count += 1
 
-    def add(self, wanted: Array, op: str, operands: list[Any], dsl: str, core: str | None = None, /, *, fn: str = "", is_cast: bool = False, **attrs: Any) -> None:
-        """One step. `dsl` and `core` have {0}, {1} for the operands; a step whose accumulator is wider than `wanted` is cast (`is_cast`)."""
+    def add(
+        self,
+        wanted: Array,
+        op: str,
+        operands: list[Any],
+        dsl: str,
+        core: str | None = None,
+        /,
+        *,
+        fn: str = "",
+        is_cast: bool = False,
+        **attrs: Any,
+    ) -> None:
+        """One step. `dsl` and `core` have {0}, {1} for the operands; a step whose accumulator is wider than `wanted` is
+        cast (`is_cast`)."""
         id = self.count
         self.count += 1
         names = [self.name(o) if type(o) is int else o[0] for o in operands]
         self.arrays[id] = np.asarray(wanted)
-        self.ops.append({"op": op, "name": f"v{id}", "inputs": names, "outputs": [f"v{id}"], "attrs": attrs, **({"fn": fn} if fn else {})})
+        self.ops.append(
+            {
+                "op": op,
+                "name": f"v{id}",
+                "inputs": names,
+                "outputs": [f"v{id}"],
+                "attrs": attrs,
+                **({"fn": fn} if fn else {}),
+            }
+        )
         text = dsl.format(*names)
         self.statements.append(f"v{id} = {f'cast({text}, {short(LONG[self.arrays[id].dtype])})' if is_cast else text}")
         if self.is_core:
-            self.instructions.append(f"%{id} = {core.format(*(f'%{o}' if type(o) is int else f'%{o[1]}' for o in operands))} : {self.type(self.arrays[id])}")
+            self.instructions.append(
+                f"%{id} = {core.format(*(f'%{o}' if type(o) is int else f'%{o[1]}' for o in operands))} : {self.type(self.arrays[id])}"  # noqa: E501
+            )
 
     def constant(self, number: Any, dtype: np.dtype) -> tuple[Any, int]:
         """A literal operand. Core IR makes it an instruction, whose id the other languages pass over."""
@@ -86,7 +118,11 @@ class Graph:
         if self.is_core:
             opcode = {"fp32": "ConstF32", "fp64": "ConstF64", "i64": "ConstI64"}.get(LONG[dtype].name)
             word = short(LONG[dtype])
-            self.instructions.append(f"%{id} = {opcode}() {{value={number}}} : {word}[]" if opcode else f"%{id} = ConstTensor() {{data={number}, dtype={word}, shape=[]}} : {word}[]")
+            self.instructions.append(
+                f"%{id} = {opcode}() {{value={number}}} : {word}[]"
+                if opcode
+                else f"%{id} = ConstTensor() {{data={number}, dtype={word}, shape=[]}} : {word}[]"
+            )
         return number, id
 
 
@@ -97,7 +133,13 @@ def dims(shape: tuple[int, ...]) -> str:
 def wide(x: Array) -> tuple[np.dtype, bool]:
     """The dtype that sums of x accumulate in, and whether it is another than its own."""
     d = LONG[x.dtype]
-    acc = np.dtype(np.float32) if d.is_float and d.bits < 32 else np.dtype(np.int32) if d.is_integer and d.bits < 32 else x.dtype
+    acc = (
+        np.dtype(np.float32)
+        if d.is_float and d.bits < 32
+        else np.dtype(np.int32)
+        if d.is_integer and d.bits < 32
+        else x.dtype
+    )
     return acc, acc != x.dtype
 
 
@@ -120,25 +162,53 @@ def reshape(g: Graph, id: int, x: Array) -> None:
     shape += [left] * (left > 1)
     for _ in range(g.draw.randint(0, 2)):
         shape.insert(g.draw.randint(0, len(shape)), 1)
-    g.add(x.reshape(shape), "Reshape", [id], f"reshape({{0}}, {dims(tuple(shape))})", f"Reshape({{0}}) {{{{new_shape={dims(tuple(shape))}}}}}", shape=shape)
+    g.add(
+        x.reshape(shape),
+        "Reshape",
+        [id],
+        f"reshape({{0}}, {dims(tuple(shape))})",
+        f"Reshape({{0}}) {{{{new_shape={dims(tuple(shape))}}}}}",
+        shape=shape,
+    )
 
 
 def permute(g: Graph, id: int, x: Array) -> None:
     perm = g.draw.sample(range(x.ndim), x.ndim)
-    g.add(x.transpose(perm), "Transpose", [id], f"permute({{0}}, {perm})" if perm else "PERMUTE({0}, perm=[])", f"Transpose({{0}}) {{{{permutation={perm}}}}}", perm=perm)
+    g.add(
+        x.transpose(perm),
+        "Transpose",
+        [id],
+        f"permute({{0}}, {perm})" if perm else "PERMUTE({0}, perm=[])",
+        f"Transpose({{0}}) {{{{permutation={perm}}}}}",
+        perm=perm,
+    )
 
 
 def unsqueeze(g: Graph, id: int, x: Array) -> None:
     if x.ndim < 5:
         axis = g.draw.randint(0, x.ndim)
-        g.add(np.expand_dims(x, axis), "Unsqueeze", [id], f"unsqueeze({{0}}, {axis})", f"ExpandDims({{0}}) {{{{axes=[{axis}]}}}}", axes=[axis])
+        g.add(
+            np.expand_dims(x, axis),
+            "Unsqueeze",
+            [id],
+            f"unsqueeze({{0}}, {axis})",
+            f"ExpandDims({{0}}) {{{{axes=[{axis}]}}}}",
+            axes=[axis],
+        )
 
 
 def squeeze(g: Graph, id: int, x: Array) -> None:
     axes = [a for a, n in enumerate(x.shape) if n == 1]
     if axes:
         axis = g.draw.choice(axes)
-        g.add(x.squeeze(axis), "Squeeze", [id], f"squeeze({{0}}, {axis})", f"Squeeze({{0}}) {{{{axes=[{axis}]}}}}", axes=[axis])
+        g.add(
+            x.squeeze(axis),
+            "Squeeze",
+            [id],
+            f"squeeze({{0}}, {axis})",
+            f"Squeeze({{0}}) {{{{axes=[{axis}]}}}}",
+            axes=[axis],
+        )
 
 
 def slice_(g: Graph, id: int, x: Array) -> None:
@@ -154,7 +224,17 @@ def slice_(g: Graph, id: int, x: Array) -> None:
     taken = tuple(slice(a, None if s < 0 and b < 0 else b, s) for a, b, s in zip(starts, ends, steps))
     ranges = ", ".join(f"({a}, {b}, {s})" for a, b, s in zip(starts, ends, steps))
     core = f"Slice({{0}}) {{{{starts={starts}, ends={ends}, steps={steps}}}}}"
-    g.add(x[taken], "Slice", [id], f"slice({{0}}, [{ranges}])", core, starts=starts, ends=ends, steps=steps, axes=list(range(x.ndim)))
+    g.add(
+        x[taken],
+        "Slice",
+        [id],
+        f"slice({{0}}, [{ranges}])",
+        core,
+        starts=starts,
+        ends=ends,
+        steps=steps,
+        axes=list(range(x.ndim)),
+    )
 
 
 def neg(g: Graph, id: int, x: Array) -> None:
@@ -169,19 +249,38 @@ def relu(g: Graph, id: int, x: Array) -> None:
 
 def binary(g: Graph, id: int, x: Array) -> None:
     """Arithmetic with a value of the same dtype that broadcasts, or with a number."""
-    fn, sign, word, op = g.draw.choice([("add", "+", "Add", np.add), ("sub", "-", "Sub", np.subtract), ("mul", "*", "Mul", np.multiply)])
+    fn, sign, word, op = g.draw.choice(
+        [("add", "+", "Add", np.add), ("sub", "-", "Sub", np.subtract), ("mul", "*", "Mul", np.multiply)]
+    )
     if x.dtype not in NUMBERS:
         return
     if g.draw.random() < 0.25:
         number = g.draw.randint(0, 3)
         literal = g.constant(float(number) if LONG[x.dtype].is_float else number, x.dtype)
-        g.add(op(x, x.dtype.type(number)), "Elementwise", [id, literal], f"{{0}} {sign} {{1}}", f"BinOp({{0}}, {{1}}) {{{{op={word}}}}}", fn=fn)
+        g.add(
+            op(x, x.dtype.type(number)),
+            "Elementwise",
+            [id, literal],
+            f"{{0}} {sign} {{1}}",
+            f"BinOp({{0}}, {{1}}) {{{{op={word}}}}}",
+            fn=fn,
+        )
         return
     other = g.draw.choice([i for i, a in g.arrays.items() if a.dtype == x.dtype and fits(a, x)])
     shape = np.broadcast_shapes(x.shape, g.arrays[other].shape)
-    sides = [f"{{{i}}}" if a.shape in (shape, ()) else f"expand({{{i}}}, {dims(shape)})" for i, a in enumerate((x, g.arrays[other]))]
+    sides = [
+        f"{{{i}}}" if a.shape in (shape, ()) else f"expand({{{i}}}, {dims(shape)})"
+        for i, a in enumerate((x, g.arrays[other]))
+    ]
     if len(shape) < 6:
-        g.add(op(x, g.arrays[other]), "Elementwise", [id, other], f"{sides[0]} {sign} {sides[1]}", f"BinOp({{0}}, {{1}}) {{{{op={word}}}}}", fn=fn)
+        g.add(
+            op(x, g.arrays[other]),
+            "Elementwise",
+            [id, other],
+            f"{sides[0]} {sign} {sides[1]}",
+            f"BinOp({{0}}, {{1}}) {{{{op={word}}}}}",
+            fn=fn,
+        )
 
 
 def fits(a: Array, b: Array) -> bool:
@@ -197,12 +296,32 @@ def total(g: Graph, id: int, x: Array) -> None:
     acc, is_cast = wide(x)
     wanted = x.astype(acc).sum(tuple(axes), keepdims=keeps, dtype=acc).astype(x.dtype)
     word = str(keeps).lower()
-    g.add(wanted, "Reduce", [id], f"sum({{0}}, {axes}, {word})", f"Sum({{0}}) {{{{axes={axes}, keepdims={word}}}}}", is_cast=is_cast, op="sum", axes=axes, keepdims=keeps)
+    g.add(
+        wanted,
+        "Reduce",
+        [id],
+        f"sum({{0}}, {axes}, {word})",
+        f"Sum({{0}}) {{{{axes={axes}, keepdims={word}}}}}",
+        is_cast=is_cast,
+        op="sum",
+        axes=axes,
+        keepdims=keeps,
+    )
 
 
 def matmul(g: Graph, id: int, x: Array) -> None:
-    others = [i for i, a in g.arrays.items() if a.dtype == x.dtype and a.ndim >= 2 and x.ndim >= 2 and a.shape[-2] == x.shape[-1]]
-    others = [i for i in others if fits(g.arrays[i][..., 0, 0] if g.arrays[i].size else np.empty(g.arrays[i].shape[:-2]), np.empty(x.shape[:-2]))]
+    others = [
+        i
+        for i, a in g.arrays.items()
+        if a.dtype == x.dtype and a.ndim >= 2 and x.ndim >= 2 and a.shape[-2] == x.shape[-1]
+    ]
+    others = [
+        i
+        for i in others
+        if fits(
+            g.arrays[i][..., 0, 0] if g.arrays[i].size else np.empty(g.arrays[i].shape[:-2]), np.empty(x.shape[:-2])
+        )
+    ]
     if not others or x.dtype not in NUMBERS or x.ndim > 4:
         return
     other = g.draw.choice(others)
@@ -229,7 +348,14 @@ def pad(g: Graph, id: int, x: Array) -> None:
     wanted = np.full([a + n + b for (a, b), n in zip(pairs, x.shape)], shown, x.dtype)
     wanted[tuple(slice(a, a + n) for (a, _), n in zip(pairs, x.shape))] = x
     if sum(wanted.shape) < 40:
-        g.add(wanted, "Pad", [id], f"pad({{0}}, [{', '.join(map(str, pairs))}], {text})", pads=[a for a, _ in pairs] + [b for _, b in pairs], value=shown)
+        g.add(
+            wanted,
+            "Pad",
+            [id],
+            f"pad({{0}}, [{', '.join(map(str, pairs))}], {text})",
+            pads=[a for a, _ in pairs] + [b for _, b in pairs],
+            value=shown,
+        )
 
 
 def flip(g: Graph, id: int, x: Array) -> None:
@@ -246,7 +372,13 @@ def concat(g: Graph, id: int, x: Array) -> None:
     others = [i for i in others if all(m == n for a, (m, n) in enumerate(zip(g.arrays[i].shape, x.shape)) if a != axis)]
     other = g.draw.choice(others)
     if x.shape[axis] + g.arrays[other].shape[axis] < 12:
-        g.add(np.concatenate([x, g.arrays[other]], axis), "Concat", [id, other], f"concat([{{0}}, {{1}}], {axis})", axis=axis)
+        g.add(
+            np.concatenate([x, g.arrays[other]], axis),
+            "Concat",
+            [id, other],
+            f"concat([{{0}}, {{1}}], {axis})",
+            axis=axis,
+        )
 
 
 def fold(g: Graph, id: int, x: Array) -> None:
@@ -269,7 +401,14 @@ def scan(g: Graph, id: int, x: Array) -> None:
     if x.ndim and x.dtype in NUMBERS:
         axis = g.draw.randrange(x.ndim)
         acc, is_cast = wide(x)
-        g.add(x.astype(acc).cumsum(axis, dtype=acc).astype(x.dtype), "CumSum", [id], f"cumsum({{0}}, {axis})", is_cast=is_cast, axis=axis)
+        g.add(
+            x.astype(acc).cumsum(axis, dtype=acc).astype(x.dtype),
+            "CumSum",
+            [id],
+            f"cumsum({{0}}, {axis})",
+            is_cast=is_cast,
+            axis=axis,
+        )
 
 
 def cast(g: Graph, id: int, x: Array) -> None:
@@ -282,7 +421,14 @@ def cast(g: Graph, id: int, x: Array) -> None:
 
 def compare(g: Graph, id: int, x: Array) -> None:
     other = g.draw.choice([i for i, a in g.arrays.items() if a.dtype == x.dtype and a.shape == x.shape])
-    fn, sign, op = g.draw.choice([("less", "<", np.less), ("equal", "==", np.equal), ("not_equal", "!=", np.not_equal), ("greater_equal", ">=", np.greater_equal)])
+    fn, sign, op = g.draw.choice(
+        [
+            ("less", "<", np.less),
+            ("equal", "==", np.equal),
+            ("not_equal", "!=", np.not_equal),
+            ("greater_equal", ">=", np.greater_equal),
+        ]
+    )
     g.add(op(x, g.arrays[other]), "Elementwise", [id, other], f"{{0}} {sign} {{1}}", fn=fn)
 
 
@@ -291,13 +437,17 @@ def choose(g: Graph, id: int, x: Array) -> None:
     if conditions:
         other = g.draw.choice([i for i, a in g.arrays.items() if a.dtype == x.dtype and a.shape == x.shape])
         condition = g.draw.choice(conditions)
-        g.add(np.where(g.arrays[condition], x, g.arrays[other]), "Where", [condition, id, other], "where({0}, {1}, {2})")
+        g.add(
+            np.where(g.arrays[condition], x, g.arrays[other]), "Where", [condition, id, other], "where({0}, {1}, {2})"
+        )
 
 
 def logic(g: Graph, id: int, x: Array) -> None:
     if not LONG[x.dtype].is_float:
         other = g.draw.choice([i for i, a in g.arrays.items() if a.dtype == x.dtype and a.shape == x.shape])
-        fn, sign, op = g.draw.choice([("and", "&", np.bitwise_and), ("or", "|", np.bitwise_or), ("xor", "^", np.bitwise_xor)])
+        fn, sign, op = g.draw.choice(
+            [("and", "&", np.bitwise_and), ("or", "|", np.bitwise_or), ("xor", "^", np.bitwise_xor)]
+        )
         g.add(op(x, g.arrays[other]), "Elementwise", [id, other], f"{{0}} {sign} {{1}}", fn=fn)
 
 

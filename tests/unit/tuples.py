@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
 import numpy as np
 
@@ -19,20 +19,42 @@ from tinyir.play.arrays import convert
 from .test_warp_specialized import product
 
 LAYOUTS = ("NN", "NT", "TN", "TT")
-DTYPES_DRAWN = ("fp16", "bf16", "fp32", "tf32", "fp8e4m3", "fp8e5m2", "fp8e4m3 fp8e5m2", "fp8e5m2 fp8e4m3")  # tf32: fp32 that may be rounded; two: of A and B
+DTYPES_DRAWN = (
+    "fp16",
+    "bf16",
+    "fp32",
+    "tf32",
+    "fp8e4m3",
+    "fp8e5m2",
+    "fp8e4m3 fp8e5m2",
+    "fp8e5m2 fp8e4m3",
+)  # tf32: fp32 that may be rounded; two: of A and B
 EPILOGUES = {
     "none": {},
     "fp32 out": {"out": "fp32"},
-    "bias, relu": {"extra": "in bias : fp16[N]", "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)", "value": "act"},
-    "row scale": {"extra": "in s : fp32[M]", "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0]))", "value": "scaled"},
+    "bias, relu": {
+        "extra": "in bias : fp16[N]",
+        "epilogue": "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1])); %act = relu(%biased)",
+        "value": "act",
+    },
+    "row scale": {
+        "extra": "in s : fp32[M]",
+        "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0]))",
+        "value": "scaled",
+    },
     "row and column scale": {
         "extra": "in s : fp32[M]; in t : fp32[N]",
-        "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0])); %both = mul(%scaled, broadcast_in_dim(t[i1], dims=[1]))",
+        "epilogue": "%scaled = mul(%gemm, broadcast_in_dim(s[i0], dims=[0])); %both = mul(%scaled, broadcast_in_dim(t[i1], "  # noqa: E501
+        "dims=[1]))",
         "value": "both",
     },
     "fp8 out": {"out": "fp8e4m3"},
     "bf16 out": {"out": "bf16"},
-    "residual, second output": {"extra": "in R : fp16[M, N]; out P : {dtype}[M, N]", "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)", "value": "added"},
+    "residual, second output": {
+        "extra": "in R : fp16[M, N]; out P : {dtype}[M, N]",
+        "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)",
+        "value": "added",
+    },
 }
 
 
@@ -52,9 +74,12 @@ class Tuple:
         return dict(zip("MNK", self.sizes))
 
     def module(self) -> region.Module:
-        """The region, planned for sizes near the tuple's: of the same alignment, so that copies are as wide as they can be."""
-        aligned = (8 if all(s % 8 == 0 for s in self.sizes) else 2 if all(s % 2 == 0 for s in self.sizes) else 1)
-        return _module(self.layout, self.dtype, self.epilogue, 512 // aligned * aligned - (0 if aligned == 8 else aligned))
+        """The region, planned for sizes near the tuple's: of the same alignment, so that copies are as wide as they can
+        be."""
+        aligned = 8 if all(s % 8 == 0 for s in self.sizes) else 2 if all(s % 2 == 0 for s in self.sizes) else 1
+        return _module(
+            self.layout, self.dtype, self.epilogue, 512 // aligned * aligned - (0 if aligned == 8 else aligned)
+        )
 
     def text(self) -> str:
         """The CUDA."""
@@ -63,8 +88,14 @@ class Tuple:
     def arrays(self, seed: int) -> dict[str, np.ndarray]:
         """Inputs whose products and sums are exact."""
         draw = np.random.default_rng(seed)
-        shapes = {t.name: ([d.evaluate(self.names) for d in t.type.shape], DTYPES[t.type.dtype.name]) for t in self.module().model.inputs}
-        return {name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype) for name, (shape, dtype) in shapes.items()}
+        shapes = {
+            t.name: ([d.evaluate(self.names) for d in t.type.shape], DTYPES[t.type.dtype.name])
+            for t in self.module().model.inputs
+        }
+        return {
+            name: convert(draw.integers(-3, 4, shape).astype(np.float32), dtype)
+            for name, (shape, dtype) in shapes.items()
+        }
 
 
 @functools.cache
@@ -86,8 +117,11 @@ def _text(module: region.Module, arch: str, math: str) -> str:
     return manifest.show(to_cu.lower(to_gpu.lower(to_plan.lower(module, arch=arch, device="h100", fp32=math))))
 
 
-def tuples(count: int, most: int, seed: int, archs: tuple[str, ...] = ("sm80", "sm90"), dtypes: tuple[str, ...] = DTYPES_DRAWN) -> Iterator[Tuple]:
-    """`count` of them, sizes 1..most, a third of them multiples of 16, a third of 2; bytes half of the time along the sum, where nothing is turned."""
+def tuples(
+    count: int, most: int, seed: int, archs: tuple[str, ...] = ("sm80", "sm90"), dtypes: tuple[str, ...] = DTYPES_DRAWN
+) -> Iterator[Tuple]:
+    """`count` of them, sizes 1..most, a third of them multiples of 16, a third of 2; bytes half of the time along the
+    sum, where nothing is turned."""
     draw = np.random.default_rng(seed)
     for number in range(count):
         step = (16, 2, 1)[number % 3]

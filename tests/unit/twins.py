@@ -1,18 +1,29 @@
 """Every kernel that holds a PTX wrapper's twin to the bits of a GPU, by name: what it should leave is NumPy's.
 
-`test_twins` runs them in the simulation, and asks that each wrapper is called by one; `tests/gpu/test_twins` runs them on both.
+`test_twins` runs them in the simulation, and asks that each wrapper is called by one; `tests/gpu/test_twins` runs them
+on both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Callable
 
 import numpy as np
 
 from tinyir.ir.hopper import WGMMA_BYTES, WGMMA_COLUMNS, WGMMA_TYPES
 
-from . import test_fp8, test_sim_barriers, test_sim_copies, test_sim_gemm, test_sim_matrix, test_sim_numbers, test_store_rows, test_tf32, test_tf32_wgmma
+from . import (
+    test_fp8,
+    test_sim_barriers,
+    test_sim_copies,
+    test_sim_gemm,
+    test_sim_matrix,
+    test_sim_numbers,
+    test_store_rows,
+    test_tf32,
+    test_tf32_wgmma,
+)
 from .simulated import Trial
 
 Trials = dict[str, Callable[[], Trial]]
@@ -34,9 +45,16 @@ def _products(n: int) -> Trials:
     of_16, of_8, of_32 = (f"wgmma_m64n{n}k{depth}_" for depth in (16, 32, 8))
     return {
         **{of_16 + dtype: partial(test_sim_matrix.product_of_shared, n, dtype) for dtype in WGMMA_TYPES},
-        **{of_8 + left + (f"_{right}" if left != right else ""): partial(test_fp8.product_of_bytes, n, left, right) for left in WGMMA_BYTES for right in WGMMA_BYTES},
+        **{
+            of_8 + left + (f"_{right}" if left != right else ""): partial(test_fp8.product_of_bytes, n, left, right)
+            for left in WGMMA_BYTES
+            for right in WGMMA_BYTES
+        },
         of_32 + "tf32": partial(test_tf32_wgmma.product_of_words, "shared", n),
-        **{f"{of_16}{dtype}_of_registers": partial(test_sim_matrix.product_of_registers, n, dtype) for dtype in WGMMA_TYPES},
+        **{
+            f"{of_16}{dtype}_of_registers": partial(test_sim_matrix.product_of_registers, n, dtype)
+            for dtype in WGMMA_TYPES
+        },
         of_32 + "tf32_of_registers": partial(test_tf32_wgmma.product_of_words, "along", n),
     }
 
@@ -55,9 +73,17 @@ TRIALS: Trials = {
     "tf32_of": test_tf32.rounded,
     **test_sim_barriers.TRIALS,
     "cp_async": test_sim_copies.cp_async,
-    **_named("tensor load", test_sim_copies.tensor_load, *((*box, is_swizzled) for box in test_sim_copies.BOXES for is_swizzled in (False, True))),
+    **_named(
+        "tensor load",
+        test_sim_copies.tensor_load,
+        *((*box, is_swizzled) for box in test_sim_copies.BOXES for is_swizzled in (False, True)),
+    ),
     "tensor load by a fetched map": test_sim_copies.load_through_a_fetched_map,
-    **_named("tensor store", test_sim_copies.tensor_store, *((*box, is_swizzled) for box in test_sim_copies.STORED_BOXES for is_swizzled in (False, True))),
+    **_named(
+        "tensor store",
+        test_sim_copies.tensor_store,
+        *((*box, is_swizzled) for box in test_sim_copies.STORED_BOXES for is_swizzled in (False, True)),
+    ),
     "tensor store that is read": test_sim_copies.store_that_is_read,
     **_named("multicast", test_sim_copies.multicast, *test_sim_copies.MULTICASTS),
     **_named("tiles", test_sim_matrix.tiles_of, *test_sim_matrix.TILES),
@@ -68,8 +94,23 @@ TRIALS: Trials = {
     **{name: trial for trials in PRODUCTS.values() for name, trial in trials.items()},
     **_named("mma of special numbers", partial(test_sim_matrix.warp_product, is_special=True), ("fp16",), ("bf16",)),
     "mma of special numbers of tf32": partial(test_tf32.warp_product, is_special=True),
-    **_named("wgmma of special numbers", partial(test_sim_matrix.product_of_shared, 64, is_special=True), ("fp16",), ("bf16",)),
-    **_named("wgmma of special bytes", partial(test_fp8.product_of_bytes, 64, is_special=True), ("fp8e4m3", "fp8e5m2"), ("fp8e5m2", "fp8e4m3")),
-    **_named("wgmma of special words", partial(test_tf32_wgmma.product_of_words, n=64, is_special=True), ("shared",), ("along",)),
+    **_named(
+        "wgmma of special numbers",
+        partial(test_sim_matrix.product_of_shared, 64, is_special=True),
+        ("fp16",),
+        ("bf16",),
+    ),
+    **_named(
+        "wgmma of special bytes",
+        partial(test_fp8.product_of_bytes, 64, is_special=True),
+        ("fp8e4m3", "fp8e5m2"),
+        ("fp8e5m2", "fp8e4m3"),
+    ),
+    **_named(
+        "wgmma of special words",
+        partial(test_tf32_wgmma.product_of_words, n=64, is_special=True),
+        ("shared",),
+        ("along",),
+    ),
     **_named("whole kernel", whole_kernel, ((256, 64, 64), 2), ((1000, 136, 72), 6)),
 }

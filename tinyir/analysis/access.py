@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from ..ir.expr import Bound, Expr
 from ..ir.index import Access, Fill, Piece, Read
@@ -26,7 +26,8 @@ def padded(source: str, index: Iterable[Expr], guard: tuple[Bound, ...], value: 
 
 
 def compose(step: Access, inner: Access, scope: Scope) -> Access:
-    """`step` with the value that it reads replaced by that value's own access `inner`, simplified in `scope` (the step's domain)."""
+    """`step` with the value that it reads replaced by that value's own access `inner`, simplified in `scope` (the
+    step's domain)."""
     pieces: list[Piece] = []
     for piece in step.pieces:
         if isinstance(piece.target, Fill):
@@ -36,7 +37,14 @@ def compose(step: Access, inner: Access, scope: Scope) -> Access:
         for within in inner.pieces:
             guard = piece.guard + tuple(b.substitute(point) for b in within.guard)
             target = within.target
-            pieces.append(Piece(guard, target if isinstance(target, Fill) else Read(target.source, tuple(e.substitute(point) for e in target.index))))
+            pieces.append(
+                Piece(
+                    guard,
+                    target
+                    if isinstance(target, Fill)
+                    else Read(target.source, tuple(e.substitute(point) for e in target.index)),
+                )
+            )
     return simplify(Access(tuple(pieces)), scope)
 
 
@@ -110,7 +118,11 @@ def _merge(pieces: list[Piece], scope: Scope) -> list[Piece]:
     merged: list[Piece] = []
     for piece in reversed(pieces):
         after = merged[-1] if merged else None
-        if after is not None and after.target == piece.target and all(scope.with_given(piece.guard).proves_bound(b) for b in after.guard):
+        if (
+            after is not None
+            and after.target == piece.target
+            and all(scope.with_given(piece.guard).proves_bound(b) for b in after.guard)
+        ):
             continue
         merged.append(piece)
     return merged[::-1]

@@ -1,13 +1,14 @@
-"""Affine closure: where the composition of maps ends before it reaches what is computed or input, and why (seed 001 section 7.1).
+"""Affine closure: where the composition of maps ends before it reaches what is computed or input, and why (seed 001
+section 7.1).
 
-Composed maps stay piecewise affine through every movement but three kinds: a reshape across symbols, an element chosen at run time, and
-a chain that mixes ever more and would not end.
+Composed maps stay piecewise affine through every movement but three kinds: a reshape across symbols, an element chosen
+at run time, and a chain that mixes ever more and would not end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
 from ..ir import index
 from ..ir.expr import ONE, Expr
@@ -17,8 +18,9 @@ from ..ir.sets import is_representable
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A value whose composed map ends at `source`. `why` is affine (isl cannot hold `expr`), run time (a value chooses the element)
-    or length (the movement `source` is read as a value of its own, since the map through it would be too long)."""
+    """A value whose composed map ends at `source`. `why` is affine (isl cannot hold `expr`), run time (a value chooses
+    the element) or length (the movement `source` is read as a value of its own, since the map through it would be too
+    long)."""
 
     value: str
     source: str

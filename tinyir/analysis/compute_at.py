@@ -1,15 +1,18 @@
-"""Whether a value can be computed where it is read: legality with a witness, halo, and the smallest buffer between (seed 001 section 7.1).
+"""Whether a value can be computed where it is read: legality with a witness, halo, and the smallest buffer between
+(seed 001 section 7.1).
 
-A dependence is an isl map from the points of a value to the points of its reader. The value is computed at a point of some of the
-reader's axes when everything that this point needs is computed there. That is legal when no element is needed at two such points: else
-one of them would have to wait for the other, or compute it again. Fewer axes are always legal where more are.
+A dependence is an isl map from the points of a value to the points of its reader. The value is computed at a point of
+some of the reader's axes when everything that this point needs is computed there. That is legal when no element is
+needed at two such points: else one of them would have to wait for the other, or compute it again. Fewer axes are always
+legal where more are.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Iterator, Mapping
+from typing import Any
 
 from ..ir import poly
 from ..ir.index import Entry
@@ -33,11 +36,12 @@ class Witness:
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt:
-    """`axes` are the reader's axes, outermost first, at whose points the value can be computed once; it `is_legal` when these are all of
-    them, and else `witness` shows two points that differ along the first axis left out. `halo` is how many elements neighbours along an axis share
-    (None: a number that depends on a symbol), for axes where they share some and not all. `buffer` is the smallest memory that carries the
-    value: reg when each point has its own; smem_ring when points less than RING apart along an axis share it, or a group of threads does
-    that walks the other axes, and what a point needs fits (`depth` is how many points along an axis the ring holds); else gmem."""
+    """`axes` are the reader's axes, outermost first, at whose points the value can be computed once; it `is_legal` when
+    these are all of them, and else `witness` shows two points that differ along the first axis left out. `halo` is how
+    many elements neighbours along an axis share (None: a number that depends on a symbol), for axes where they share
+    some and not all. `buffer` is the smallest memory that carries the value: reg when each point has its own; smem_ring
+    when points less than RING apart along an axis share it, or a group of threads does that walks the other axes, and
+    what a point needs fits (`depth` is how many points along an axis the ring holds); else gmem."""
 
     source: str
     reader: str
@@ -50,22 +54,25 @@ class ComputeAt:
 
 
 class Need:
-    """Which points of a reader need which elements, as an isl map from elements to points. Both have only their own axes: what a fold
-    runs over is inside a point."""
+    """Which points of a reader need which elements, as an isl map from elements to points. Both have only their own
+    axes: what a fold runs over is inside a point."""
 
     def __init__(self, relation: Any, rank: int, axes: tuple[str, ...]):
-        """`relation` runs from instances to instances; the first `rank` axes of the source and those named of the reader are their own."""
+        """`relation` runs from instances to instances; the first `rank` axes of the source and those named of the
+        reader are their own."""
         import islpy as isl
 
         inner, outer = relation.dim(isl.dim_type.in_), relation.dim(isl.dim_type.out)
-        relation = relation.project_out(isl.dim_type.in_, rank, inner - rank).project_out(isl.dim_type.out, len(axes), outer - len(axes))
+        relation = relation.project_out(isl.dim_type.in_, rank, inner - rank).project_out(
+            isl.dim_type.out, len(axes), outer - len(axes)
+        )
         for side in (isl.dim_type.in_, isl.dim_type.out):
             relation = relation.reset_tuple_id(side) if relation.has_tuple_id(side) else relation
         self.relation = relation.coalesce()
         self.rank, self.axes = rank, axes
 
     @staticmethod
-    def of_edge(module: poly.Module, edge: poly.Edge) -> "Need":
+    def of_edge(module: poly.Module, edge: poly.Edge) -> Need:
         """The need behind an edge of a poly module, with the symbols in their ranges."""
         return _need(*_key(module, edge, module.index.entry_of()))
 
@@ -88,7 +95,8 @@ class Need:
         return found
 
     def witness(self, axes: tuple[str, ...]) -> Witness | None:
-        """An element that two points of these axes need, the least for the least symbols; None when each is needed at one."""
+        """An element that two points of these axes need, the least for the least symbols; None when each is needed at
+        one."""
         import islpy as isl
 
         relation = self.at(axes)
@@ -105,12 +113,16 @@ class Need:
             point = moved.sample_point()
         numbers = [int(str(point.get_coordinate_val(isl.dim_type.set, n))) for n in range(moved.dim(isl.dim_type.set))]
         sizes, rest = numbers[: len(names)], numbers[len(names) :]
-        element, first, second = rest[: self.rank], rest[self.rank : self.rank + len(axes)], rest[self.rank + len(axes) :]
+        element, first, second = (
+            rest[: self.rank],
+            rest[self.rank : self.rank + len(axes)],
+            rest[self.rank + len(axes) :],
+        )
         return Witness(axes, tuple(element), tuple(first), tuple(second), tuple(zip(names, sizes)))
 
     def halo(self, axis: str) -> int | None:
-        """How many elements two neighbours along an axis share, counted along the element axis that moves with it; 0 when they share
-        none, or all. None when a symbol decides."""
+        """How many elements two neighbours along an axis share, counted along the element axis that moves with it; 0
+        when they share none, or all. None when a symbol decides."""
         import islpy as isl
 
         reads = self.relation.reverse()
@@ -136,7 +148,8 @@ class Need:
         return found
 
     def spans(self) -> tuple[int | None, ...]:
-        """How far apart along each of the reader's axes two points may lie that need one element; None when there is no limit."""
+        """How far apart along each of the reader's axes two points may lie that need one element; None when there is no
+        limit."""
         return _extents(self.relation.reverse().apply_range(self.relation).deltas())
 
     def held(self, axes: tuple[str, ...]) -> int | None:
@@ -150,16 +163,22 @@ class Need:
         return total
 
     def again(self, tile: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-        """How many elements more than once must be computed (or loaded) when tiles of the reader, of `tile` points along each axis
-        named and one along the others, each compute all that they need."""
+        """How many elements more than once must be computed (or loaded) when tiles of the reader, of `tile` points
+        along each axis named and one along the others, each compute all that they need."""
         import islpy as isl
 
         relation = self.relation
         for n in range(relation.dim(isl.dim_type.param)):
-            relation = relation.fix_val(isl.dim_type.param, n, isl.Val(sizes[relation.get_dim_name(isl.dim_type.param, n)]))
+            relation = relation.fix_val(
+                isl.dim_type.param, n, isl.Val(sizes[relation.get_dim_name(isl.dim_type.param, n)])
+            )
         relation = relation.project_out(isl.dim_type.param, 0, relation.dim(isl.dim_type.param))
-        cut = " and ".join(f"{tile.get(n, 1)}*t{n} <= {n} < {tile.get(n, 1)}*t{n} + {tile.get(n, 1)}" for n in self.axes)
-        tiles = isl.Map(f"{{ [{', '.join(self.axes)}] -> [{', '.join(f't{n}' for n in self.axes)}] : {cut or 'true'} }}")
+        cut = " and ".join(
+            f"{tile.get(n, 1)}*t{n} <= {n} < {tile.get(n, 1)}*t{n} + {tile.get(n, 1)}" for n in self.axes
+        )
+        tiles = isl.Map(
+            f"{{ [{', '.join(self.axes)}] -> [{', '.join(f't{n}' for n in self.axes)}] : {cut or 'true'} }}"
+        )
         return count(relation.apply_range(tiles).wrap().flatten()) - count(relation.domain())
 
 
@@ -202,7 +221,8 @@ def compute_at(need: Need, source: str, reader: str) -> ComputeAt:
 
 
 def edges_of(module: poly.Module) -> Iterator[ComputeAt]:
-    """The verdict on every true dependence of a poly module. Edges that differ in names only are one question to isl."""
+    """The verdict on every true dependence of a poly module. Edges that differ in names only are one question to
+    isl."""
     entries = module.index.entry_of()
     for edge in module.edges:
         if edge.kind == "true":
@@ -210,7 +230,8 @@ def edges_of(module: poly.Module) -> Iterator[ComputeAt]:
 
 
 def halo_bytes(module: poly.Module, edge: poly.Edge, tile: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    """The bytes of an edge's value that tiles of the reader compute, or load, more than once; `tile` as in `Need.again`."""
+    """The bytes of an edge's value that tiles of the reader compute, or load, more than once; `tile` as in
+    `Need.again`."""
     dtype = module.index.tiny.type_of()[edge.source].dtype
     return Need.of_edge(module, edge).again(tile, sizes) * dtype.bytes
 
@@ -218,8 +239,11 @@ def halo_bytes(module: poly.Module, edge: poly.Edge, tile: Mapping[str, int], si
 Ranges = tuple[tuple[str, int, int], ...]
 
 
-def _key(module: poly.Module, edge: poly.Edge, entries: Mapping[str, Entry]) -> tuple[str, Ranges, int, tuple[str, ...]]:
-    """The edge's relation without the names of its ends, the ranges of the parameters, the source's rank, the reader's own axes."""
+def _key(
+    module: poly.Module, edge: poly.Edge, entries: Mapping[str, Entry]
+) -> tuple[str, Ranges, int, tuple[str, ...]]:
+    """The edge's relation without the names of its ends, the ranges of the parameters, the source's rank, the reader's
+    own axes."""
     ranges = {s: (low, high) for s, low, high in module.index.ranges()}
     params = tuple((p.name, *ranges.get(p.means.name or "", (0, -1))) for p in module.params)
     axes = tuple(a.name for a in entries[edge.target].own_axes)

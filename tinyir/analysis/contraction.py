@@ -1,13 +1,14 @@
 """Contractions, found from the maps alone: a sum over products whose factors are movements (seed 001 section 5.2).
 
-No name is consulted, neither of an op of the model nor of a value. GEMM, batched GEMM, convolution, einsum and both products of
-attention are one rule: which axes does each factor vary along, and does an index mix a sum axis with another.
+No name is consulted, neither of an op of the model nor of a value. GEMM, batched GEMM, convolution, einsum and both
+products of attention are one rule: which axes does each factor vary along, and does an index mix a sum axis with
+another.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Mapping
 
 from ..ir import tiny
 from ..ir.expr import ONE, ZERO, Expr
@@ -21,7 +22,8 @@ Ranges = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A sum of products over the entry's axes: the product's value, its two factors as accesses of the sum's instances, axes by role."""
+    """A sum of products over the entry's axes: the product's value, its two factors as accesses of the sum's instances,
+    axes by role."""
 
     product: str
     factors: tuple[Access, Access]
@@ -40,7 +42,9 @@ class Missed:
     why: str
 
 
-def find_contraction(value: tiny.Value, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value], ranges: Ranges) -> Contraction | Missed:
+def find_contraction(
+    value: tiny.Value, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value], ranges: Ranges
+) -> Contraction | Missed:
     """The contraction that the REDUCE `value` is, or what keeps it from being one."""
     entry = entries[value.name]
     if value.attr("op") != "SUM":
@@ -78,8 +82,9 @@ def find_contraction(value: tiny.Value, entries: Mapping[str, Entry], values: Ma
 
 
 def _computed_after_broadcast(factor: Access, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value]) -> str:
-    """What to say when the factor is an elementwise value that nothing it is computed from varies along one of its axes: it stands
-    between a movement and the product, so its own map would show it as varying where it does not. Empty when all is well."""
+    """What to say when the factor is an elementwise value that nothing it is computed from varies along one of its
+    axes: it stands between a movement and the product, so its own map would show it as varying where it does not. Empty
+    when all is well."""
     value = values.get(factor.source or "")
     if value is None or not OPS[value.op].is_elementwise:
         return ""

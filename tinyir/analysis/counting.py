@@ -1,4 +1,5 @@
-"""How many points an isl set has, exactly and without listing them: dims that share no constraint are counted apart and multiplied."""
+"""How many points an isl set has, exactly and without listing them: dims that share no constraint are counted apart and
+multiplied."""
 
 from __future__ import annotations
 
@@ -33,7 +34,11 @@ def _groups(piece: Any, rank: int) -> list[set[int]]:
     home |= {("d", n): {("d", n)} for n in range(piece.dim(isl.dim_type.div))}
     for constraint in piece.get_constraints():
         tied = [("s", n) for n in range(rank) if not constraint.get_coefficient_val(isl.dim_type.set, n).is_zero()]
-        tied += [("d", n) for n in range(constraint.dim(isl.dim_type.div)) if not constraint.get_coefficient_val(isl.dim_type.div, n).is_zero()]
+        tied += [
+            ("d", n)
+            for n in range(constraint.dim(isl.dim_type.div))
+            if not constraint.get_coefficient_val(isl.dim_type.div, n).is_zero()
+        ]
         if tied:
             joined = set().union(*(home[t] for t in tied))
             for t in joined:

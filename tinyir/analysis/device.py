@@ -1,11 +1,13 @@
-"""The cards that plans are made for: `devices/*.toml`, read once. What an SM holds is the architecture's (`ir.arch`)."""
+"""The cards that plans are made for: `devices/*.toml`, read once. What an SM holds is the architecture's
+(`ir.arch`)."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from ..ir.arch import ARCHS, Arch
 from ..kit.diag import refuse
@@ -13,11 +15,13 @@ from ..kit.diag import refuse
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the share of it that a
-    well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for kernels without tensor cores, `padding` those of
-    copies in front of a contraction (its `us` are those of any short launch in front of another), `tensor` those of warp-specialised contractions, `mma`
-    those of multistage ones, `gemv` those of ones with next to no rows. The files say where each figure comes from. `fp32` and `atomics` are no
-    figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order of folds ("unordered": that of the threads)."""
+    """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the
+    share of it that a well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for
+    kernels without tensor cores, `padding` those of copies in front of a contraction (its `us` are those of any short
+    launch in front of another), `tensor` those of warp-specialised contractions, `mma` those of multistage ones, `gemv`
+    those of ones with next to no rows. The files say where each figure comes from. `fp32` and `atomics` are no figures:
+    what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order of folds ("unordered": that of
+    the threads)."""
 
     name: str
     title: str
@@ -84,7 +88,10 @@ def _figures(name: str) -> dict[str, Any]:
 
     own = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     base = _figures(own.pop("like")) if "like" in own else {}
-    return {**base, **{key: {**base.get(key, {}), **value} if isinstance(value, dict) else value for key, value in own.items()}}
+    return {
+        **base,
+        **{key: {**base.get(key, {}), **value} if isinstance(value, dict) else value for key, value in own.items()},
+    }
 
 
 def _folder() -> Path:

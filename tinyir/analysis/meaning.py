@@ -1,13 +1,15 @@
-"""What each tiny op reads, said as relations: the specification that the book is validated against (`analysis.validate`).
+"""What each tiny op reads, said as relations: the specification that the book is validated against
+(`analysis.validate`).
 
-Written apart from the lowering and in another way: constraints between a point of the value and a point of the operand, not
-expressions for the latter. A reshape is "both have the same place in memory"; isl solves for the rest.
+Written apart from the lowering and in another way: constraints between a point of the value and a point of the operand,
+not expressions for the latter. A reshape is "both have the same place in memory"; isl solves for the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any
 
 from ..ir.expr import ONE, Bound, Expr
 from ..ir.ops import OPS, REDUCERS
@@ -21,8 +23,8 @@ Point = list[Expr]
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One operand's part: the constraints between `i..., k...` (the value's instance) and `o...` (the operand's point), beside both
-    being inside their shapes, and the constant that the value has where there is no such point."""
+    """One operand's part: the constraints between `i..., k...` (the value's instance) and `o...` (the operand's point),
+    beside both being inside their shapes, and the constant that the value has where there is no such point."""
 
     constraints: tuple[Bound, ...]
     fill: float | int | bool | None = None
@@ -30,7 +32,13 @@ class Meaning:
 
 def meanings_of(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     """A Meaning for each operand."""
-    return _elementwise(value, operands) if OPS[value.op].is_elementwise else _RULES[value.op](value, operands) if operands else ()
+    return (
+        _elementwise(value, operands)
+        if OPS[value.op].is_elementwise
+        else _RULES[value.op](value, operands)
+        if operands
+        else ()
+    )
 
 
 def extra_axes(value: Value, operands: list[TensorType]) -> tuple[Expr, ...]:
@@ -95,7 +103,9 @@ def _shrink(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
 
 def _flip(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     axes = {a % operands[0].rank for a in value.attr("axes")}
-    return (_same([(_o(n) + _i(n) + 1, size) if n in axes else (_o(n), _i(n)) for n, size in enumerate(operands[0].shape)]),)
+    return (
+        _same([(_o(n) + _i(n) + 1, size) if n in axes else (_o(n), _i(n)) for n, size in enumerate(operands[0].shape)]),
+    )
 
 
 def _view(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
@@ -110,7 +120,9 @@ def _valid(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
 def _reduce(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     reduced = sorted(a % operands[0].rank for a in value.attr("axes"))
     kept = [n for n in range(operands[0].rank) if n not in reduced]
-    return (_same([*((_o(n), _i(at)) for at, n in enumerate(kept)), *((_o(n), f"k{at}") for at, n in enumerate(reduced))]),)
+    return (
+        _same([*((_o(n), _i(at)) for at, n in enumerate(kept)), *((_o(n), f"k{at}") for at, n in enumerate(reduced))]),
+    )
 
 
 def _scan(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
@@ -120,7 +132,12 @@ def _scan(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     order = Bound(ahead, Expr.of(1 if value.attr("exclusive") else 0))
     neutral = REDUCERS[value.attr("op")].neutral
     dtype = operands[0].dtype
-    return (Meaning((*same.constraints, order), round_to(dtype, getattr(dtype, neutral) if isinstance(neutral, str) else neutral)),)
+    return (
+        Meaning(
+            (*same.constraints, order),
+            round_to(dtype, getattr(dtype, neutral) if isinstance(neutral, str) else neutral),
+        ),
+    )
 
 
 def _gather(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
@@ -133,8 +150,14 @@ def _gather(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
 def _scatter(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     source, chosen, updates = operands
     axis, more = value.attr("axis") % source.rank, chosen.rank - 1
-    data, indices = _same([(_o(n), _i(n)) for n in range(source.rank)]), _same([(_o(n), f"k{n}") for n in range(chosen.rank)])
-    moved = [(_o(n), _i(n) if n < axis else f"k{n - axis}" if n <= axis + more else _i(n - more)) for n in range(updates.rank)]
+    data, indices = (
+        _same([(_o(n), _i(n)) for n in range(source.rank)]),
+        _same([(_o(n), f"k{n}") for n in range(chosen.rank)]),
+    )
+    moved = [
+        (_o(n), _i(n) if n < axis else f"k{n - axis}" if n <= axis + more else _i(n - more))
+        for n in range(updates.rank)
+    ]
     return data, indices, _same(moved)
 
 

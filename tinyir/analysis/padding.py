@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Mapping
+from collections.abc import Mapping
 
 from ..ir.kernels import Contraction
 from ..ir.plan import Plan
@@ -19,7 +19,12 @@ def padding_us(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[s
     if not reads:
         return 0.0
     types = {tensor.name: tensor.type for tensor in region.inputs}
-    copied = sum((TURNED if plan.is_turned(name) else 2) * math.prod(e.evaluate(sizes) for e in types[name].shape) * types[name].dtype.bytes for name in reads)
+    copied = sum(
+        (TURNED if plan.is_turned(name) else 2)
+        * math.prod(e.evaluate(sizes) for e in types[name].shape)
+        * types[name].dtype.bytes
+        for name in reads
+    )
     return device.padding["us"] + copied / device.padding["bytes_per_us"]
 
 

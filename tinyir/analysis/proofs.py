@@ -17,13 +17,15 @@
         shown  every element is written
                isl: its range is { [o0, o1] : 0 <= o0 < N and 0 <= o1 < Co }
 
-A read's proof is that the points of its axes, under the guards around it, at which its index leaves the tensor are none; where a chain of
-guards covers what is left in pieces, isl is asked for each. What is `open` is refused, and a point is named at which it fails.
+A read's proof is that the points of its axes, under the guards around it, at which its index leaves the tensor are
+none; where a chain of guards covers what is left in pieces, isl is asked for each. What is `open` is refused, and a
+point is named at which it fails.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..ir.accumulate import neutral_of
 from ..ir.body import Body, Reduce, Ref, Scan, show_body, walk
@@ -125,8 +127,11 @@ def _asked(scope: Scope, bound: Bound, is_shown: bool) -> Iterator[str]:
         yield f"isl: {text} is empty" if points.is_empty() else f"isl: {text} holds {_sample(points)}"
 
 
-def _points(axes: tuple[tuple[str, Expr], ...], ranges: tuple[tuple[str, int, int], ...], facts: Iterable[Expr]) -> tuple[str, Any]:
-    """The points of the axes at which every fact is >= 0: as a text, and as an isl set with the symbols in their ranges."""
+def _points(
+    axes: tuple[tuple[str, Expr], ...], ranges: tuple[tuple[str, int, int], ...], facts: Iterable[Expr]
+) -> tuple[str, Any]:
+    """The points of the axes at which every fact is >= 0: as a text, and as an isl set with the symbols in their
+    ranges."""
     facts = tuple(facts)
     names = {n for e in (*(size for _, size in axes), *facts) for n in e.names()} - {n for n, _ in axes}
     params = symbol_params(sorted(names))
@@ -167,7 +172,9 @@ def _of_write(module: Module, region: Region, obligation: Obligation) -> Iterato
     maps = [write_map(item, size_of, params) for item in yields]
     box = box_of(output.type.shape, params)
     symbols = symbols_of(output, yields, size_of, params)
-    given = _given(tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols())), symbols)
+    given = _given(
+        tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols())), symbols
+    )
     found = [read_map(text, symbols).intersect_params(given) for text in maps]
     yield f"{_word(True)}no element is written twice"
     for text, relation in zip(maps, found):

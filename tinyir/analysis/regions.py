@@ -1,13 +1,13 @@
 """What the plan is told of a region: parallel, folded and tail axes, halo, the smallest buffer (seed 001 section 7.1).
 
-Everything follows from the indices of reads: an axis that a fold runs along is folded; one along which two reads at neighbouring
-points overlap has a halo; one whose extent a tile may not divide is a tail, unless no tile ever cuts it.
+Everything follows from the indices of reads: an axis that a fold runs along is folded; one along which two reads at
+neighbouring points overlap has a halo; one whose extent a tile may not divide is a tail, unless no tile ever cuts it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Iterable, Iterator
 
 from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_of, walk
 from ..ir.expr import ONE, Expr
@@ -21,7 +21,8 @@ GRAIN = 16  # an extent that this divides, whatever its symbols are, leaves no t
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """An index that mixes an axis of the region with axes of a fold: `stride*axis + taps`, reaching over `span` elements."""
+    """An index that mixes an axis of the region with axes of a fold: `stride*axis + taps`, reaching over `span`
+    elements."""
 
     tensor: str
     dim: int
@@ -78,7 +79,9 @@ def fold_sizes(region: Region) -> dict[str, Expr]:
     sizes = {a.name: a.size for a in region.iters}
     for body in bodies(region):
         for node in walk(body):
-            axes = node.axes if isinstance(node, (Reduce, Scatter)) else (node.axis,) if isinstance(node, Gather) else ()
+            axes = (
+                node.axes if isinstance(node, (Reduce, Scatter)) else (node.axis,) if isinstance(node, Gather) else ()
+            )
             sizes.update((a.name, a.size) for a in axes if a.size is not None)
     return sizes
 
@@ -96,7 +99,16 @@ def windows(region: Region) -> tuple[Window, ...]:
                     taps = tuple(sorted(n for n in names if n in sizes and n not in iters))
                     if taps and names & iters:
                         for axis in sorted(names & iters, key=_natural):
-                            found[Window(node.tensor, dim, axis, abs(_coefficient(index, axis)), _span(index, taps, sizes), taps)] = None
+                            found[
+                                Window(
+                                    node.tensor,
+                                    dim,
+                                    axis,
+                                    abs(_coefficient(index, axis)),
+                                    _span(index, taps, sizes),
+                                    taps,
+                                )
+                            ] = None
     return tuple(found)
 
 
@@ -122,11 +134,17 @@ def _halos(region: Region, found: tuple[Window, ...], iters: tuple[str, ...]) ->
         sizes = [e for e in reach.get(axis, ()) if e.constant is None or e.constant > 0]
         if sizes:
             constants = [e for e in sizes if e.constant is not None]
-            yield axis, max(constants, key=lambda e: e.constant) if len(constants) == len(sizes) else next(e for e in sizes if e.constant is None)
+            yield (
+                axis,
+                max(constants, key=lambda e: e.constant)
+                if len(constants) == len(sizes)
+                else next(e for e in sizes if e.constant is None),
+            )
 
 
 def _offsets(region: Region) -> Iterator[tuple[str, Expr, Expr, int]]:
-    """(axis, least offset, greatest offset, stride) of tensors and values that are read at several shifts along one axis."""
+    """(axis, least offset, greatest offset, stride) of tensors and values that are read at several shifts along one
+    axis."""
     shifts: dict[tuple[str, int, str, int], list[Expr]] = {}
     for body in bodies(region):
         for node in walk(body):
@@ -135,7 +153,9 @@ def _offsets(region: Region) -> Iterator[tuple[str, Expr, Expr, int]]:
                 for dim, index in enumerate(node.index):
                     named = [(c, m) for c, m in index.terms if m]
                     if len(named) == 1 and len(named[0][1]) == 1 and isinstance(named[0][1][0], str):
-                        shifts.setdefault((name, dim, named[0][1][0], abs(named[0][0])), []).append(Expr.of(index.offset))
+                        shifts.setdefault((name, dim, named[0][1][0], abs(named[0][0])), []).append(
+                            Expr.of(index.offset)
+                        )
     for (_, _, axis, stride), offsets in shifts.items():
         low, high = min(o.constant for o in offsets), max(o.constant for o in offsets)
         if high > low:
@@ -143,8 +163,9 @@ def _offsets(region: Region) -> Iterator[tuple[str, Expr, Expr, int]]:
 
 
 def buffer_of(region: Region) -> tuple[str, int]:
-    """The smallest memory that carries the region's values, and its depth: registers; a ring for values read at neighbouring points, as deep as
-    they lie apart, and for tiles that another region hands over (one is filled while the other is read); memory where there is no limit."""
+    """The smallest memory that carries the region's values, and its depth: registers; a ring for values read at
+    neighbouring points, as deep as they lie apart, and for tiles that another region hands over (one is filled while
+    the other is read); memory where there is no limit."""
     depth = 2 if any(t.attr("materialize") == "deferred" for t in region.inputs) else 0
     axes_of = axes_of_values(region)
     shifts: dict[tuple[str, str], set[int]] = {}
@@ -163,8 +184,8 @@ def buffer_of(region: Region) -> tuple[str, int]:
 
 
 def tail_axes(region: Region, folded: tuple[str, ...], found: tuple[Window, ...]) -> tuple[str, ...]:
-    """The axes that tiles cut and whose extent may leave a rest. Taps of a window are never cut; nor are a contraction's batch axes
-    and the rows of a row-wise region, which are taken one at a time."""
+    """The axes that tiles cut and whose extent may leave a rest. Taps of a window are never cut; nor are a
+    contraction's batch axes and the rows of a row-wise region, which are taken one at a time."""
     iters = [a.name for a in region.iters]
     sizes = fold_sizes(region)
     taps = {t for w in found for t in w.taps}
@@ -178,13 +199,18 @@ def tail_axes(region: Region, folded: tuple[str, ...], found: tuple[Window, ...]
 
 
 def contraction_axes(region: Region) -> frozenset[str] | None:
-    """The batch axes of the region's contraction (both factors vary along them, or neither); None when no fold of it sums a product
-    of which each factor varies along an axis of its own."""
+    """The batch axes of the region's contraction (both factors vary along them, or neither); None when no fold of it
+    sums a product of which each factor varies along an axis of its own."""
     axes_of = axes_of_values(region)
     iters = {a.name for a in region.iters}
     for body in bodies(region):
         for node in walk(body):
-            if isinstance(node, Reduce) and node.op == "sum" and getattr(node.body, "op", "") == "mul" and all(a.size is not None for a in node.axes):
+            if (
+                isinstance(node, Reduce)
+                and node.op == "sum"
+                and getattr(node.body, "op", "") == "mul"
+                and all(a.size is not None for a in node.axes)
+            ):
                 left, right = (_names(o, axes_of) & iters for o in operands_of(node.body))
                 if left - right and right - left:
                     return frozenset(iters - (left ^ right))

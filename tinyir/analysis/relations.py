@@ -1,13 +1,14 @@
-"""Domains, accesses and dependences as isl sets and maps. Texts are isl's notation; isl itself is asked only for dependences.
+"""Domains, accesses and dependences as isl sets and maps. Texts are isl's notation; isl itself is asked only for
+dependences.
 
-A dependence is computed once for each shape of the pair of accesses, with stand-in names for the three tuples, and kept by its text:
-the thousand residual additions of a network are one question to isl.
+A dependence is computed once for each shape of the pair of accesses, with stand-in names for the three tuples, and kept
+by its text: the thousand residual additions of a network are one question to isl.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ..ir.expr import Expr
 from ..ir.index import Access, Axis, Entry, Read
@@ -32,8 +33,11 @@ def write_of(entry: Entry, name: str) -> str:
     return f"{{ {instance(name, entry.axes)} -> {instance(name, entry.own_axes)} }}"
 
 
-def reads_of(entry: Entry, accesses: Iterable[Access], names: Mapping[str, str], name: str, params: Params) -> tuple[tuple[str, str], ...]:
-    """(source, relation) of each access of an affine entry, in order, without repetition and without those that are constants."""
+def reads_of(
+    entry: Entry, accesses: Iterable[Access], names: Mapping[str, str], name: str, params: Params
+) -> tuple[tuple[str, str], ...]:
+    """(source, relation) of each access of an affine entry, in order, without repetition and without those that are
+    constants."""
     found: dict[tuple[str, str], None] = {}
     for access in accesses:
         if access.source is not None:
@@ -42,7 +46,8 @@ def reads_of(entry: Entry, accesses: Iterable[Access], names: Mapping[str, str],
 
 
 def read_of(entry: Entry, access: Access, source: str, name: str, params: Params) -> str:
-    """The elements of a source that each instance reads: `{ conv[i0, k0] -> X[2*i0 + k0 - 1] : 0 <= 2*i0 + k0 - 1 < H }`."""
+    """The elements of a source that each instance reads: `{ conv[i0, k0] -> X[2*i0 + k0 - 1] : 0 <= 2*i0 + k0 - 1 < H
+    }`."""
     here = instance(name, entry.axes)
     parts, earlier = [], []
     for piece in access.pieces:
@@ -63,7 +68,9 @@ def may_read(entry: Entry, shape: Iterable[Expr], source: str, name: str, params
     return f"{{ {instance(name, entry.axes)} -> {there}{' : ' if constraints else ''}{constraints} }}"
 
 
-def dependence(source: tuple[str, str, str], target: tuple[str, str, tuple[str, ...]], params: tuple[str, ...]) -> str | None:
+def dependence(
+    source: tuple[str, str, str], target: tuple[str, str, tuple[str, ...]], params: tuple[str, ...]
+) -> str | None:
     """The isl map from the instances that write a value to those that read it; None when there is none.
 
     `source` is (tuple name, domain, write), `target` is (tuple name, domain, its reads of that value).
@@ -86,7 +93,9 @@ def reverse(relation: str, params: tuple[str, ...]) -> str:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _dependence(wrote_domain: str, write: str, reader_domain: str, reads: tuple[str, ...], params: tuple[str, ...]) -> str | None:
+def _dependence(
+    wrote_domain: str, write: str, reader_domain: str, reads: tuple[str, ...], params: tuple[str, ...]
+) -> str | None:
     writer = read_map(write, params).intersect_domain(read_set(wrote_domain, params))
     total = None
     for read in reads:
@@ -96,7 +105,11 @@ def _dependence(wrote_domain: str, write: str, reader_domain: str, reads: tuple[
     if total is None or total.is_empty():
         return None
     axes = reader_domain.partition("[")[2].partition("]")[0]
-    return show_isl(total.apply_range(read_map(f"{{ reader_[{axes}] -> reader_[{axes}] }}", params)).coalesce().remove_redundancies())
+    return show_isl(
+        total.apply_range(read_map(f"{{ reader_[{axes}] -> reader_[{axes}] }}", params))
+        .coalesce()
+        .remove_redundancies()
+    )
 
 
 def _sized(axes: Iterable[Axis]) -> tuple[tuple[str, Expr], ...]:

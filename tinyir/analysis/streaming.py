@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Mapping
+from collections.abc import Mapping
 
 from ..ir import resources
 from ..ir.kernels import extent_of
@@ -13,20 +13,26 @@ from ..ir.streaming import Streaming
 from .device import Device, longer_of
 from .tiles import classes_of
 
-SOFTMAX_ISSUE = 14  # instructions of a thread for each score beside the products: mask, maximum, exponential, sum, store
+SOFTMAX_ISSUE = (
+    14  # instructions of a thread for each score beside the products: mask, maximum, exponential, sum, store
+)
 ROW_ISSUE = 24  # and for each row of its tile: folding over lanes, scaling
 
 
-def streaming_parts(plan: Plan, region: Region, kernel: Streaming, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int) -> dict[str, float]:
-    """Microseconds by what binds: each tile of columns costs its copies, two products and the work on the scores; resident CTAs hide one
-    another's waits."""
+def streaming_parts(
+    plan: Plan, region: Region, kernel: Streaming, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int
+) -> dict[str, float]:
+    """Microseconds by what binds: each tile of columns costs its copies, two products and the work on the scores;
+    resident CTAs hide one another's waits."""
     simt, threads = device.simt, resources.threads_of(plan)
     rows, columns, depth = plan.tile
     m, n = plan.micro
     width, access, words = resources.width_each(plan, kernel), kernel.access, max(1, kernel.dtype.bytes // 4)
     height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
     ctas = -(-height // rows) * extent_of(kernel.outer).evaluate(sizes)
-    tiles = -(-length // columns) * _touched(region, kernel, (rows, columns), tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names())))
+    tiles = -(-length // columns) * _touched(
+        region, kernel, (rows, columns), tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names()))
+    )
     lanes = device.arch.warp / device.arch.fp32_lanes * words / device.reached["ffma"]
     products = m * (n * depth + width * columns) * max(lanes, words / device.arch.schedulers / device.reached["ffma"])
     reads = depth / access * (m + n) + columns / access * m + columns * -(-width // access)

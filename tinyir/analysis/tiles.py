@@ -1,13 +1,15 @@
-"""Tiles of a domain: which are full, partial or empty under masks and pads, counted exactly; which axes leave a rest (seed 001 section 7.1).
+"""Tiles of a domain: which are full, partial or empty under masks and pads, counted exactly; which axes leave a rest
+(seed 001 section 7.1).
 
-A full tile needs no predicate, an empty one no work. A domain is a box of axes cut by guards: the pads and masks that the reads of a
-region stand under.
+A full tile needs no predicate, an empty one no work. A domain is a box of axes cut by guards: the pads and masks that
+the reads of a region stand under.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any
 
 from ..ir.body import Gather, Reduce, Scatter, Select, walk
 from ..ir.expr import Bound, Expr
@@ -19,7 +21,8 @@ from .counting import count
 
 @dataclass(frozen=True, slots=True)
 class TileClasses:
-    """How many tiles have all their points in the domain, some, or none. A tile that stands over the end of an axis is partial."""
+    """How many tiles have all their points in the domain, some, or none. A tile that stands over the end of an axis is
+    partial."""
 
     full: int
     partial: int
@@ -27,13 +30,17 @@ class TileClasses:
 
 
 def tile_classes(domain: Any, box: Any, tile: Sequence[int]) -> TileClasses:
-    """The classes of the tiles that hold a point of `box`, under `domain`; both are isl sets without parameters of one space. Tiles start
-    at 0 and hold `tile[n]` points along dim n."""
+    """The classes of the tiles that hold a point of `box`, under `domain`; both are isl sets without parameters of one
+    space. Tiles start at 0 and hold `tile[n]` points along dim n."""
     import islpy as isl
 
     axes = [f"x{n}" for n in range(len(tile))]
-    text = " and ".join(f"{size}*t{n} <= {axis} < {size}*t{n} + {size}" for n, (axis, size) in enumerate(zip(axes, tile)))
-    within = isl.Map(f"{{ [{', '.join(axes)}] -> [{', '.join(f't{n}' for n in range(len(tile)))}] : {text or 'true'} }}")
+    text = " and ".join(
+        f"{size}*t{n} <= {axis} < {size}*t{n} + {size}" for n, (axis, size) in enumerate(zip(axes, tile))
+    )
+    within = isl.Map(
+        f"{{ [{', '.join(axes)}] -> [{', '.join(f't{n}' for n in range(len(tile)))}] : {text or 'true'} }}"
+    )
     domain, box = (s.reset_tuple_id() if s.has_tuple_id() else s for s in (domain, box))
     inside = domain.intersect(box)
     tiles, touched = box.apply(within), inside.apply(within)
@@ -43,21 +50,28 @@ def tile_classes(domain: Any, box: Any, tile: Sequence[int]) -> TileClasses:
 
 
 def classes_of(region: Region, tile: Mapping[str, int], sizes: Mapping[str, int]) -> TileClasses:
-    """The classes of a region's tiles at the symbol values `sizes`: its axes and those of its folds, under every guard in it. An axis that
-    `tile` does not name is taken point by point. A guard that is not affine makes every tile partial that is not empty without it."""
+    """The classes of a region's tiles at the symbol values `sizes`: its axes and those of its folds, under every guard
+    in it. An axis that `tile` does not name is taken point by point. A guard that is not affine makes every tile
+    partial that is not empty without it."""
     extents = {a.name: a.size.substitute(sizes) for a in region.iters}
     guards: dict[Bound, None] = {}
     for body in bodies_of(region):
         for node in walk(body):
             if isinstance(node, Select):
                 guards.update(dict.fromkeys(b.substitute(sizes) for b in node.guard))
-            for axis in node.axes if isinstance(node, (Reduce, Scatter)) else (node.axis,) if isinstance(node, Gather) else ():
+            for axis in (
+                node.axes if isinstance(node, (Reduce, Scatter)) else (node.axis,) if isinstance(node, Gather) else ()
+            ):
                 if axis.size is not None:
                     extents[axis.name] = axis.size.substitute(sizes)
     for item in region.yields:
         guards.update(dict.fromkeys(b.substitute(sizes) for b in item.guard))
     axes = tuple(extents.items())
-    known = [b for b in guards if all(is_representable(e, extents) for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)]
+    known = [
+        b
+        for b in guards
+        if all(is_representable(e, extents) for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)
+    ]
     box = read_set(_text(axes, ()), ())
     found = tile_classes(read_set(_text(axes, known), ()), box, [tile.get(name, 1) for name, _ in axes])
     return found if len(known) == len(guards) else TileClasses(0, found.full + found.partial, found.empty)

@@ -1,13 +1,14 @@
-"""What a fusion saves and costs, in seconds on a card of today: the fusion side of the cost model (seed 001 section 11).
+"""What a fusion saves and costs, in seconds on a card of today: the fusion side of the cost model (seed 001 section
+11).
 
-Only the order of magnitude matters: a round trip through memory against the same work done again. The figures are those of an H100
-(3.35 TB/s, 60 TFLOP/s of plain fp32, 3 us a launch); a card with other figures has much the same ratio.
+Only the order of magnitude matters: a round trip through memory against the same work done again. The figures are those
+of an H100 (3.35 TB/s, 60 TFLOP/s of plain fp32, 3 us a launch); a card with other figures has much the same ratio.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..ir.expr import Expr
 from ..ir.model import Model
@@ -20,7 +21,9 @@ LOADS_PER_SECOND = 7.2e12  # of elements that are in the cache: a warp each SM a
 LAUNCH_SECONDS = 3.0e-6
 UNKNOWN_SIZE = 256  # of a symbol that no shape set gives
 HALVES = ("fp16", "bf16")
-SLOW = frozenset(("FDIV", "RECIP", "SQRT", "RSQRT", "EXP2", "LOG2", "SIN", "TANH", "ERF", "POW", "MOD", "REM", "IDIV", "FLOORDIV"))
+SLOW = frozenset(
+    ("FDIV", "RECIP", "SQRT", "RSQRT", "EXP2", "LOG2", "SIN", "TANH", "ERF", "POW", "MOD", "REM", "IDIV", "FLOORDIV")
+)
 SLOW_OPS = 16  # plain ops that one of these is worth
 TILE = 128  # rows or columns of a contraction that share one load of an operand
 CARD = 132  # tiles of a contraction that fill a card; one with fewer leaves room for its siblings
@@ -29,7 +32,9 @@ CARD = 132  # tiles of a contraction that fill a card; one with fewer leaves roo
 def typical_sizes(model: Model) -> dict[str, int]:
     """A size for every symbol: the first shape set's, else one within its range."""
     stated = dict(model.shape_sets[0].sizes) if model.shape_sets else {}
-    return {s: stated.get(s, min(max(UNKNOWN_SIZE, model.range_of(s).low), model.range_of(s).high)) for s in model.symbols()}
+    return {
+        s: stated.get(s, min(max(UNKNOWN_SIZE, model.range_of(s).low), model.range_of(s).high)) for s in model.symbols()
+    }
 
 
 def points_of(sizes: Iterable[Expr], typical: Mapping[str, int]) -> int:
@@ -53,17 +58,31 @@ def round_trip(elements: int, bytes_each: int) -> float:
 
 
 def recompute(ops_each: float, elements: int, times: float, loads_each: float = 0.0) -> float:
-    """Seconds of computing `elements`, each of `ops_each` ops and `loads_each` loads that hit the cache, `times` over instead of once."""
+    """Seconds of computing `elements`, each of `ops_each` ops and `loads_each` loads that hit the cache, `times` over
+    instead of once."""
     each = max(ops_each / OPS_PER_SECOND, loads_each / LOADS_PER_SECOND)
     return each * elements * max(0.0, times - 1)
 
 
 def without_tensor_cores(ops: float, moved: float, factors: Sequence[DType], total: DType) -> float:
-    """Seconds that a contraction of so many ops and bytes takes longer without tensor cores; 0 where they do not take such factors."""
+    """Seconds that a contraction of so many ops and bytes takes longer without tensor cores; 0 where they do not take
+    such factors."""
     if len({f.name for f in factors}) > 1 or factors[0].name not in HALVES or total.name != "fp32":
         return 0.0
     slow, fast = (max(ops / each, transfer(moved)) for each in (OPS_PER_SECOND, TENSOR_OPS_PER_SECOND))
     return slow - fast
 
 
-__all__ = ["LAUNCH_SECONDS", "SLOW", "SLOW_OPS", "TILE", "fills_card", "points_of", "recompute", "round_trip", "transfer", "typical_sizes", "without_tensor_cores"]
+__all__ = [
+    "LAUNCH_SECONDS",
+    "SLOW",
+    "SLOW_OPS",
+    "TILE",
+    "fills_card",
+    "points_of",
+    "recompute",
+    "round_trip",
+    "transfer",
+    "typical_sizes",
+    "without_tensor_cores",
+]

@@ -1,14 +1,16 @@
 """Translation validation: the book says of every value what its op means, and the blocks say what the book does.
 
-Both sides become isl relations over the value's instances and must be equal, for every size of the symbols. A composed map is held
-against the composition of the ops' own relations down to the value that it ends at. Where a size is a product of symbols, or a map is
-not affine, isl is asked at a few sizes instead (`TRIED`), and that is a test, not a proof.
+Both sides become isl relations over the value's instances and must be equal, for every size of the symbols. A composed
+map is held against the composition of the ops' own relations down to the value that it ends at. Where a size is a
+product of symbols, or a map is not affine, isl is asked at a few sizes instead (`TRIED`), and that is a test, not a
+proof.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping
+from typing import Any
 
 from ..ir import index, tiny
 from ..ir.expr import Bound, Expr
@@ -34,7 +36,7 @@ class Denotation:
     reads: dict[str, Any]
     fills: dict[str, Any]
 
-    def then(self, operand: str, inner: "Denotation") -> "Denotation":
+    def then(self, operand: str, inner: Denotation) -> Denotation:
         """With the elements of `operand` replaced by what they are."""
         through = self.reads.get(operand)
         found = Denotation({s: m for s, m in self.reads.items() if s != operand}, dict(self.fills))
@@ -51,7 +53,8 @@ def _add(parts: dict[str, Any], key: str, part: Any) -> None:
 
 
 def validate_index(module: index.Module) -> list[Diag]:
-    """A diagnostic (E1221) for each access of the book that is not what the program means, with a point at which they differ."""
+    """A diagnostic (E1221) for each access of the book that is not what the program means, with a point at which they
+    differ."""
     return list(_Validation(module).faults())
 
 
@@ -92,12 +95,16 @@ class _Validation:
         except NotAffine:
             pass
         for sizes in TRIED:
-            found = self._compare(value, entry, access, at, {s: sizes[n % len(sizes)] for n, s in enumerate(self.symbols)})
+            found = self._compare(
+                value, entry, access, at, {s: sizes[n % len(sizes)] for n, s in enumerate(self.symbols)}
+            )
             if found is not None:
                 return _without_certainty(found)
         return None
 
-    def _compare(self, value: tiny.Value, entry: Entry, access: Access, at: int, sizes: Sizes | None) -> dict[str, Any] | None:
+    def _compare(
+        self, value: tiny.Value, entry: Entry, access: Access, at: int, sizes: Sizes | None
+    ) -> dict[str, Any] | None:
         space = _Space(self.symbols, self.ranges, sizes)
         claim = self._claim(entry, access, sizes, space)
         meant = self._meant(value, at, access.source, sizes, space)
@@ -109,7 +116,7 @@ class _Validation:
                         return self._point(rest, meant, entry, access, space)
         return None
 
-    def _point(self, rest: Any, meant: Denotation, entry: Entry, access: Access, space: "_Space") -> dict[str, Any]:
+    def _point(self, rest: Any, meant: Denotation, entry: Entry, access: Access, space: _Space) -> dict[str, Any]:
         import islpy as isl
 
         points = rest.domain() if isinstance(rest, isl.Map) else rest
@@ -121,7 +128,9 @@ class _Validation:
             image = relation.intersect_domain(here).range()
             if not image.is_empty():
                 element = image.sample_point()
-                inside = [str(element.get_coordinate_val(isl.dim_type.set, n)) for n in range(image.dim(isl.dim_type.set))]
+                inside = [
+                    str(element.get_coordinate_val(isl.dim_type.set, n)) for n in range(image.dim(isl.dim_type.set))
+                ]
                 program = f"{source}[{', '.join(inside)}]"
         for constant, where in meant.fills.items():
             if not where.intersect(here).is_empty():
@@ -131,10 +140,19 @@ class _Validation:
             book = f"{given[0]}[{', '.join(map(str, given[1]))}]" if isinstance(given, tuple) else show_number(given)
         except (KeyError, ZeroDivisionError):
             book = "nothing"
-        shown = ", ".join(f"{name}={number}" for name, number in place.items() if name in self.symbols or name in {a.name for a in entry.axes})
-        return {"point": shown or "its one point", "book": book, "program": program, "is_certain": not space.has_made_params}
+        shown = ", ".join(
+            f"{name}={number}"
+            for name, number in place.items()
+            if name in self.symbols or name in {a.name for a in entry.axes}
+        )
+        return {
+            "point": shown or "its one point",
+            "book": book,
+            "program": program,
+            "is_certain": not space.has_made_params,
+        }
 
-    def _claim(self, entry: Entry, access: Access, sizes: Sizes | None, space: "_Space | None" = None) -> Denotation:
+    def _claim(self, entry: Entry, access: Access, sizes: Sizes | None, space: _Space | None = None) -> Denotation:
         """What the book says."""
         space = space or _Space(self.symbols, self.ranges, sizes)
         axes = tuple((a.name, a.size) for a in entry.axes)
@@ -144,13 +162,15 @@ class _Validation:
             if isinstance(piece.target, Read):
                 there = [(f"o{n}", e) for n, e in enumerate(piece.target.index)]
                 equal = tuple(Bound(Expr.of(o), equals=e) for o, e in there)
-                _add(found.reads, piece.target.source, space.relation(axes, len(there), (*piece.guard, *equal), earlier))
+                _add(
+                    found.reads, piece.target.source, space.relation(axes, len(there), (*piece.guard, *equal), earlier)
+                )
             else:
                 _add(found.fills, show_number(piece.target.value), space.points(axes, piece.guard, earlier))
             earlier.append(piece.guard)
         return found
 
-    def _meant(self, value: tiny.Value, at: int, end: str | None, sizes: Sizes | None, space: "_Space") -> Denotation:
+    def _meant(self, value: tiny.Value, at: int, end: str | None, sizes: Sizes | None, space: _Space) -> Denotation:
         """What the program says, down to the value `end`."""
         found, here = self._step(value, at, space), value.operands[at]
         while here != end and here in self.values and OPS[self.values[here].op].is_movement:
@@ -162,19 +182,23 @@ class _Validation:
                 found, here = found.then(here, self._step(below, 0, space)), below.operands[0]
         return found
 
-    def _step(self, value: tiny.Value, at: int, space: "_Space") -> Denotation:
+    def _step(self, value: tiny.Value, at: int, space: _Space) -> Denotation:
         operands = [self.types[o] for o in value.operands]
         meaning = meanings_of(value, operands)[at]
         axes = tuple((f"i{n}", size) for n, size in enumerate(value.type.shape))
         axes += tuple((f"k{n}", size) for n, size in enumerate(extra_axes(value, operands)))
         return self._denote(axes, value.operands[at], operands[at], meaning, space)
 
-    def _denote(self, axes: tuple[tuple[str, Expr], ...], operand: str, shape: TensorType, meaning: Meaning, space: "_Space") -> Denotation:
+    def _denote(
+        self, axes: tuple[tuple[str, Expr], ...], operand: str, shape: TensorType, meaning: Meaning, space: _Space
+    ) -> Denotation:
         inside = tuple(Bound(Expr.of(f"o{n}"), Expr.of(0), size) for n, size in enumerate(shape.shape))
         reads = space.relation(axes, shape.rank, (*meaning.constraints, *inside), [])
         if meaning.fill is None:
             return Denotation({operand: reads}, {})
-        return Denotation({operand: reads}, {show_number(meaning.fill): space.points(axes, (), []).subtract(reads.domain())})
+        return Denotation(
+            {operand: reads}, {show_number(meaning.fill): space.points(axes, (), []).subtract(reads.domain())}
+        )
 
 
 def _without_certainty(found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -197,21 +221,30 @@ class _Space:
         return len(self.params) > self.given
 
     def relation(self, axes: Any, rank: int, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
-        """The isl map from instances to elements `o0, ...` under the guard and none of the earlier ones. Its tuples have no names, so that
-        the layers of a network, which differ in names only, are one text, which isl reads once."""
+        """The isl map from instances to elements `o0, ...` under the guard and none of the earlier ones. Its tuples
+        have no names, so that the layers of a network, which differ in names only, are one text, which isl reads
+        once."""
         there = [f"o{n}" for n in range(rank)]
-        return read_map(f"{{ [{', '.join(a for a, _ in axes)}] -> [{', '.join(there)}] : {self._constraints(axes, there, guard, earlier)} }}", self._words())
+        return read_map(
+            f"{{ [{', '.join(a for a, _ in axes)}] -> [{', '.join(there)}] : "
+            f"{self._constraints(axes, there, guard, earlier)} }}",
+            self._words(),
+        )
 
     def points(self, axes: Any, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:
         """The isl set of instances under the guard and none of the earlier ones."""
-        return read_set(f"{{ [{', '.join(a for a, _ in axes)}] : {self._constraints(axes, [], guard, earlier)} }}", self._words())
+        return read_set(
+            f"{{ [{', '.join(a for a, _ in axes)}] : {self._constraints(axes, [], guard, earlier)} }}", self._words()
+        )
 
     def _words(self) -> tuple[str, ...]:
         if self.sizes is not None:
             return ()
         return (*(s for s in self.symbols if Expr.of(s) not in self.params), *self.params.values())
 
-    def _constraints(self, axes: Any, there: list[str], guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> str:
+    def _constraints(
+        self, axes: Any, there: list[str], guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]
+    ) -> str:
         names = {**dict(axes), **dict.fromkeys(there, Expr.of(1))}
         parts = domain_text(tuple((a, self._put(e)) for a, e in axes), self.params)
         parts += [self._bound(b, names) for b in guard]

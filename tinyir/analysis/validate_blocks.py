@@ -1,8 +1,10 @@
-"""Translation validation of blocks: domains, accesses, roles and edges are what the book says, by isl and from the maps alone."""
+"""Translation validation of blocks: domains, accesses, roles and edges are what the book says, by isl and from the maps
+alone."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ..ir import poly
 from ..ir.index import Access, Entry
@@ -17,7 +19,8 @@ ROLE_FIELDS = ("pattern", *poly.ROLES, "windows")
 
 
 def validate_poly(module: poly.Module) -> list[Diag]:
-    """A diagnostic (E1222) for each block or edge that is not what the book implies, with a point at which they differ."""
+    """A diagnostic (E1222) for each block or edge that is not what the book implies, with a point at which they
+    differ."""
     return list(_Validation(module).faults())
 
 
@@ -41,12 +44,21 @@ class _Validation:
 
     def _faults_of(self, block: Block, entry: Entry) -> Iterator[Diag]:
         name = self.names[block.name]
-        found = find_contraction(self.values[block.name], self.entries, self.values, self.ranges) if self.values[block.name].op == "REDUCE" else None
+        found = (
+            find_contraction(self.values[block.name], self.entries, self.values, self.ranges)
+            if self.values[block.name].op == "REDUCE"
+            else None
+        )
         contraction = found if isinstance(found, Contraction) else None
         yield from self._kind(block, entry, contraction)
         domain, wanted = self._set(block.domain), self._set(domain_of(entry, name, self.params))
         yield from self._compare(block.name, "domain", domain, wanted)
-        yield from self._compare(block.name, "write", self._map(block.write).intersect_domain(wanted), self._map(write_of(entry, name)).intersect_domain(wanted))
+        yield from self._compare(
+            block.name,
+            "write",
+            self._map(block.write).intersect_domain(wanted),
+            self._map(write_of(entry, name)).intersect_domain(wanted),
+        )
         expected: dict[str, Any] = {}
         for source, text in self._reads(block, entry, contraction):
             relation = self._map(text).intersect_domain(wanted)
@@ -67,7 +79,9 @@ class _Validation:
             for operand in self.values[block.name].operands:
                 yield operand, may_read(entry, self.types[operand].shape, self.names[operand], name, self.params)
             return
-        accesses: tuple[Access, ...] = contraction.factors if contraction and block.kind == "contraction" else entry.sources
+        accesses: tuple[Access, ...] = (
+            contraction.factors if contraction and block.kind == "contraction" else entry.sources
+        )
         for access in accesses:
             if access.source is not None:
                 yield access.source, read_of(entry, access, self.names[access.source], name, self.params)
@@ -78,8 +92,14 @@ class _Validation:
         elif found is not None:
             for field in ROLE_FIELDS:
                 if getattr(block, field) != getattr(found, field):
-                    yield self._said(block.name, f"its {field} is {_shown(getattr(block, field))}, but the maps say {_shown(getattr(found, field))}")
-        elif (block.kind == "opaque") == entry.is_scop or (block.kind == "movement" and not OPS[self.values[block.name].op].is_movement):
+                    yield self._said(
+                        block.name,
+                        f"its {field} is {_shown(getattr(block, field))}, but the maps say "
+                        f"{_shown(getattr(found, field))}",
+                    )
+        elif (block.kind == "opaque") == entry.is_scop or (
+            block.kind == "movement" and not OPS[self.values[block.name].op].is_movement
+        ):
             yield self._said(block.name, f"its kind is {block.kind}")
 
     def _edges(self) -> Iterator[Diag]:
@@ -132,7 +152,10 @@ def _place(points: Any) -> str:
 
     sample = points.sample_point()
     return ", ".join(
-        f"{points.get_dim_name(kind, n)}={sample.get_coordinate_val(kind, n)}" for kind in (isl.dim_type.param, isl.dim_type.set) for n in range(points.dim(kind)) if points.get_dim_name(kind, n)
+        f"{points.get_dim_name(kind, n)}={sample.get_coordinate_val(kind, n)}"
+        for kind in (isl.dim_type.param, isl.dim_type.set)
+        for n in range(points.dim(kind))
+        if points.get_dim_name(kind, n)
     )
 
 

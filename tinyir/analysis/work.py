@@ -1,9 +1,10 @@
-"""The work of a region as expressions of its symbols: floating-point and integer operations, and bytes that must cross memory."""
+"""The work of a region as expressions of its symbols: floating-point and integer operations, and bytes that must cross
+memory."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Mapping
 
 from ..ir.body import Axis, Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
@@ -29,8 +30,8 @@ def work_of(region: Region, sizes: Mapping[str, int]) -> Work:
 
 
 def flops_of(region: Region) -> Expr:
-    """Arithmetic operations, a multiply-add counted as two, as an expression of the symbols; each value is computed once, and so is each factor
-    of a contraction."""
+    """Arithmetic operations, a multiply-add counted as two, as an expression of the symbols; each value is computed
+    once, and so is each factor of a contraction."""
     size = {a.name: a.size for a in region.iters}
     free: dict[str, set[str]] = {}
     total = ZERO
@@ -49,7 +50,8 @@ def ops_each(body: Body) -> int:
 
 
 def bytes_of(region: Region) -> Expr:
-    """Bytes that cross memory when every input is read once and every output written once; buffers that stay on the chip are free."""
+    """Bytes that cross memory when every input is read once and every output written once; buffers that stay on the
+    chip are free."""
     total = ZERO
     for tensor in region.inputs + region.outputs:
         if tensor.attr("materialize") != "deferred":

@@ -1,1 +1,2 @@
-"""One file an executable: its words, its options, and which rooms it joins. `bin/` and the installed scripts call `main` here."""
+"""One file an executable: its words, its options, and which rooms it joins. `bin/` and the installed scripts call
+`main` here."""

@@ -1,10 +1,12 @@
-"""Two texts of any stages on the same arrays: the first value that differs, where and by how much (seed 001 section 13)."""
+"""Two texts of any stages on the same arrays: the first value that differs, where and by how much (seed 001 section
+13)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..kit.cli import Session
 from ..kit.diag import Refused, refuse
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Side:
-    """One of the two texts: its file, stage and checked module; its values in the order of the program, then its outputs."""
+    """One of the two texts: its file, stage and checked module; its values in the order of the program, then its
+    outputs."""
 
     file: str
     stage: str
@@ -51,13 +54,13 @@ class Side:
 
 
 def diff(session: Session) -> str:
-    """Play both texts of `--diff`; what to print when they agree. Raises Refused (E1481 the first value that differs, E1482 nothing to
-    compare, and what reading and playing refuse)."""
+    """Play both texts of `--diff`; what to print when they agree. Raises Refused (E1481 the first value that differs,
+    E1482 nothing to compare, and what reading and playing refuse)."""
     first, second = (_read(session, file) for file in session.args.diff)
     session.args.file = first.file
     arrays, sizes = arrays_for(model_of(first.stage, first.module), session.args)
     for side in (first, second):
-        session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch, sizes))
+        session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch, sizes))  # noqa: B023
     found = list(_differences(first, second, session.args.rtol, session.args.atol))
     if not found:
         raise refuse("E1482", first=_shown(first.file), second=_shown(second.file))
@@ -66,7 +69,10 @@ def diff(session: Session) -> str:
             raise Refused([_diag(difference, first, second, before)])
     most = max(found, key=lambda d: d.largest)
     said = f"largest difference {most.largest:.3g} in {most.tensor}" if most.largest else "no difference"
-    return f"same  {len(found)} value{'' if len(found) == 1 else 's'}  (rtol {session.args.rtol:g}, atol {session.args.atol:g}; {said})\n"
+    return (
+        f"same  {len(found)} value{'' if len(found) == 1 else 's'}  (rtol {session.args.rtol:g}, atol "
+        f"{session.args.atol:g}; {said})\n"
+    )
 
 
 def _read(session: Session, file: str) -> Side:
@@ -80,7 +86,10 @@ def _differences(first: Side, second: Side, rtol: float, atol: float) -> Iterato
     """One for each value and output of both, in the order of the first."""
     from ..runtime.check import compare
 
-    for left, right in ((first.values, second.values), ({n: [a] for n, a in first.outputs.items()}, {n: [a] for n, a in second.outputs.items()})):
+    for left, right in (
+        (first.values, second.values),
+        ({n: [a] for n, a in first.outputs.items()}, {n: [a] for n, a in second.outputs.items()}),
+    ):
         for name in left:
             if left is first.values and name in first.outputs:
                 continue
@@ -94,8 +103,17 @@ def _diag(found: Difference, first: Side, second: Side, before: int) -> Any:
 
     point = ", ".join(map(str, found.index))
     files = {"first": _shown(first.file), "second": _shown(second.file)}
-    counts = {"wrong": found.wrong, "total": found.total, "largest": f"{found.largest:.6g}", "before": before, "rtol": found.rtol, "atol": found.atol}
-    return Diag("E1481", found.tensor, {"point": point, "left": found.expected, "right": found.given, **files, **counts})
+    counts = {
+        "wrong": found.wrong,
+        "total": found.total,
+        "largest": f"{found.largest:.6g}",
+        "before": before,
+        "rtol": found.rtol,
+        "atol": found.atol,
+    }
+    return Diag(
+        "E1481", found.tensor, {"point": point, "left": found.expected, "right": found.given, **files, **counts}
+    )
 
 
 def _shown(file: str) -> str:

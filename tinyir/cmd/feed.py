@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from ..ir.model import Model
 
 
-def feed_options(parser: argparse.ArgumentParser, words: tuple[str, ...] = ("--inputs",), has_out: bool = True, seed: int | None = None) -> None:
-    """The options that say where the arrays come from and, if `has_out`, go to. `seed` is that of random arrays when none is stated."""
-    parser.add_argument(*words, dest="inputs", metavar="FILE", action="append", default=[], help="arrays by the signature's names: .npz, .safetensors, or NAME=FILE.npy; may be repeated")
-    parser.add_argument("--weights", metavar="DIR", help="the folder of the files that the text points at (default: that of the text, or this one)")
-    parser.add_argument("--random", metavar="SEED", type=int, default=seed, help=f"random arrays for what {words[0]} does not give" + ("" if seed is None else f" (default: {seed})"))
+def feed_options(
+    parser: argparse.ArgumentParser,
+    words: tuple[str, ...] = ("--inputs",),
+    has_out: bool = True,
+    seed: int | None = None,
+) -> None:
+    """The options that say where the arrays come from and, if `has_out`, go to. `seed` is that of random arrays when
+    none is stated."""
+    parser.add_argument(
+        *words,
+        dest="inputs",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="arrays by the signature's names: .npz, .safetensors, or NAME=FILE.npy; may be repeated",
+    )
+    parser.add_argument(
+        "--weights",
+        metavar="DIR",
+        help="the folder of the files that the text points at (default: that of the text, or this one)",
+    )
+    parser.add_argument(
+        "--random",
+        metavar="SEED",
+        type=int,
+        default=seed,
+        help=f"random arrays for what {words[0]} does not give" + ("" if seed is None else f" (default: {seed})"),
+    )
     size_options(parser)
     if has_out:
         parser.add_argument("--out", metavar="FILE.npz", help="write the outputs here")
@@ -22,8 +46,17 @@ def feed_options(parser: argparse.ArgumentParser, words: tuple[str, ...] = ("--i
 
 def size_options(parser: argparse.ArgumentParser) -> None:
     """The options that say how large the symbols are."""
-    parser.add_argument("--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)")
-    parser.add_argument("--size", metavar="SYMBOL=N", type=_size, action="append", default=[], help="the size of a symbol that no array given settles; may be repeated")
+    parser.add_argument(
+        "--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)"
+    )
+    parser.add_argument(
+        "--size",
+        metavar="SYMBOL=N",
+        type=_size,
+        action="append",
+        default=[],
+        help="the size of a symbol that no array given settles; may be repeated",
+    )
 
 
 def _size(word: str) -> tuple[str, int]:
@@ -34,15 +67,17 @@ def _size(word: str) -> tuple[str, int]:
 
 
 def arrays_for(model: Model, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, int]]:
-    """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked, of the sizes that the others
-    settle; and the sizes that are known beside them, of --size and, where arrays are drawn, of the shape set. Raises Refused (E17xx) when a file cannot
-    be read or a size is missing."""
+    """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked, of
+    the sizes that the others settle; and the sizes that are known beside them, of --size and, where arrays are drawn,
+    of the shape set. Raises Refused (E17xx) when a file cannot be read or a size is missing."""
     from ..play.arrays import bind_symbols
     from ..runtime.arrays import random_arrays, read_arrays, sizes_for
     from ..runtime.weights import read_weights
 
     given = read_arrays(args.inputs)
-    folder = Path(args.weights) if args.weights else Path(args.file).parent if args.file and args.file != "-" else Path()
+    folder = (
+        Path(args.weights) if args.weights else Path(args.file).parent if args.file and args.file != "-" else Path()
+    )
     given |= read_weights(model, folder, given)
     if args.random is None:
         return given, dict(args.size)

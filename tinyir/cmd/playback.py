@@ -1,9 +1,10 @@
-"""How a text of any stage is played: tiny by its ops, index and poly by the book, every later one by the regions that it carries; or in
-simulation, by the CUDA that it becomes."""
+"""How a text of any stage is played: tiny by its ops, index and poly by the book, every later one by the regions that
+it carries; or in simulation, by the CUDA that it becomes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..ir.pipeline import STAGES
 from ..kit.diag import refuse
@@ -32,8 +33,15 @@ def model_of(stage: str, module: Any) -> Model:
     return program.tiny.model if stage in ("index", "poly") else program.model
 
 
-def play(stage: str, module: Any, arrays: Mapping[str, Any], watch: Watch | None = None, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name; `watch` is told the values on the way, `sizes` are those of symbols that no array settles. Raises Refused (E17xx, E1403)."""
+def play(
+    stage: str,
+    module: Any,
+    arrays: Mapping[str, Any],
+    watch: Watch | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, np.ndarray]:
+    """The outputs by name; `watch` is told the values on the way, `sizes` are those of symbols that no array settles.
+    Raises Refused (E17xx, E1403)."""
     if stage == "tiny":
         from ..play.tiny import play as player
     elif stage in ("index", "poly"):
@@ -43,8 +51,11 @@ def play(stage: str, module: Any, arrays: Mapping[str, Any], watch: Watch | None
     return player(PROGRAMS[stage](module), arrays, sizes, watch)
 
 
-def simulate(stage: str, module: Any, arrays: Mapping[str, Any], arch: str, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name, of the CUDA that the module becomes. Raises Refused (E17xx, E1480 a text before region, and what lowering refuses)."""
+def simulate(
+    stage: str, module: Any, arrays: Mapping[str, Any], arch: str, sizes: Mapping[str, int] | None = None
+) -> dict[str, np.ndarray]:
+    """The outputs by name, of the CUDA that the module becomes. Raises Refused (E17xx, E1480 a text before region, and
+    what lowering refuses)."""
     from ..ir import manifest
     from ..lower import lower_to
     from ..runtime.run import run

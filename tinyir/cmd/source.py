@@ -1,11 +1,12 @@
-"""A model as a command reads it: text of a front end as it stands, or an ONNX file, which becomes front-end JSON first."""
+"""A model as a command reads it: text of a front end as it stands, or an ONNX file, which becomes front-end JSON
+first."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from ..kit.cli import Session
 from ..kit.diag import Diag
@@ -13,9 +14,19 @@ from ..kit.diag import Diag
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
     """The options that fix sizes, and values, of an ONNX model's inputs."""
-    said = "the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800, or with the range of a symbol: x=N,80,L:1..512; may be repeated"
+    said = (
+        "the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800, or with the range of a symbol: "
+        "x=N,80,L:1..512; may be repeated"
+    )
     parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help=said)
-    parser.add_argument("--value", metavar="NAME=NUMBERS", type=_shape, action="append", default=[], help="make a constant of an input of an ONNX model, such as rate=16000; may be repeated")
+    parser.add_argument(
+        "--value",
+        metavar="NAME=NUMBERS",
+        type=_shape,
+        action="append",
+        default=[],
+        help="make a constant of an input of an ONNX model, such as rate=16000; may be repeated",
+    )
 
 
 def _shape(word: str) -> tuple[str, list[str]]:
@@ -46,11 +57,14 @@ def _json_of(session: Session, raw: bytes) -> str:
     from .. import front
 
     shapes, values = (dict(getattr(session.args, key, [])) for key in ("shape", "value"))
-    return front.onnx_to_json(raw, _spelled(session), shapes, values, Path(session.file).parent if session.file else None)
+    return front.onnx_to_json(
+        raw, _spelled(session), shapes, values, Path(session.file).parent if session.file else None
+    )
 
 
 def _spelled(session: Session) -> str:
-    """How the text that is printed shall name the model's file: from the folder that the text will be in, else by its name alone."""
+    """How the text that is printed shall name the model's file: from the folder that the text will be in, else by its
+    name alone."""
     if not session.file:
         return ""
     output = getattr(session.args, "output", None)

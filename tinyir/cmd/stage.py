@@ -1,9 +1,11 @@
-"""What the commands of the pipeline share: reading a text of a stage, with the hint which filter is missing in between."""
+"""What the commands of the pipeline share: reading a text of a stage, with the hint which filter is missing in
+between."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..ir.pipeline import FILTERS, STAGES, filters_between, language_of
 from ..kit.cli import Notes, Session, filter_main
@@ -14,9 +16,14 @@ from ..lower import lowering_of
 
 
 def stage_filter(
-    argv: Sequence[str] | None, name: str, summary: str, options: Callable[[ArgumentParser], None] | None = None, chosen: Callable[[Namespace], dict[str, Any]] = lambda args: {}
-) -> int:  # fmt: skip
-    """The filter of the pipeline called `name`; the exit code. `options` adds its own, which `chosen` makes keywords of the lowering."""
+    argv: Sequence[str] | None,
+    name: str,
+    summary: str,
+    options: Callable[[ArgumentParser], None] | None = None,
+    chosen: Callable[[Namespace], dict[str, Any]] = lambda args: {},
+) -> int:
+    """The filter of the pipeline called `name`; the exit code. `options` adds its own, which `chosen` makes keywords of
+    the lowering."""
     reads, writes = next((r, w) for n, r, w in FILTERS if n == name)
     return filter_main(
         argv,
@@ -42,7 +49,8 @@ def _lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any
 
 
 def read_module(session: Session, stage: str) -> Any:
-    """The checked module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and what parse and check find)."""
+    """The checked module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and what parse and
+    check find)."""
     writer = next(name for name, _, writes in FILTERS if writes == stage)
     text = session.read(f"{stage} text, as {writer} prints it")
     must_be(text, stage)
@@ -61,7 +69,11 @@ def must_be(text: str, stage: str) -> None:
     if given not in STAGES:
         hint = "there is no such stage; there are " + ", ".join(STAGES)
     else:
-        hint = "put " + " | ".join(missing) + " in between" if missing else f"this text is already past {stage}; feed it to {_reader_of(given)}"
+        hint = (
+            "put " + " | ".join(missing) + " in between"
+            if missing
+            else f"this text is already past {stage}; feed it to {_reader_of(given)}"
+        )
     first_line = text.split("\n", 1)[0]
     raise refuse("E0004", span=span_of(text, 0, len(first_line)), given=given, stage=stage, hint=hint)
 
@@ -78,7 +90,9 @@ def any_module(session: Session) -> tuple[Any, Any]:
     stage = stage_of(text)
     if stage not in STAGES:
         first = text.split("\n", 1)[0][:60]
-        raise Refused(refuse("E0003", stage="tiny", first=first, version="1.0", span=span_of(text, 0, len(first))).diags)
+        raise Refused(
+            refuse("E0003", stage="tiny", first=first, version="1.0", span=span_of(text, 0, len(first))).diags
+        )
     language = language_of(stage)
     return language, session.timed("parse", lambda: language.parse(text))
 

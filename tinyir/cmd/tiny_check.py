@@ -1,9 +1,10 @@
-"""tiny-check: every invariant of a text's language, for any stage; that book and blocks mean what the program does; what is proven of
-regions, as text; and whether two texts give the same."""
+"""tiny-check: every invariant of a text's language, for any stage; that book and blocks mean what the program does;
+what is proven of regions, as text; and whether two texts give the same."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from ..kit.cli import Session, parser_of, run, tell
 from ..kit.diag import Diag, refuse
@@ -13,13 +14,49 @@ from .stage import any_module
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read text of any stage and verify it; silent with 0 when it holds, diagnostics with 1 when not."""
-    parser = parser_of("tiny-check", "Verify a text of any stage against the invariants of its language.", "text of any stage", has_output=False)
-    parser.add_argument("--proofs", action="store_true", help="print what there is to prove of each region, and what shows it")
-    parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="play two texts of any stages on the same arrays and name the first value that differs")
-    parser.add_argument("--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --diff for floats, at least the distance of neighbours in the dtype (default: 1e-3)")
-    parser.add_argument("--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --diff for floats; integers and bools must be equal (default: 1e-3)")
-    parser.add_argument("--device", choices=("cpu", "sim"), default="cpu", help="where --diff plays: NumPy, or simulation of the CUDA that the texts become, which compares outputs only (default: cpu)")
-    parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="what region text is planned for where it is simulated (default: sm90)")
+    parser = parser_of(
+        "tiny-check",
+        "Verify a text of any stage against the invariants of its language.",
+        "text of any stage",
+        has_output=False,
+    )
+    parser.add_argument(
+        "--proofs", action="store_true", help="print what there is to prove of each region, and what shows it"
+    )
+    parser.add_argument(
+        "--diff",
+        nargs=2,
+        metavar=("A", "B"),
+        help="play two texts of any stages on the same arrays and name the first value that differs",
+    )
+    parser.add_argument(
+        "--rtol",
+        type=float,
+        default=1e-3,
+        metavar="X",
+        help="relative tolerance of --diff for floats, at least the distance of neighbours in the dtype (default: "
+        "1e-3)",
+    )
+    parser.add_argument(
+        "--atol",
+        type=float,
+        default=1e-3,
+        metavar="X",
+        help="absolute tolerance of --diff for floats; integers and bools must be equal (default: 1e-3)",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cpu", "sim"),
+        default="cpu",
+        help="where --diff plays: NumPy, or simulation of the CUDA that the texts become, which compares outputs only "
+        "(default: cpu)",
+    )
+    parser.add_argument(
+        "--arch",
+        choices=("sm80", "sm90"),
+        default="sm90",
+        help="what region text is planned for where it is simulated (default: sm90)",
+    )
     feed_options(parser, ("--data", "--inputs"), has_out=False, seed=0)
     return run("tiny-check", parser.parse_args(argv), _body)
 
@@ -40,8 +77,8 @@ def _body(session: Session) -> int | None:
 
 
 def _write_proofs(session: Session, stage: str, module: Any, diags: Sequence[Diag]) -> None:
-    """Print the proofs of a text that stands but for them; on stderr where one is open, with a point at which it fails, since a text that is
-    refused prints nothing on stdout."""
+    """Print the proofs of a text that stands but for them; on stderr where one is open, with a point at which it fails,
+    since a text that is refused prints nothing on stdout."""
     from ..analysis.proofs import PROVEN, proofs_of
     from .playback import PROGRAMS
 

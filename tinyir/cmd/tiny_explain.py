@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ..ir.verify import nearest
 from ..kit.cli import Session, parser_of, run

@@ -1,9 +1,11 @@
-"""tiny-front: a model in any language that a front end reads, as tiny text; or mended, or in another of those languages."""
+"""tiny-front: a model in any language that a front end reads, as tiny text; or mended, or in another of those
+languages."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import Diag, Refused
@@ -24,9 +26,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--fix", action="store_true", help="print the source instead, with every mend applied that a machine can apply")
-    group.add_argument("--to-coreir", action="store_true", help="print Core IR instead, where the model can be said in it")
-    group.add_argument("--to-dsl", action="store_true", help="print a program of the graph DSL instead, which reads back as the same tiny text")
+    group.add_argument(
+        "--fix", action="store_true", help="print the source instead, with every mend applied that a machine can apply"
+    )
+    group.add_argument(
+        "--to-coreir", action="store_true", help="print Core IR instead, where the model can be said in it"
+    )
+    group.add_argument(
+        "--to-dsl",
+        action="store_true",
+        help="print a program of the graph DSL instead, which reads back as the same tiny text",
+    )
 
 
 def _convert(session: Session) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ..kit.cli import Session, parser_of, run
 from .source import read_source, shape_option
@@ -10,7 +10,9 @@ from .source import read_source, shape_option
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read a model, print front-end JSON; the exit code."""
-    parser = parser_of("tiny-import", "An ONNX model in; front-end JSON out. Weights stay in the model's file.", "the model")
+    parser = parser_of(
+        "tiny-import", "An ONNX model in; front-end JSON out. Weights stay in the model's file.", "the model"
+    )
     shape_option(parser)
     return run("tiny-import", parser.parse_args(argv), _body)
 

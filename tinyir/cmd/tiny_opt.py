@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import Diag, refuse
@@ -14,11 +15,26 @@ from .stage import any_module
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read text of any stage, rewrite it if asked, print it in canonical form; the exit code."""
-    parser = parser_of("tiny-opt", "Text of any stage in canonical form; tiny text rewritten by the passes that are named.", "text of any stage")
-    parser.add_argument("--canonical", action="store_true", help="run the passes that make tiny text canonical, in their order")
-    parser.add_argument("--pass", dest="named", metavar="PASS", action="append", default=[], help="run a pass, after --canonical if both are asked for; may be repeated")
+    parser = parser_of(
+        "tiny-opt",
+        "Text of any stage in canonical form; tiny text rewritten by the passes that are named.",
+        "text of any stage",
+    )
+    parser.add_argument(
+        "--canonical", action="store_true", help="run the passes that make tiny text canonical, in their order"
+    )
+    parser.add_argument(
+        "--pass",
+        dest="named",
+        metavar="PASS",
+        action="append",
+        default=[],
+        help="run a pass, after --canonical if both are asked for; may be repeated",
+    )
     parser.add_argument("--stop-after", metavar="PASS", help="leave out what comes after this pass")
-    parser.add_argument("--dump-dir", metavar="DIR", help="write the text after each pass here, numbered, as 02_compose_movement.tiny")
+    parser.add_argument(
+        "--dump-dir", metavar="DIR", help="write the text after each pass here, numbered, as 02_compose_movement.tiny"
+    )
     parser.add_argument("--passes", action="store_true", help="list the passes and leave")
     args = parser.parse_args(argv)
 
@@ -31,7 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         session.must_hold(language.check(module))
         if steps and language.STAGE != "tiny":
             first = session.text.split("\n", 1)[0]
-            raise refuse("E0004", span=span_of(session.text, 0, len(first)), given=language.STAGE, stage="tiny", hint="passes rewrite tiny text; without one, tiny-opt is a formatter")
+            raise refuse(
+                "E0004",
+                span=span_of(session.text, 0, len(first)),
+                given=language.STAGE,
+                stage="tiny",
+                hint="passes rewrite tiny text; without one, tiny-opt is a formatter",
+            )
         session.write(language.show(_rewritten(session, language, module, steps)))
 
     return run("tiny-opt", args, body)
@@ -62,10 +84,16 @@ def _rewritten(session: Session, language: Any, module: Any, steps: list[Any]) -
         _dump(folder, "00_input", language.show(module))
     for number, rewrite in enumerate(steps, 1):
         name, before = rewrite.__name__, module
-        module = session.timed(name, lambda: rewrite(before))
+        module = session.timed(name, lambda: rewrite(before))  # noqa: B023
         must_be_faultless(language.check(module))
         if session.args.remarks:
-            session.notes.append(Diag("R3001", name, _change(language.show(before), language.show(module), len(before.values), len(module.values))))
+            session.notes.append(
+                Diag(
+                    "R3001",
+                    name,
+                    _change(language.show(before), language.show(module), len(before.values), len(module.values)),
+                )
+            )
         if folder is not None:
             _dump(folder, f"{number:02}_{name}", language.show(module))
     return module

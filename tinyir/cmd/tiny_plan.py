@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Sequence
+from collections.abc import Sequence
 
 from ..analysis.device import device_names
 from ..ir import plan
@@ -14,13 +14,34 @@ from .stage import language_of, read_module
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
-    parser.add_argument("--device", choices=device_names(), help="the device model (default: a100 for sm80, h100 for sm90; plans that --tuned takes: the GPU at hand)")
-    parser.add_argument("--math", choices=("tf32",), default="", help="let tensor cores round fp32 factors to 11 bits (default: as exact as fp32)")
-    parser.add_argument("--atomics", choices=("unordered",), default="", help="let the updates of a scatter be folded in any order, where that changes the bits (default: the same at each run)")
+    parser.add_argument(
+        "--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)"
+    )
+    parser.add_argument(
+        "--device",
+        choices=device_names(),
+        help="the device model (default: a100 for sm80, h100 for sm90; plans that --tuned takes: the GPU at hand)",
+    )
+    parser.add_argument(
+        "--math",
+        choices=("tf32",),
+        default="",
+        help="let tensor cores round fp32 factors to 11 bits (default: as exact as fp32)",
+    )
+    parser.add_argument(
+        "--atomics",
+        choices=("unordered",),
+        default="",
+        help="let the updates of a scatter be folded in any order, where that changes the bits (default: the same at "
+        "each run)",
+    )
     parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
     parser.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
-    parser.add_argument("--tuned", action="store_true", help="take plans that tiny-tune measured and kept, where it has any for these kernels, sizes and card")
+    parser.add_argument(
+        "--tuned",
+        action="store_true",
+        help="take plans that tiny-tune measured and kept, where it has any for these kernels, sizes and card",
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,19 +51,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     _options(parser)
     args = parser.parse_args(argv)
     if args.explain:
-        return run("tiny-plan", args, lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), arch=args.arch, device=args.device, is_whole=args.all, fp32=args.math, atomics=args.atomics)))
+        return run(
+            "tiny-plan",
+            args,
+            lambda s: s.write(
+                lowering_of("plan").explain(
+                    read_module(s, "region"),
+                    arch=args.arch,
+                    device=args.device,
+                    is_whole=args.all,
+                    fp32=args.math,
+                    atomics=args.atomics,
+                )
+            ),
+        )
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
         if args.remarks:
-            notes += lowering_of("plan").verdicts(module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics)
-        planned = lowering_of("plan").lower(module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics)
+            notes += lowering_of("plan").verdicts(
+                module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics
+            )
+        planned = lowering_of("plan").lower(
+            module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics
+        )
         return _tuned(planned, args, notes) if args.tuned else planned
 
-    return filter_main(argv, "tiny-plan", summary, "region text", lambda s: read_module(s, "region"), lambda: language_of("plan"), lower, _options)
+    return filter_main(
+        argv,
+        "tiny-plan",
+        summary,
+        "region text",
+        lambda s: read_module(s, "region"),
+        lambda: language_of("plan"),
+        lower,
+        _options,
+    )
 
 
 def _tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan.Module:
-    """The plans with those in place of the model's that were measured before; a remark for each. Raises Refused (E1715 no compiler, E1705 sizes)."""
+    """The plans with those in place of the model's that were measured before; a remark for each. Raises Refused (E1715
+    no compiler, E1705 sizes)."""
     from ..runtime.arrays import sizes_for
     from ..runtime.compile import find_compiler
     from ..runtime.cuda import find_gpu

@@ -1,8 +1,9 @@
-"""tiny-play: CPU playback of a text on arrays, with NumPy: of tiny text, of a book, or of the regions that a later text carries."""
+"""tiny-play: CPU playback of a text on arrays, with NumPy: of tiny text, of a book, or of the regions that a later text
+carries."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ..kit.cli import Session, parser_of, run
 from .feed import arrays_for, feed_options, summary_of
@@ -12,7 +13,9 @@ from .stage import any_module
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Play a text of any stage on arrays and print a summary of the outputs; the exit code."""
-    parser = parser_of("tiny-play", "Play a text of any stage on arrays, on the CPU with NumPy.", "text of any stage", has_output=False)
+    parser = parser_of(
+        "tiny-play", "Play a text of any stage on arrays, on the CPU with NumPy.", "text of any stage", has_output=False
+    )
     feed_options(parser)
     return run("tiny-play", parser.parse_args(argv), _body)
 

@@ -1,10 +1,12 @@
-"""tiny-run: a .cu text on arrays: on the GPU, as CPU playback of the regions it carries, or as simulation of its CUDA text."""
+"""tiny-run: a .cu text on arrays: on the GPU, as CPU playback of the regions it carries, or as simulation of its CUDA
+text."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING
 
 from ..kit.cli import Session, parser_of, run, tell
 from .feed import arrays_for, feed_options, summary_of
@@ -19,14 +21,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program on arrays and print a summary of the outputs; the exit code."""
     parser = parser_of("tiny-run", "Run a .cu text on arrays.", "cu text", has_output=False)
     feed_options(parser)
-    parser.add_argument("--device", choices=("auto", "cuda", "cpu", "sim"), default="auto", help="where: a GPU, NumPy playback, or the CUDA text itself on the CPU (default: a GPU if there is one, else playback)")
+    parser.add_argument(
+        "--device",
+        choices=("auto", "cuda", "cpu", "sim"),
+        default="auto",
+        help="where: a GPU, NumPy playback, or the CUDA text itself on the CPU (default: a GPU if there is one, else "
+        "playback)",
+    )
     parser.add_argument("--check", action="store_true", help="compare the outputs with playback")
-    parser.add_argument("--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --check (default: 1e-3)")
-    parser.add_argument("--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --check (default: 1e-3)")
+    parser.add_argument(
+        "--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --check (default: 1e-3)"
+    )
+    parser.add_argument(
+        "--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --check (default: 1e-3)"
+    )
     parser.add_argument("--bench", action="store_true", help="time the program on the GPU and print the median")
-    parser.add_argument("--profile", action="store_true", help="time each launch on the GPU and print a table, the slowest first")
+    parser.add_argument(
+        "--profile", action="store_true", help="time each launch on the GPU and print a table, the slowest first"
+    )
     parser.add_argument("--seed", type=int, default=0, help="order of threads in the simulation (default: 0, in order)")
-    parser.add_argument("--limit", type=float, default=0.0, metavar="SECONDS", help="stop a simulated launch after this long (default: never)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="stop a simulated launch after this long (default: never)",
+    )
     return run("tiny-run", parser.parse_args(argv), _body)
 
 
@@ -62,7 +82,9 @@ def _body(session: Session) -> None:
     peaks = _peaks_of(report, module.region.model)
     if report.timing is not None:
         share = report.timing.share_of(peaks.tflops, peaks.gbs) if peaks else None
-        lines.append(f"bench: {report.timing}{'' if share is None else f'  {share:.1%} of the limit of {peaks.title}'}\n")
+        lines.append(
+            f"bench: {report.timing}{'' if share is None else f'  {share:.1%} of the limit of {peaks.title}'}\n"
+        )
     if report.launches:
         from ..runtime.profile import table_of
 
@@ -88,4 +110,10 @@ def _peaks_of(report: Report, model: Model) -> _Peaks | None:
         return None
     card = get_device(name)
     dtypes = [t.type.dtype.name for t in model.inputs]
-    return _Peaks(card.title, max((card.peak[f"mma_{name}"] for name in dtypes if f"mma_{name}" in card.peak), default=card.peak["ffma_fp32"]), card.dram_gbs)
+    return _Peaks(
+        card.title,
+        max(
+            (card.peak[f"mma_{name}"] for name in dtypes if f"mma_{name}" in card.peak), default=card.peak["ffma_fp32"]
+        ),
+        card.dram_gbs,
+    )

@@ -1,18 +1,20 @@
-"""tiny-tune: as tiny-plan, but the candidates are measured on the GPU; the winner is printed, and kept for `tiny-plan --tuned`."""
+"""tiny-tune: as tiny-plan, but the candidates are measured on the GPU; the winner is printed, and kept for `tiny-plan
+--tuned`."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from ..analysis.device import device_titled
 from ..ir import plan as plan_text
 from ..ir import region as region_text
 from ..kit.cli import Session, must_be_faultless, parser_of, run, tell
 from ..kit.diag import Refused
-from ..kit.progress import Progress
 from ..kit.kept import cache_dir
+from ..kit.progress import Progress
 from ..lower import lowering_of
 from .feed import size_options
 from .stage import any_module, must_be, stage_of
@@ -20,13 +22,37 @@ from .stage import any_module, must_be, stage_of
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read region text (or plan text, whose plans are then the candidates), print plan text; the exit code."""
-    parser = parser_of("tiny-tune", "How each region becomes a kernel, found by measuring on the GPU.", "region text, or plan text whose alternatives are to be tried")
-    parser.add_argument("--by", choices=("time", "ptxas"), default="time", help="time: on the GPU; ptxas: needs none, drops what spills registers and keeps the cost model's order (default: time)")
-    parser.add_argument("--arch", choices=("sm80", "sm90"), help="the GPU generation to plan for (default: the GPU's; by ptxas sm90)")
-    parser.add_argument("--budget", type=float, default=30.0, metavar="SECONDS", help="time for all kernels together (default: 30)")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="candidates a kernel, the cheapest by the cost model (default: 20)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random arrays that outputs are compared on (default: 0)")
-    parser.add_argument("--log", metavar="FILE.csv", help="append every trial here (default: tuned/trials.csv in the cache)")
+    parser = parser_of(
+        "tiny-tune",
+        "How each region becomes a kernel, found by measuring on the GPU.",
+        "region text, or plan text whose alternatives are to be tried",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("time", "ptxas"),
+        default="time",
+        help="time: on the GPU; ptxas: needs none, drops what spills registers and keeps the cost model's order "
+        "(default: time)",
+    )
+    parser.add_argument(
+        "--arch", choices=("sm80", "sm90"), help="the GPU generation to plan for (default: the GPU's; by ptxas sm90)"
+    )
+    parser.add_argument(
+        "--budget", type=float, default=30.0, metavar="SECONDS", help="time for all kernels together (default: 30)"
+    )
+    parser.add_argument(
+        "--top",
+        type=int,
+        default=20,
+        metavar="N",
+        help="candidates a kernel, the cheapest by the cost model (default: 20)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the random arrays that outputs are compared on (default: 0)"
+    )
+    parser.add_argument(
+        "--log", metavar="FILE.csv", help="append every trial here (default: tuned/trials.csv in the cache)"
+    )
     size_options(parser)
     return run("tiny-tune", parser.parse_args(argv), _body)
 
@@ -49,7 +75,10 @@ def _body(session: Session) -> None:
             planned, listed = module, {names: plans[: args.top] for names, plans in kernels_of(module).items()}
         else:
             planned = lowering_of("plan").lower(at_sizes(program, sizes), arch=trials.arch, device=trials.card)
-            listed = {names: _candidates(planned, names, trials.arch, trials.card)[: args.top] for names in kernels_of(planned)}
+            listed = {
+                names: _candidates(planned, names, trials.arch, trials.card)[: args.top]
+                for names in kernels_of(planned)
+            }
         result = tune(planned, listed, sizes, args.budget, trials.of)
     finally:
         trials.close()
@@ -66,7 +95,8 @@ def _candidates(planned: plan_text.Module, names: tuple[str, ...], arch: str, ca
 
 
 class _Trials:
-    """The trials of one command: on the GPU, or by ptxas; each is drawn, logged, and the winner of measured ones kept."""
+    """The trials of one command: on the GPU, or by ptxas; each is drawn, logged, and the winner of measured ones
+    kept."""
 
     def __init__(self, args: argparse.Namespace):
         from ..runtime.compile import find_compiler
@@ -82,7 +112,13 @@ class _Trials:
             self.device, self.arch = self._card.name, args.arch or self._card.generation
             self.card = device_titled(self.device) if self.arch == self._card.generation else None
 
-    def of(self, program: region_text.Module, candidates: Sequence[plan_text.Plan], sizes: Mapping[str, int], seconds: float) -> Any:
+    def of(
+        self,
+        program: region_text.Module,
+        candidates: Sequence[plan_text.Plan],
+        sizes: Mapping[str, int],
+        seconds: float,
+    ) -> Any:
         """The winner among the candidates of one region alone. Raises Refused (E1591)."""
         from ..runtime.compile import cubin_of, usage_of
         from ..tune.search import search, sift
@@ -93,6 +129,7 @@ class _Trials:
         name = program.model.name
         try:
             with Progress(name, len(candidates)) as bar:
+
                 def on_trial(trial: Any) -> None:
                     seen.append(trial)
                     bar.advance(trial_line(trial))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any
 
 from ..ir.pipeline import STAGES
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
@@ -13,16 +14,40 @@ from .source import must_hold, read_source, shape_option
 from .stage import language_of, stage_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
-DUMPS = {"frontend": "json", "tiny": "tiny", "indexbook": "index", "index": "index", "poly_view": "poly", "poly": "poly", "region": "region", "plan": "plan", "gpu": "gpu", "cu": "cu"}
+DUMPS = {
+    "frontend": "json",
+    "tiny": "tiny",
+    "indexbook": "index",
+    "index": "index",
+    "poly_view": "poly",
+    "poly": "poly",
+    "region": "region",
+    "plan": "plan",
+    "gpu": "gpu",
+    "cu": "cu",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read a model or text of any stage, print the text of a later stage (default: cu); the exit code."""
-    parser = parser_of("tinyc", "The whole chain in one process: a model, or text of any stage, in; CUDA, or any later stage, out.", "a model or text of any stage")
+    parser = parser_of(
+        "tinyc",
+        "The whole chain in one process: a model, or text of any stage, in; CUDA, or any later stage, out.",
+        "a model or text of any stage",
+    )
     parser.add_argument("--emit", choices=STAGES, default="cu", help="the stage to print (default: cu)")
-    parser.add_argument("--dump", metavar="STAGES", default="", help=f"also write these stages to files, comma-separated, of {', '.join(DUMPS)}")
-    parser.add_argument("--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)")
-    parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)")
+    parser.add_argument(
+        "--dump",
+        metavar="STAGES",
+        default="",
+        help=f"also write these stages to files, comma-separated, of {', '.join(DUMPS)}",
+    )
+    parser.add_argument(
+        "--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)"
+    )
+    parser.add_argument(
+        "--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)"
+    )
     shape_option(parser)
     args = parser.parse_args(argv)
     wanted = [word for word in args.dump.split(",") if word]
@@ -34,7 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = read_source(session, "a model, or text of any stage")
         for stage, printed in _chain(session, text, args.emit, args.arch):
             if stage in {DUMPS[word] for word in wanted}:
-                write_whole(Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8"))
+                write_whole(
+                    Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8")
+                )
             if stage == args.emit:
                 session.write(session.timed("show", printed))
 
@@ -59,8 +86,8 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
         raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
     yield stage, _printer(stage, module)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
-        module = session.timed(following, lambda: lower_to(following, module, arch))
-        must_be_faultless(session.timed(f"check {following}", lambda: language_of(following).check(module)))
+        module = session.timed(following, lambda: lower_to(following, module, arch))  # noqa: B023
+        must_be_faultless(session.timed(f"check {following}", lambda: language_of(following).check(module)))  # noqa: B023
         yield following, _printer(following, module)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Mapping, Sequence
 
 from ..ir import tiny
 from ..kit.diag import Diag, Refused, refuse
@@ -16,18 +16,25 @@ def is_onnx(raw: bytes) -> bool:
     return raw[:1] == b"\x08"
 
 
-def onnx_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]], values: Mapping[str, Sequence[str]], folder: Path | None = None) -> str:
-    """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights stay in, empty for a pipe; `shapes`
-    gives sizes to inputs that leave them open, and ranges to symbols (`L:1..512`), `values` makes constants of inputs. `folder` is where the model's file is, for the files beside it;
-    None for a pipe. Raises Refused."""
+def onnx_to_json(
+    raw: bytes,
+    file: str,
+    shapes: Mapping[str, Sequence[str]],
+    values: Mapping[str, Sequence[str]],
+    folder: Path | None = None,
+) -> str:
+    """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights stay in,
+    empty for a pipe; `shapes` gives sizes to inputs that leave them open, and ranges to symbols (`L:1..512`), `values`
+    makes constants of inputs. `folder` is where the model's file is, for the files beside it; None for a pipe. Raises
+    Refused."""
     from .onnx import to_json
 
     return to_json(raw, file, shapes, values, folder)
 
 
 def language_of(text: str) -> str | None:
-    """The language of a model's text, by how it begins: `json` (front-end JSON), `nodeid`, `coreir`, `dsl` or `tiny`; None when it is none of
-    these. A text that begins as JSON and is none counts as `json`."""
+    """The language of a model's text, by how it begins: `json` (front-end JSON), `nodeid`, `coreir`, `dsl` or `tiny`;
+    None when it is none of these. A text that begins as JSON and is none counts as `json`."""
     start = _skipped(text)
     if text.startswith("{", start):
         return "nodeid" if _NODEID.search(text, start) and _has_uops(text) else "json"
@@ -59,8 +66,9 @@ def _skipped(text: str) -> int:
 
 
 def read(text: str, file: str = "", notes: list[Diag] | None = None) -> tiny.Module:
-    """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the model. `notes` gets the warnings
-    and remarks that the front end has on it. Raises Refused (E0014 when the language is not known, else what its front end says)."""
+    """The tiny module of a model's text, called as the text says, else `main`: the file's name is not part of the
+    model. `notes` gets the warnings and remarks that the front end has on it. Raises Refused (E0014 when the language
+    is not known, else what its front end says)."""
     text = " " + text[1:] if text.startswith("\ufeff") else text  # a byte order mark: not JSON, and common
     language = language_of(text)
     if language == "tiny":

@@ -1,8 +1,8 @@
 """The one builder of tiny that every front end uses.
 
-A front end declares the inputs, opens a step for each op of its model, lets the op's lowering (front.ops) emit values, and closes the
-step with the tensors that the op gives. The builder infers each type by `ir.rules`, inserts EXPAND and CAST where the front end's
-language leaves them out, names the values and keeps where they came from:
+A front end declares the inputs, opens a step for each op of its model, lets the op's lowering (front.ops) emit values,
+and closes the step with the tensors that the op gives. The builder infers each type by `ir.rules`, inserts EXPAND and
+CAST where the front end's language leaves them out, names the values and keeps where they came from:
 
     %gemm.mul   a value inside the step `gemm`
     %gemm       what the step gives; when it gives several tensors, each has the tensor's own name
@@ -11,8 +11,9 @@ language leaves them out, names the values and keeps where they came from:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Sequence
+from typing import Any
 
 from ..ir import tiny
 from ..ir.expr import ONE, Bound, Expr
@@ -32,7 +33,8 @@ _PART = {"RESHAPE": "r", "PERMUTE": "t", "EXPAND": "x", "CAST": "c", "CONST": "k
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor is declared or made in the front end's text: the whole, and each dim where the text states them."""
+    """Where a tensor is declared or made in the front end's text: the whole, and each dim where the text states
+    them."""
 
     span: Span | None = None
     dims: tuple[Span, ...] = ()
@@ -44,12 +46,13 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class Ref:
-    """An input or a value while the program is being built. `op` is empty for an input. `tensor` is the model's word for it."""
+    """An input or a value while the program is being built. `op` is empty for an input. `tensor` is the model's word
+    for it."""
 
     op: str
     name: str
     type: TensorType
-    operands: tuple["Ref", ...] = ()
+    operands: tuple[Ref, ...] = ()
     attrs: tuple[tuple[str, Any], ...] = ()
     origin: Origin | None = None
     tensor: str = ""
@@ -113,9 +116,11 @@ class Builder:
         """Forget the open step."""
         self._step = []
 
-    def close(self, given: Sequence[Ref], tensors: Sequence[str], declared: Sequence[DType | None], places: Sequence[Place]) -> tuple[Ref, ...]:
-        """End the step: name its values, and bring what it gives to the dtypes that are declared for its tensors, which stand at
-        `places`."""
+    def close(
+        self, given: Sequence[Ref], tensors: Sequence[str], declared: Sequence[DType | None], places: Sequence[Place]
+    ) -> tuple[Ref, ...]:
+        """End the step: name its values, and bring what it gives to the dtypes that are declared for its tensors, which
+        stand at `places`."""
         base = self._base
         casts = [want is not None and want != ref.dtype for ref, want in zip(given, declared)]
         own = {id(ref) for ref in self._step}
@@ -159,7 +164,8 @@ class Builder:
         return free
 
     def finish(self, model: Model, results: Sequence[tuple[str, Ref]]) -> tiny.Module:
-        """The module, with the ranges that are known by now. Of a step that gives several tensors, what nobody needs is left out."""
+        """The module, with the ranges that are known by now. Of a step that gives several tensors, what nobody needs is
+        left out."""
         needed = {id(ref) for _, ref in results}
         for ref in reversed(self._values):
             self._need(ref, needed)
@@ -169,7 +175,9 @@ class Builder:
         for ref in reversed(self._values):
             self._need(ref, needed)
         values = tuple(
-            tiny.Value(r.name, r.op, tuple(o.name for o in r.operands), r.attrs, r.type, r.origin) for r in self._values if id(r) in needed
+            tiny.Value(r.name, r.op, tuple(o.name for o in r.operands), r.attrs, r.type, r.origin)
+            for r in self._values
+            if id(r) in needed
         )
         known = {r.symbol: r for r in model.ranges}
         for r in self.limits.ranges():
@@ -188,7 +196,8 @@ class Builder:
     # --- single values
 
     def emit(self, op: str, /, *operands: Ref, part: str = "", type: TensorType | None = None, **attrs: Any) -> Ref:
-        """One instruction of tiny; `type` is the stated type where the op needs one. Raises Refused by the type rules."""
+        """One instruction of tiny; `type` is the stated type where the op needs one. Raises Refused by the type
+        rules."""
         row = OPS[op]
         ordered = tuple((key, attrs[key]) for key in row.attrs or () if key in attrs)
         at = self._base
@@ -234,7 +243,13 @@ class Builder:
 
     def view(self, x: Ref, shape: Sequence[Expr | int], index_map: Sequence[Expr], part: str = "") -> Ref:
         """`x` read at `index_map`, an expression of i0, i1, ... for each of its axes."""
-        return self.emit("VIEW", x, part=part, type=TensorType(x.dtype, tuple(Expr.of(d) for d in shape)), index_map=tuple(map(Expr.of, index_map)))
+        return self.emit(
+            "VIEW",
+            x,
+            part=part,
+            type=TensorType(x.dtype, tuple(Expr.of(d) for d in shape)),
+            index_map=tuple(map(Expr.of, index_map)),
+        )
 
     def valid(self, x: Ref, guard: Sequence[Bound], value: float | int = 0, part: str = "") -> Ref:
         """`x` where every bound on i0, i1, ... holds, `value` elsewhere."""
@@ -249,7 +264,9 @@ class Builder:
         stated = {} if str(value) in ("0", "0.0") else {"value": rounded(x.dtype, value)}
         return self.emit("PAD", x, part=part, pad=pairs, **stated)
 
-    def shrink(self, x: Ref, low: Sequence[Any], high: Sequence[Any], step: Sequence[int] | None = None, part: str = "") -> Ref:
+    def shrink(
+        self, x: Ref, low: Sequence[Any], high: Sequence[Any], step: Sequence[int] | None = None, part: str = ""
+    ) -> Ref:
         """`x[low:high:step]` on each axis, step positive."""
         lows, highs = tuple(map(Expr.of, low)), tuple(map(Expr.of, high))
         steps = tuple(step or (1,) * x.rank)
@@ -266,9 +283,11 @@ class Builder:
         """The index along `axis`, as `dtype`."""
         return self.emit("IOTA", part=part, type=TensorType(dtype, tuple(Expr.of(d) for d in shape)), axis=axis)
 
-    def reduce(self, x: Ref, op: str, axes: Sequence[int], dtype: DType | None = None, keep: bool = False, part: str = "") -> Ref:
-        """`x` reduced over `axes` by SUM, PROD, MAX, MIN, ARGMAX or ARGMIN, in `dtype` (default: that of `x`); with `keep` the axes
-        stay with size 1. Over no axis at all it is `x`."""
+    def reduce(
+        self, x: Ref, op: str, axes: Sequence[int], dtype: DType | None = None, keep: bool = False, part: str = ""
+    ) -> Ref:
+        """`x` reduced over `axes` by SUM, PROD, MAX, MIN, ARGMAX or ARGMIN, in `dtype` (default: that of `x`); with
+        `keep` the axes stay with size 1. Over no axis at all it is `x`."""
         axes = tuple(sorted(a % x.rank for a in axes))
         if not axes and REDUCERS[op].fold is not None:
             return self.cast(x, dtype or x.dtype)
@@ -278,8 +297,8 @@ class Builder:
     # --- values together
 
     def agree(self, *operands: Operand, dtype: DType | None = None) -> tuple[Ref, ...]:
-        """The operands with one dtype and one shape: CAST to the promoted dtype, EXPAND aligned at the right, literals as splats.
-        Raises Refused (E1001)."""
+        """The operands with one dtype and one shape: CAST to the promoted dtype, EXPAND aligned at the right, literals
+        as splats. Raises Refused (E1001)."""
         refs = [o for o in operands if isinstance(o, Ref)]
         wanted = dtype
         if wanted is None:
@@ -290,7 +309,10 @@ class Builder:
                 if isinstance(o, Literal):
                     wanted = _room_for(o.value, wanted)
         shape = self.broadcast_shape(*refs)
-        return tuple(self.const(o.value, wanted, shape) if isinstance(o, Literal) else self.expand(self.cast(o, wanted), shape) for o in operands)
+        return tuple(
+            self.const(o.value, wanted, shape) if isinstance(o, Literal) else self.expand(self.cast(o, wanted), shape)
+            for o in operands
+        )
 
     def broadcast_shape(self, *refs: Ref) -> tuple[Expr, ...]:
         """The common shape of the operands, aligned at the right. Raises Refused (E1001)."""
@@ -308,10 +330,13 @@ class Builder:
             return self.emit("WHERE", self.expand(condition, shape), *chosen, part=part)
         return self.emit(op, *self.agree(*operands), part=part)
 
-    def contract(self, x: Ref, x_axes: str, y: Ref, y_axes: str, out: str, acc: DType, parts: tuple[str, str] = ("a", "b")) -> Ref:
-        """The sum of products over every axis that `out` lacks, as MUL and REDUCE, in `acc`: `contract(A, "mk", B, "kn", "mn", fp32)`.
-        A letter is an axis; sizes of one letter agree, or one is 1 where the letter is not summed over. The MUL widens to `acc` where that is exact, so that nothing is rounded
-        before it is added. Raises Refused (E1304 with both places)."""
+    def contract(
+        self, x: Ref, x_axes: str, y: Ref, y_axes: str, out: str, acc: DType, parts: tuple[str, str] = ("a", "b")
+    ) -> Ref:
+        """The sum of products over every axis that `out` lacks, as MUL and REDUCE, in `acc`: `contract(A, "mk", B,
+        "kn", "mn", fp32)`. A letter is an axis; sizes of one letter agree, or one is 1 where the letter is not summed
+        over. The MUL widens to `acc` where that is exact, so that nothing is rounded before it is added. Raises Refused
+        (E1304 with both places)."""
         narrow = promote(x.dtype, y.dtype)
         summed = "".join(dict.fromkeys(c for c in x_axes + y_axes if c not in out))
         order = out + summed
@@ -361,8 +386,8 @@ def broadcast(left: TensorType, right: TensorType, at: str = "") -> tuple[Expr, 
 
 
 def accumulator(*dtypes: DType) -> DType:
-    """The dtype that sums of products accumulate in unless the model says otherwise: fp32 for floats up to 32 bits, i32 for integers
-    of 8 and 16 bits, else their own."""
+    """The dtype that sums of products accumulate in unless the model says otherwise: fp32 for floats up to 32 bits, i32
+    for integers of 8 and 16 bits, else their own."""
     common = dtypes[0]
     for dtype in dtypes[1:]:
         common = promote(common, dtype)
@@ -372,7 +397,8 @@ def accumulator(*dtypes: DType) -> DType:
 
 
 def rounded(dtype: DType, value: Any) -> Any:
-    """A number, or nested lists of numbers, as values of `dtype`; a size stays one. Raises Refused (E1026 a number that is no value of `dtype`)."""
+    """A number, or nested lists of numbers, as values of `dtype`; a size stays one. Raises Refused (E1026 a number that
+    is no value of `dtype`)."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, (tuple, list)):

@@ -1,13 +1,14 @@
 """The canonical form of Core IR (seed 004, "Canonicalisation").
 
-Inputs come first; constants are folded where nothing is undefined; the operands of Add and Mul stand in ascending order; what no output
-needs is gone, but for inputs; ids count up from 0.
+Inputs come first; constants are folded where nothing is undefined; the operands of Add and Mul stand in ascending
+order; what no output needs is gone, but for inputs; ids count up from 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Iterable
+from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.types import DType, TensorType
@@ -34,7 +35,9 @@ def canonical(module: CoreModule) -> CoreModule:
 def _numbered(module: CoreModule) -> CoreModule:
     """Ids from 0 in the order of the instructions."""
     ids = {i.id: n for n, i in enumerate(module.instructions)}
-    instructions = tuple(replace(i, id=ids[i.id], operands=tuple(ids[o] for o in i.operands)) for i in module.instructions)
+    instructions = tuple(
+        replace(i, id=ids[i.id], operands=tuple(ids[o] for o in i.operands)) for i in module.instructions
+    )
     return CoreModule(instructions, tuple(replace(o, id=ids[o.id]) for o in module.outputs))
 
 
@@ -79,7 +82,9 @@ def _evaluated(op: str, operands: list[tuple[TensorType, Any]], type: TensorType
     if type.dtype.is_integer:
         wide = [np.broadcast_to(np.array(value, object), sizes[0]) for _, value in operands]
         exact = {"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply}[op](*wide)
-        return None if any(round_to(type.dtype, n) != n for n in np.ravel(exact)) else _nested(np.asarray(exact).tolist())
+        return (
+            None if any(round_to(type.dtype, n) != n for n in np.ravel(exact)) else _nested(np.asarray(exact).tolist())
+        )
     arrays = [np.broadcast_to(literal(_round(value, t.dtype), t.dtype), sizes[0]) for t, value in operands]
     return _nested(elementwise(op, arrays, type.dtype).tolist())
 
@@ -100,7 +105,10 @@ def constant(i: Instruction, data: Any) -> Instruction:
     item = _item(data)
     attrs: tuple[tuple[str, Any], ...] = (("value", item),)
     if opcode is None:
-        opcode, attrs = "ConstTensor", (("data", item), ("dtype", Expr.of(short(i.type.dtype))), ("shape", i.type.shape))
+        opcode, attrs = (
+            "ConstTensor",
+            (("data", item), ("dtype", Expr.of(short(i.type.dtype))), ("shape", i.type.shape)),
+        )
     return replace(i, opcode=opcode, operands=(), attrs=attrs)
 
 

@@ -5,9 +5,9 @@
     %2 = BinOp(%0, %1) {op=Mul} : f32[2, 3]
     outputs: %2
 
-What each instruction means is front.coreops; the canonical form is front.coreform. Beyond the seed: an output may have a name,
-`outputs: y=%2`, else it is called v2; a size may be a symbol; any dtype of tiny text is read, f32 or fp32; an axis of a Sum or Mean, and a
-bound of a Slice, may be negative and counts from the end; a Slice may step backwards.
+What each instruction means is front.coreops; the canonical form is front.coreform. Beyond the seed: an output may have
+a name, `outputs: y=%2`, else it is called v2; a size may be a symbol; any dtype of tiny text is read, f32 or fp32; an
+axis of a Sum or Mean, and a bound of a Slice, may be negative and counts from the end; a Slice may step backwards.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ GRAMMAR = Grammar("coreir")
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction (the seed's CoreOperation): `%id = opcode(operands) {attrs} : type`. An attribute is an Expr, a float, a string or a
-    tuple of these, as `ir.read.read_attrs` gives it."""
+    """One instruction (the seed's CoreOperation): `%id = opcode(operands) {attrs} : type`. An attribute is an Expr, a
+    float, a string or a tuple of these, as `ir.read.read_attrs` gives it."""
 
     id: int
     opcode: str
@@ -82,12 +82,16 @@ def parse(text: str) -> CoreModule:
             id, opcode, *operands, attrs, type = part.children
             items = read_at(read_attrs, attrs, text) if attrs is not None else ()
             ids = tuple(int(o[1:]) for o in operands if o is not None)
-            instructions.append(Instruction(int(id[1:]), str(opcode), ids, items, read_short(type, text), token_span(id)))
+            instructions.append(
+                Instruction(int(id[1:]), str(opcode), ids, items, read_short(type, text), token_span(id))
+            )
         else:
             for result in part.children:
                 if result is not None:
                     name, id = result.children
-                    outputs.append(Output(int(id[1:]), name_of(name.children[0]) if name is not None else "", token_span(id)))
+                    outputs.append(
+                        Output(int(id[1:]), name_of(name.children[0]) if name is not None else "", token_span(id))
+                    )
     return CoreModule(tuple(instructions), tuple(outputs))
 
 
@@ -98,7 +102,9 @@ def show(module: CoreModule) -> str:
         operands = ", ".join(f"%{o}" for o in i.operands)
         attrs = ", ".join(f"{k}={_item(v, i.type.dtype)}" for k, v in i.attrs)
         lines.append(f"%{i.id} = {i.opcode}({operands}){' {' + attrs + '}' if attrs else ''} : {show_short(i.type)}\n")
-    outputs = ", ".join(f"{show_name(o.name)}=%{o.id}" if o.name and o.name != f"v{o.id}" else f"%{o.id}" for o in module.outputs)
+    outputs = ", ".join(
+        f"{show_name(o.name)}=%{o.id}" if o.name and o.name != f"v{o.id}" else f"%{o.id}" for o in module.outputs
+    )
     return "".join(lines) + f"outputs: {outputs}".rstrip() + "\n"
 
 
@@ -115,7 +121,8 @@ def check(module: CoreModule) -> list[Diag]:
 
     1. every operand is defined before its use, every id once           (E0201, E0202, E0203)
     2. every output is a value                                          (E0202, E1301)
-    3. shapes and dtypes follow each instruction's rules, sizes are positive   (E0105, E01xx, E0204, E10xx, E11xx, E1304)
+    3. shapes and dtypes follow each instruction's rules, sizes are positive   (E0105, E01xx, E0204, E10xx, E11xx,
+      E1304)
     4. a Conv2d is NHWC by [H, W, C, F], its channels agree              (E1012, E1304)
     """
     return _Reader(module).faults
@@ -142,7 +149,12 @@ class _Reader:
         later = {i.id: i for i in reversed(source.instructions)}
         for i in source.instructions:
             if i.id in first:
-                self.fault("E0201", i, (Label(first[i.id].span, "first defined here"),) if first[i.id].span else (), name=f"%{i.id}")
+                self.fault(
+                    "E0201",
+                    i,
+                    (Label(first[i.id].span, "first defined here"),) if first[i.id].span else (),
+                    name=f"%{i.id}",
+                )
                 continue
             first[i.id] = i
             self.refs[i.id] = self.value(i, later)
@@ -161,9 +173,16 @@ class _Reader:
             if operand in self.refs:
                 continue
             if operand in later:
-                self.fault("E0203", i, (Label(later[operand].span, "defined here"),) if later[operand].span else (), name=f"%{operand}")
+                self.fault(
+                    "E0203",
+                    i,
+                    (Label(later[operand].span, "defined here"),) if later[operand].span else (),
+                    name=f"%{operand}",
+                )
             else:
-                self.fault("E0202", i, name=f"%{operand}", near=", ".join(f"%{n}" for n in list(self.refs)[-3:]) or "nothing")
+                self.fault(
+                    "E0202", i, name=f"%{operand}", near=", ".join(f"%{n}" for n in list(self.refs)[-3:]) or "nothing"
+                )
         if row is not None and len(i.operands) != row.inputs[0]:
             self.fault("E0204", i, op=i.opcode, given=len(i.operands), wanted=row.inputs[0])
         operands = [self.refs.get(o) for o in i.operands]
@@ -171,7 +190,11 @@ class _Reader:
             return None
         attrs, faults = from_attrs(row, i.attrs, f"%{i.id}")
         self.faults += [Diag(d.code, d.at, d.facts, i.span) for d in faults]
-        if any(d.constant is not None and d.constant < 1 for d in i.type.shape) and i.opcode in ("Input", "ConstTensor", "Reshape"):
+        if any(d.constant is not None and d.constant < 1 for d in i.type.shape) and i.opcode in (
+            "Input",
+            "ConstTensor",
+            "Reshape",
+        ):
             self.fault("E0111", i, tensor=f"%{i.id}", given=show_short(i.type))
         if len(self.faults) > count:
             return None
@@ -202,7 +225,14 @@ class _Reader:
         seen: set[str] = set()
         for o in self.source.outputs:
             if o.id not in self.refs:
-                self.faults.append(Diag("E0202", "outputs", {"name": f"%{o.id}", "near": ", ".join(f"%{n}" for n in list(self.refs)[-3:]) or "nothing"}, o.span))
+                self.faults.append(
+                    Diag(
+                        "E0202",
+                        "outputs",
+                        {"name": f"%{o.id}", "near": ", ".join(f"%{n}" for n in list(self.refs)[-3:]) or "nothing"},
+                        o.span,
+                    )
+                )
             if o.called in seen:
                 self.faults.append(Diag("E1301", "outputs", {"name": o.called}, o.span))
             seen.add(o.called)
@@ -212,7 +242,9 @@ class _Reader:
         results = [(o.called, self.refs[o.id]) for o in self.source.outputs]
         outputs = tuple(Tensor(output, ref.type) for output, ref in results)
         symbols = dict.fromkeys(n for t in (*outputs, *self.inputs) for d in t.type.shape for n in d.names())
-        return self.builder.finish(Model(name, tuple(self.inputs), outputs, (), default_shapes(symbols, self.builder.limits.ranges())), results)
+        return self.builder.finish(
+            Model(name, tuple(self.inputs), outputs, (), default_shapes(symbols, self.builder.limits.ranges())), results
+        )
 
 
 __all__ = ["CoreModule", "Instruction", "Output", "check", "parse", "read", "show"]

@@ -1,13 +1,15 @@
 """The instructions of Core IR (seed 004): what each takes and what it gives, by way of the front ends' ops.
 
-The result has the dtype of the operands: narrower floats accumulate in fp32 and are rounded once. What the seed leaves open: a Mean of
-integers drops the fraction; an Index, Slice or Gather counts negative indices from the end, an Index or Slice beyond the extent is refused, and a
-Gather out of range reads 0. A Slice that steps backwards ends at -size-1 where it takes the first element too.
+The result has the dtype of the operands: narrower floats accumulate in fp32 and are rounded once. What the seed leaves
+open: a Mean of integers drops the fraction; an Index, Slice or Gather counts negative indices from the end, an Index or
+Slice beyond the extent is refused, and a Gather out of range reads 0. A Slice that steps backwards ends at -size-1
+where it takes the first element too.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..ir.expr import ONE, Expr
 from ..ir.rules import fills, literal_shape, product
@@ -40,7 +42,9 @@ def from_attrs(row: FrontOp, items: Sequence[tuple[str, Any]], at: str) -> tuple
     if isinstance(plain.get("dtype"), str) and plain["dtype"] in LONG:
         plain["dtype"] = LONG[plain["dtype"]].name
     checked, faults = check_attrs(row, plain, at)
-    return checked, [Diag(d.code, d.at, {**d.facts, "key": "padding"} if d.facts.get("key") == "pads" else d.facts) for d in faults]
+    return checked, [
+        Diag(d.code, d.at, {**d.facts, "key": "padding"} if d.facts.get("key") == "pads" else d.facts) for d in faults
+    ]
 
 
 def _plain(item: Any) -> Any:
@@ -196,12 +200,20 @@ def _slice(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType
     for axis, (low, high, step, size) in enumerate(zip(attrs.starts, attrs.ends, attrs.steps, x.shape)):
         if not (_is_within(low, size, 0, 0 if step > 0 else 1) and _is_within(high, size, 0 if step > 0 else 1, 0)):
             raise refuse("E1102", axis=axis, low=low, high=high, size=size)
-    return _by(b, "Slice", x, starts=list(attrs.starts), ends=list(attrs.ends), steps=list(attrs.steps), axes=list(range(x.rank)))
+    return _by(
+        b,
+        "Slice",
+        x,
+        starts=list(attrs.starts),
+        ends=list(attrs.ends),
+        steps=list(attrs.steps),
+        axes=list(range(x.rank)),
+    )
 
 
 def _is_within(bound: Expr, size: Expr, before: int, less: int) -> bool:
-    """Whether a bound is known to be nowhere beyond the extent: from `before` ahead of the first element to `less` short of the end. A negative
-    number counts from the end."""
+    """Whether a bound is known to be nowhere beyond the extent: from `before` ahead of the first element to `less`
+    short of the end. A negative number counts from the end."""
     over = (bound - size).constant
     if over is not None and over > -less:
         return False
@@ -237,7 +249,9 @@ def _matmul(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorTyp
     return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
 
 
-@_core("Conv2d", 2, Attr("strides", "ints", low=1), Attr("padding", "word", words=_PADDINGS), Attr("pads", "pairs", None))
+@_core(
+    "Conv2d", 2, Attr("strides", "ints", low=1), Attr("padding", "word", words=_PADDINGS), Attr("pads", "pairs", None)
+)
 def _conv2d(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
     x, w = operands
     _one_dtype("Conv2d", x, w)
@@ -249,7 +263,9 @@ def _conv2d(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorTyp
     if attrs.padding == "Custom":
         pads = attrs.pads or ()
         if len(pads) != 2 or any(n.constant is None or n.constant < 0 for pair in pads for n in pair):
-            raise refuse("E0103", key="padding", expected="Valid, Same, or two pairs of sizes [[top, bottom], [left, right]]")
+            raise refuse(
+                "E0103", key="padding", expected="Valid, Same, or two pairs of sizes [[top, bottom], [left, right]]"
+            )
         stated["pad"] = [low for low, _ in pads] + [high for _, high in pads]
     turned = b.permute(w, [3, 2, 0, 1], part="filter")
     turned.tensor, turned.place = w.tensor, w.place

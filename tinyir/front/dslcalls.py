@@ -1,14 +1,15 @@
 """The functions of the graph DSL, each an op of the front ends.
 
-A function stands for the op of its name in snake case (`layer_norm(x, scale, axis=-1)`), for an elementwise function (`gelu(x)`), or has a
-row here. As a method its receiver is the first operand. Tiny's own ops go by their own names: `REDUCE(x, op=SUM, axes=[0], dtype=f32)`.
-An attribute that is a list may be given as one number.
+A function stands for the op of its name in snake case (`layer_norm(x, scale, axis=-1)`), for an elementwise function
+(`gelu(x)`), or has a row here. As a method its receiver is the first operand. Tiny's own ops go by their own names:
+`REDUCE(x, op=SUM, axes=[0], dtype=f32)`. An attribute that is a list may be given as one number.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..ir.expr import ONE, Expr
 from ..ir.rules import product
@@ -26,7 +27,8 @@ from .uops import UOPS
 
 
 class Row(NamedTuple):
-    """A function: its op, its number of operands, the attributes that may stand by place, and those that are settled."""
+    """A function: its op, its number of operands, the attributes that may stand by place, and those that are
+    settled."""
 
     op: str
     operands: int = 1
@@ -35,12 +37,31 @@ class Row(NamedTuple):
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "var", "std", "l1", "l2", "argmax", "argmin", "any", "all", "max", "min")
-_ALIASES = {"axis": ("axes",), "dim": ("axis", "axes"), "axes": ("axis",), "dims": ("axes", "broadcast_dimensions"), "padding": ("pad", "pads"),
-            "dtype": ("acc_dtype", "to"), "strides": ("stride",), "kernel_size": ("kernel",), "output_size": ("size",)}  # fmt: skip
-_FUNCTIONS = {"recip": "reciprocal", "idiv": "div", "cmplt": "less", "cmpeq": "equal", "cmpne": "not_equal", "shl": "shift_left", "shr": "shift_right"}
+_ALIASES = {
+    "axis": ("axes",),
+    "dim": ("axis", "axes"),
+    "axes": ("axis",),
+    "dims": ("axes", "broadcast_dimensions"),
+    "padding": ("pad", "pads"),
+    "dtype": ("acc_dtype", "to"),
+    "strides": ("stride",),
+    "kernel_size": ("kernel",),
+    "output_size": ("size",),
+}
+_FUNCTIONS = {
+    "recip": "reciprocal",
+    "idiv": "div",
+    "cmplt": "less",
+    "cmpeq": "equal",
+    "cmpne": "not_equal",
+    "shl": "shift_left",
+    "shr": "shift_right",
+}
 ROWS: dict[str, Row] = {
     **{f"reduce_{op}": Row("Reduce", 1, ("axes", "keepdims"), {"op": op}) for op in _REDUCTIONS},
-    **{op: Row("Reduce", 1, ("axes", "keepdims"), {"op": op}) for op in _REDUCTIONS if op not in ("max", "min", "mean")},
+    **{
+        op: Row("Reduce", 1, ("axes", "keepdims"), {"op": op}) for op in _REDUCTIONS if op not in ("max", "min", "mean")
+    },
     "reduce_mul": Row("Reduce", 1, ("axes", "keepdims"), {"op": "prod"}),
     "mean": Row("Reduce", 1, ("axes", "keepdims"), {"op": "mean"}),
     "cumsum": Row("CumSum", 1, ("axis", "reverse", "exclusive")),
@@ -69,10 +90,15 @@ _SNAKE = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower(): op for op in FRONT
 
 
 def call(ev: Evaluator, name: str, args: Args, is_method: bool) -> Any:
-    """The value, or values, of one call. Raises Refused (E0105 no such function, E0204, E01xx, and what the op raises)."""
+    """The value, or values, of one call. Raises Refused (E0105 no such function, E0204, E01xx, and what the op
+    raises)."""
     if name in UOPS:
         return _uop(ev, name, args)
-    if is_method and name in ("max", "min") and (len(args.placed) == 1 or args.named or args.placed[1].data in ("int", "prefix", "list")):
+    if (
+        is_method
+        and name in ("max", "min")
+        and (len(args.placed) == 1 or args.named or args.placed[1].data in ("int", "prefix", "list"))
+    ):
         name = f"reduce_{name}"
     special = _SPECIAL.get(name)
     if special is not None:
@@ -174,7 +200,11 @@ def _dims(items: Any, name: str, key: str) -> list[Expr]:
     from .ops.table import read_dim
 
     try:
-        return [read_dim(i) for i in (items if isinstance(items, list) else [items]) if not isinstance(i, (float, bool, list))]
+        return [
+            read_dim(i)
+            for i in (items if isinstance(items, list) else [items])
+            if not isinstance(i, (float, bool, list))
+        ]
     except (ValueError, TypeError, AttributeError):
         raise refuse("E0103", name, key=key, expected="a list of sizes") from None
 
@@ -252,7 +282,11 @@ def _slice(ev: Evaluator, args: Args) -> Ref:
     ranges = ev.plain(args.placed[1]) if len(args.placed) == 2 else None
     if not isinstance(ranges, list) or not all(isinstance(r, list) and 2 <= len(r) <= 3 for r in ranges):
         raise refuse("E0103", "slice", key="ranges", expected="a list of (start, end) or (start, end, step)")
-    attrs = {"starts": [r[0] for r in ranges], "ends": [r[1] for r in ranges], "steps": [r[2] if len(r) == 3 else 1 for r in ranges]}
+    attrs = {
+        "starts": [r[0] for r in ranges],
+        "ends": [r[1] for r in ranges],
+        "steps": [r[2] if len(r) == 3 else 1 for r in ranges],
+    }
     return _lowered(ev, "slice", FRONT_OPS["Slice"], [x], attrs)
 
 
@@ -273,7 +307,13 @@ def _split(ev: Evaluator, args: Args) -> tuple[Ref, ...]:
     if len(args.placed) != 3:
         raise refuse("E0204", "split", op="split", given=len(args.placed), wanted=3)
     parts = ev.plain(args.placed[2])
-    return _lowered(ev, "split", FRONT_OPS["Split"], [x], {"axis": ev.plain(args.placed[1]), "sizes" if isinstance(parts, list) else "parts": parts})
+    return _lowered(
+        ev,
+        "split",
+        FRONT_OPS["Split"],
+        [x],
+        {"axis": ev.plain(args.placed[1]), "sizes" if isinstance(parts, list) else "parts": parts},
+    )
 
 
 def _gather(ev: Evaluator, args: Args) -> Ref:
@@ -302,7 +342,8 @@ _CONV = ("stride", "dilation", "groups")  # in the order of seed 003
 
 def _conv(op: str, more: tuple[str, ...] = ()) -> Callable[[Evaluator, Args], Ref]:
     def lower(ev: Evaluator, args: Args) -> Ref:
-        """conv(x, w, stride, dilation, groups, padding=1, bias=b): in as many dimensions as w has beyond two; x may lack the batch."""
+        """conv(x, w, stride, dilation, groups, padding=1, bias=b): in as many dimensions as w has beyond two; x may
+        lack the batch."""
         name = "conv" if op == "Conv" else "conv_transpose"
         x = _tensor(ev, args, name, 5, (*_CONV, "padding", "pad", "bias", "acc_dtype", "dtype", "auto_pad", *more))
         if len(args.placed) < 2:
@@ -329,7 +370,10 @@ def _typed(name: str, placed: tuple[str, ...], op: str) -> Callable[[Evaluator, 
     def lower(ev: Evaluator, args: Args) -> Ref:
         if len(args.placed) > len(placed):
             raise refuse("E0204", name, op=name, given=len(args.placed), wanted=len(placed))
-        stated = {**dict(zip(placed, (ev.plain(t) for t in args.placed))), **{k: ev.plain(t) for k, t in args.named.items()}}
+        stated = {
+            **dict(zip(placed, (ev.plain(t) for t in args.placed))),
+            **{k: ev.plain(t) for k, t in args.named.items()},
+        }
         type = stated.pop("type", None)
         if not isinstance(type, TensorType):
             raise refuse("E0104", name, key="type", kind="a type, such as f32[M, N]")
@@ -343,7 +387,9 @@ def _view(ev: Evaluator, args: Args) -> Ref:
     x = _tensor(ev, args, "view", 3)
     if len(args.placed) != 3:
         raise refuse("E0204", "view", op="view", given=len(args.placed), wanted=3)
-    return _lowered(ev, "view", UOPS["VIEW"], [x], {"result_shape": ev.plain(args.placed[1]), "index_map": ev.plain(args.placed[2])})
+    return _lowered(
+        ev, "view", UOPS["VIEW"], [x], {"result_shape": ev.plain(args.placed[1]), "index_map": ev.plain(args.placed[2])}
+    )
 
 
 def _valid(ev: Evaluator, args: Args) -> Ref:
@@ -352,13 +398,33 @@ def _valid(ev: Evaluator, args: Args) -> Ref:
     if len(args.placed) < 2:
         raise refuse("E0204", "valid", op="valid", given=len(args.placed), wanted=2)
     value = args.placed[2] if len(args.placed) == 3 else args.named.get("value")
-    return _lowered(ev, "valid", UOPS["VALID"], [x], {"guard": ev.plain(args.placed[1]), **({} if value is None else {"value": ev.plain(value)})})
+    return _lowered(
+        ev,
+        "valid",
+        UOPS["VALID"],
+        [x],
+        {"guard": ev.plain(args.placed[1]), **({} if value is None else {"value": ev.plain(value)})},
+    )
 
 
 _SPECIAL: dict[str, Callable[[Evaluator, Args], Any]] = {
-    "reshape": _reshape, "permute": _permute, "transpose": _permute, "expand": _expand, "repeat": _repeat, "pad": _pad, "slice": _slice,
-    "concat": _concat, "split": _split, "gather": _gather, "scatter": _scatter, "conv": _conv("Conv"), "view": _view, "valid": _valid,
-    "conv_transpose": _conv("ConvTranspose", ("output_padding", "output_shape")), "const": _typed("const", ("value", "type"), "CONST"),
-    "iota": _typed("iota", ("type", "axis"), "IOTA"), "random": _typed("random", ("type", "seed", "offset"), "RANDOM"),
-}  # fmt: skip
+    "reshape": _reshape,
+    "permute": _permute,
+    "transpose": _permute,
+    "expand": _expand,
+    "repeat": _repeat,
+    "pad": _pad,
+    "slice": _slice,
+    "concat": _concat,
+    "split": _split,
+    "gather": _gather,
+    "scatter": _scatter,
+    "conv": _conv("Conv"),
+    "view": _view,
+    "valid": _valid,
+    "conv_transpose": _conv("ConvTranspose", ("output_padding", "output_shape")),
+    "const": _typed("const", ("value", "type"), "CONST"),
+    "iota": _typed("iota", ("type", "axis"), "IOTA"),
+    "random": _typed("random", ("type", "seed", "offset"), "RANDOM"),
+}
 __all__ = ["call", "reduced", "scanned"]

@@ -1,13 +1,14 @@
 """Expressions of the graph DSL: what gives values, and what spells attributes.
 
-A number is a literal until a value needs it, and takes that value's dtype. Two values of an op have one shape, or one has no axes (seed
-003, "explicit shape conversions only"), and dtypes of which one holds the other.
+A number is a literal until a value needs it, and takes that value's dtype. Two values of an op have one shape, or one
+has no axes (seed 003, "explicit shape conversions only"), and dtypes of which one holds the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.read import name_of
@@ -22,8 +23,22 @@ from .ops import ELEMENTWISE, Attrs, check_attrs
 from .shorttypes import dtype_of, read_short
 
 Value = Operand | tuple[Ref, ...] | None  # None: something was wrong with it, and that has been said
-WORDS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or", "^": "xor", "<": "less", "<=": "less_equal",
-          ">": "greater", ">=": "greater_equal", "==": "equal", "!=": "not_equal"}  # fmt: skip
+WORDS = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "%": "rem",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "==": "equal",
+    "!=": "not_equal",
+}
 MOST_NESTING = 200
 MOST_DIGITS = 300  # of one number
 
@@ -72,7 +87,8 @@ def args_of(tree: Any, receiver: Any = None) -> Args:
 
 
 class Evaluator:
-    """Expressions in one scope. `known` holds the values of calls of other graphs, which are inlined beforehand, by the id of their tree."""
+    """Expressions in one scope. `known` holds the values of calls of other graphs, which are inlined beforehand, by the
+    id of their tree."""
 
     def __init__(self, builder: Builder, scope: Scope, text: str, known: Mapping[int, Value], calls: Any):
         self.b = builder
@@ -92,7 +108,9 @@ class Evaluator:
         try:
             found = self._value(tree)
         except Refused as fault:
-            raise Refused([Diag(d.code, d.at, d.facts, d.span or span_of_tree(tree), d.labels, d.edit) for d in fault.diags]) from None
+            raise Refused(
+                [Diag(d.code, d.at, d.facts, d.span or span_of_tree(tree), d.labels, d.edit) for d in fault.diags]
+            ) from None
         finally:
             self._nesting -= 1
         if found is None:
@@ -107,7 +125,9 @@ class Evaluator:
             try:
                 found = self._value(tree)
             except Refused as fault:
-                raise Refused([Diag(d.code, d.at, d.facts, d.span or span_of_tree(tree), d.labels, d.edit) for d in fault.diags]) from None
+                raise Refused(
+                    [Diag(d.code, d.at, d.facts, d.span or span_of_tree(tree), d.labels, d.edit) for d in fault.diags]
+                ) from None
             if found is None:
                 raise Poisoned
             return found
@@ -131,7 +151,12 @@ class Evaluator:
             return self.calls.call(self, str(tree.children[1])[1:], args_of(tree.children[2], tree.children[0]), True)
         if kind == "fused":
             return self.fused(tree)
-        raise refuse("E0002", found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40], expected="a value", span=span_of_tree(tree))
+        raise refuse(
+            "E0002",
+            found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
+            expected="a value",
+            span=span_of_tree(tree),
+        )
 
     def variable(self, tree: Any) -> Value:
         """What a name stands for: a value, a tuple of them, or a shape variable as a number."""
@@ -177,7 +202,8 @@ class Evaluator:
         return row.lower(self.b, agreed, checked)
 
     def agreed(self, word: str, operands: Sequence[Operand], is_choice: bool = False) -> tuple[Operand, ...]:
-        """Operands of one shape, where those without axes are repeated, and of one dtype. Raises Refused (E1001, E1002, E1025)."""
+        """Operands of one shape, where those without axes are repeated, and of one dtype. Raises Refused (E1001, E1002,
+        E1025)."""
         refs = [o for o in operands if isinstance(o, Ref)]
         if not refs:
             return tuple(operands)
@@ -185,7 +211,12 @@ class Evaluator:
         for ref in refs:
             if ref.rank and ref.shape != big.shape:
                 broadcast(big.type, ref.type, word)
-                facts = {"lhs": big.type, "rhs": ref.type, "small": ref.tensor or ref.name or "it", "fits": list(big.shape)}
+                facts = {
+                    "lhs": big.type,
+                    "rhs": ref.type,
+                    "small": ref.tensor or ref.name or "it",
+                    "fits": list(big.shape),
+                }
                 raise refuse("E1025", word, **facts)
         condition, branches = (operands[:1], operands[1:]) if is_choice else ((), operands)
         dtypes = [o.dtype for o in branches if isinstance(o, Ref)]
@@ -193,24 +224,41 @@ class Evaluator:
         for dtype in dtypes[1:]:
             wanted = promote(wanted, dtype)
         if dtypes and wanted not in dtypes:
-            raise refuse("E1002", word, fault=f"{word} takes one dtype, not {' and '.join(map(str, dict.fromkeys(dtypes)))}, and a cast would not be exact")
+            raise refuse(
+                "E1002",
+                word,
+                fault=f"{word} takes one dtype, not {' and '.join(map(str, dict.fromkeys(dtypes)))}, and a cast would "
+                f"not be exact",
+            )
         chosen = self.b.agree(*branches, dtype=wanted if len(set(dtypes)) > 1 else None) if branches else ()
         return tuple(self.b.expand(o, big.shape) if isinstance(o, Ref) else o for o in (*condition, *chosen))
 
     def fused(self, tree: Any) -> Ref:
-        """fused(a, b) { a + b }, fused_reduce(a, b, axis=0, op=sum) { a * b }, fused_cumulative(x, axis=0, op=sum) { x }: the body, and its
-        reduction or scan. What is fused is for the later stages to find; the words are accepted (seed 003)."""
+        """fused(a, b) { a + b }, fused_reduce(a, b, axis=0, op=sum) { a * b }, fused_cumulative(x, axis=0, op=sum) { x
+        }: the body, and its reduction or scan. What is fused is for the later stages to find; the words are accepted
+        (seed 003)."""
         word, args, body = str(tree.children[0]), args_of(tree.children[1]), tree.children[2]
         inner = Scope(self.scope.symbols, {}, self.scope.depth)
         for arg in args.placed:
             if getattr(arg, "data", "") != "ident":
-                raise refuse("E0002", found=self.text[arg.meta.start_pos : arg.meta.end_pos][:40], expected="a variable", span=span_of_tree(arg))
+                raise refuse(
+                    "E0002",
+                    found=self.text[arg.meta.start_pos : arg.meta.end_pos][:40],
+                    expected="a variable",
+                    span=span_of_tree(arg),
+                )
             inner.variables[name_of(arg.children[0])] = self.value(arg)
         stated = {key: self.plain(item) for key, item in args.named.items()}
         op = str(stated.pop("op", "sum")).lower()
         axes = [stated.pop(key) for key in ("axis", "axes") if key in stated]
         if stated or word == "fused" and (axes or args.named) or word != "fused" and len(axes) != 1:
-            raise refuse("E0104" if not stated and word != "fused" else "E0102", word, key=next(iter(stated), "axis"), known="axis, op", kind="int")
+            raise refuse(
+                "E0104" if not stated and word != "fused" else "E0102",
+                word,
+                key=next(iter(stated), "axis"),
+                known="axis, op",
+                kind="int",
+            )
         evaluator = Evaluator(self.b, inner, self.text, self.known, self.calls)
         found = evaluator.value(body)
         found = found if isinstance(found, Ref) else ELEMENTWISE["identity"].lower(self.b, (found,), Attrs())
@@ -226,7 +274,8 @@ class Evaluator:
     # --- attributes
 
     def plain(self, tree: Any) -> Any:
-        """What an attribute spells: a number, a size, a word, a string, a type, or a list of these. Raises Refused (E0002, E0202)."""
+        """What an attribute spells: a number, a size, a word, a string, a type, or a list of these. Raises Refused
+        (E0002, E0202)."""
         kind = tree.data
         if kind in ("int", "float"):
             return _number(tree)
@@ -248,7 +297,11 @@ class Evaluator:
             if isinstance(left, float) or isinstance(right, float):
                 return _computed(str(tree.children[1]), left, right)
             left, right = _size(left, tree), _size(right, tree)
-            return _shown({"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right}[str(tree.children[1])]())
+            return _shown(
+                {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right}[
+                    str(tree.children[1])
+                ]()
+            )
         if kind == "call" and str(tree.children[0]) in ("floor", "ceil"):
             args = args_of(tree.children[1])
             inner = args.placed[0] if len(args.placed) == 1 else None
@@ -257,10 +310,16 @@ class Evaluator:
                 if bottom.constant is not None and bottom.constant <= 0:
                     raise refuse("E1105", divisor=str(bottom), span=span_of_tree(inner))
                 return _shown(top // bottom if str(tree.children[0]) == "floor" else top.ceildiv(bottom))
-        raise refuse("E0002", found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40], expected="a number, a size, a word or a list", span=span_of_tree(tree))
+        raise refuse(
+            "E0002",
+            found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
+            expected="a number, a size, a word or a list",
+            span=span_of_tree(tree),
+        )
 
     def word(self, name: str) -> Any:
-        """A shape variable as what it stands for, a variable that is a number as that, true and false, else the word."""
+        """A shape variable as what it stands for, a variable that is a number as that, true and false, else the
+        word."""
         if name in self.scope.symbols:
             return _shown(self.scope.symbols[name])
         found = self.scope.variables.get(name)
@@ -278,7 +337,8 @@ class Evaluator:
 
 
 def bound(dim: Expr, symbols: Mapping[str, Expr], token: Any) -> Expr:
-    """A size with what its shape variables stand for. Raises Refused (E0134) for one that the graph does not declare."""
+    """A size with what its shape variables stand for. Raises Refused (E0134) for one that the graph does not
+    declare."""
     for name in dim.names():
         if name not in symbols:
             raise refuse("E0134", name, symbol=name, span=span_of_tree(token))
@@ -316,8 +376,20 @@ def _computed(sign: str, x: Any, y: Any) -> Any:
         return quotient if sign == "/" else x - y * (quotient if is_whole else int(quotient))
     if sign in ("@", "&", "|", "^") and not all(isinstance(n, (int, bool)) for n in (x, y)) or sign == "@":
         raise refuse("E1002", fault=f"{sign} does not take {x} and {y}")
-    return {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "&": lambda: x & y, "|": lambda: x | y, "^": lambda: x ^ y,
-            "<": lambda: x < y, "<=": lambda: x <= y, ">": lambda: x > y, ">=": lambda: x >= y, "==": lambda: x == y, "!=": lambda: x != y}[sign]()  # fmt: skip
+    return {
+        "+": lambda: x + y,
+        "-": lambda: x - y,
+        "*": lambda: x * y,
+        "&": lambda: x & y,
+        "|": lambda: x | y,
+        "^": lambda: x ^ y,
+        "<": lambda: x < y,
+        "<=": lambda: x <= y,
+        ">": lambda: x > y,
+        ">=": lambda: x >= y,
+        "==": lambda: x == y,
+        "!=": lambda: x != y,
+    }[sign]()
 
 
 def _widen(product: Ref) -> None:
@@ -329,4 +401,8 @@ def _widen(product: Ref) -> None:
 
 def labels_of(operands: Sequence[Any]) -> tuple[Label, ...]:
     """Where each operand comes from, and its type."""
-    return tuple(Label(o.place.span, f"{o.tensor or o.name} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span)
+    return tuple(
+        Label(o.place.span, f"{o.tensor or o.name} is {o.type}")
+        for o in operands
+        if isinstance(o, Ref) and o.place.span
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any
 
 from ..ir.attrs import Attrs
 from ..ir.expr import Expr
@@ -55,8 +56,8 @@ class GraphReader:
         self.faults.append(Diag(code, at, facts, span, labels))
 
     def graph(self, tree: Any) -> Graph:
-        """A graph's header, checked for words that are reserved (E0131), symbols that are not declared (E0134) or say nothing of a
-        default (E0136), names used twice (E1301)."""
+        """A graph's header, checked for words that are reserved (E0131), symbols that are not declared (E0134) or say
+        nothing of a default (E0136), names used twice (E1301)."""
         symbols, params, results, body, name = [], [], [], [], None
         for part in tree.children:
             if part is None:
@@ -102,7 +103,9 @@ class GraphReader:
             attrs: Attrs = ()
             try:
                 items = read_at(read_attrs, attrs_token, self.text) if attrs_token is not None else ()
-                attrs = read_schema(items, TENSOR_ATTRS, name, token_span(attrs_token) if attrs_token is not None else token_span(token))
+                attrs = read_schema(
+                    items, TENSOR_ATTRS, name, token_span(attrs_token) if attrs_token is not None else token_span(token)
+                )
             except Refused as fault:
                 self.faults += fault.diags
             if name in found:

@@ -10,15 +10,16 @@
         return result
     }
 
-`graph main` is the entry; calls of the other graphs are inlined, at most MOST_CALLS deep. Their shape variables stand for the sizes that
-the arguments have; those of `main` are the model's symbols, and their defaults the shape set `default` (`N=none` has none). A graph that nothing
-calls is checked as `main` is. A value is named as its
-variable, inside a called graph as the variable that the call gives and then its own. What functions there are is front.dslcalls, how operands
-agree front.dslexpr.
+`graph main` is the entry; calls of the other graphs are inlined, at most MOST_CALLS deep. Their shape variables stand
+for the sizes that the arguments have; those of `main` are the model's symbols, and their defaults the shape set
+`default` (`N=none` has none). A graph that nothing calls is checked as `main` is. A value is named as its variable,
+inside a called graph as the variable that the call gives and then its own. What functions there are is front.dslcalls,
+how operands agree front.dslexpr.
 
-Beyond the seed, so that every tiny text can be said (front.to_dsl): a tensor may have attributes, `w: f16[K, N] {role=param}`; a name may be
-written as in tiny text, `%gemm.mul`; `from gemm : GEMM at 17:5` says, like a line of tiny text, where the values below it came from, and
-`from none` that they came from nowhere; `model NAME`, `sym N in 1..64` and `shapes NAME {N=8}` may stand beside the graphs.
+Beyond the seed, so that every tiny text can be said (front.to_dsl): a tensor may have attributes, `w: f16[K, N]
+{role=param}`; a name may be written as in tiny text, `%gemm.mul`; `from gemm : GEMM at 17:5` says, like a line of tiny
+text, where the values below it came from, and `from none` that they came from nowhere; `model NAME`, `sym N in 1..64`
+and `shapes NAME {N=8}` may stand beside the graphs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ ENTRY = "main"
 
 
 def read(text: str, name: str = ENTRY) -> tiny.Module:
-    """The tiny module of a program. Raises Refused with every fault found: E0002, E01xx words, E02xx names, E10xx to E13xx."""
+    """The tiny module of a program. Raises Refused with every fault found: E0002, E01xx words, E02xx names, E10xx to
+    E13xx."""
     program = _Program(text)
     module = program.module(GRAMMAR.parse(text), name)
     if program.faults:
@@ -80,7 +82,12 @@ class _Program(GraphReader):
                 else:
                     token = part.children[1]
                     items = read_at(read_attrs, token, self.text)
-                    sizes = read_schema(items, {k: ("int", True) for k, _ in items}, name_of(part.children[0].children[0]), token_span(token))
+                    sizes = read_schema(
+                        items,
+                        {k: ("int", True) for k, _ in items},
+                        name_of(part.children[0].children[0]),
+                        token_span(token),
+                    )
                     shape_sets.append(Shapes(name_of(part.children[0].children[0]), sizes))
             except Refused as fault:
                 self.faults += fault.diags
@@ -122,14 +129,21 @@ class _Program(GraphReader):
 
     def declare(self, graph: Graph) -> None:
         if graph.name in self.graphs:
-            self.fault("E0201", graph.span, graph.name, (Label(self.graphs[graph.name].span, "first defined here"),), name=graph.name)
+            self.fault(
+                "E0201",
+                graph.span,
+                graph.name,
+                (Label(self.graphs[graph.name].span, "first defined here"),),
+                name=graph.name,
+            )
             return
         self.graphs[graph.name] = graph
 
     # --- statements
 
     def run(self, graph: Graph, scope: Scope, prefix: str, names: dict[str, str]) -> list[Value] | None:
-        """The values that a graph returns. A variable's values are called `prefix` and its name, or as `names` says. None where no return stands."""
+        """The values that a graph returns. A variable's values are called `prefix` and its name, or as `names` says.
+        None where no return stands."""
         for position, statement in enumerate(graph.body):
             if statement.data in ("origin", "no_origin"):
                 self.is_stated = True
@@ -137,7 +151,10 @@ class _Program(GraphReader):
             elif statement.data == "give":
                 if position + 1 < len(graph.body):
                     self.fault("E0132", span_of_tree(graph.body[position + 1]), graph.name, name=graph.name)
-                return [self.statement(t, scope, [names.get(r.name, prefix + r.name)]) for t, r in zip(statement.children, (*graph.results, *[EXTRA] * len(statement.children)))]
+                return [
+                    self.statement(t, scope, [names.get(r.name, prefix + r.name)])
+                    for t, r in zip(statement.children, (*graph.results, *[EXTRA] * len(statement.children)))
+                ]
             else:
                 *targets, value = statement.children
                 words = [name_of(t.children[0]) for t in targets]
@@ -146,7 +163,9 @@ class _Program(GraphReader):
                 found = self.statement(value, scope, [names.get(w, prefix + w) for w in words])
                 count = len(found) if isinstance(found, tuple) else 1
                 if found is not None and count != len(words):
-                    self.fault("E0205", span_of_tree(statement), words[0], op=word_of(value), given=len(words), wanted=count)
+                    self.fault(
+                        "E0205", span_of_tree(statement), words[0], op=word_of(value), given=len(words), wanted=count
+                    )
                     found = None
                 each = found if isinstance(found, tuple) else (found,) * len(words)
                 scope.variables.update(zip(words, each))
@@ -161,7 +180,8 @@ class _Program(GraphReader):
         return Origin(name_of(name.children[0]), name_of(op.children[0]), int(line or 0), int(column or 0))
 
     def statement(self, tree: Any, scope: Scope, targets: list[str]) -> Value:
-        """The right side of a statement: a variable stands for itself; anything else is a step of its own. None after a fault."""
+        """The right side of a statement: a variable stands for itself; anything else is a step of its own. None after a
+        fault."""
         known: dict[int, Value] = {}
         count = len(self.faults)
         self.inline(tree, scope, targets, known)
@@ -170,7 +190,11 @@ class _Program(GraphReader):
         if id(tree) in known:
             return known[id(tree)]
         span = span_of_tree(tree)
-        origin = self.stated if self.is_stated else Origin(targets[0], word_of(tree), *((span.line, span.column) if span else ()))
+        origin = (
+            self.stated
+            if self.is_stated
+            else Origin(targets[0], word_of(tree), *((span.line, span.column) if span else ()))
+        )
         self.builder.open(origin, targets[0])
         try:
             evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls)
@@ -196,8 +220,8 @@ class _Program(GraphReader):
     # --- calls of other graphs
 
     def inline(self, tree: Any, scope: Scope, targets: list[str], known: dict[int, Value]) -> None:
-        """The values of every call of a graph in an expression, the innermost first; a call that is the whole expression gives the
-        targets their names."""
+        """The values of every call of a graph in an expression, the innermost first; a call that is the whole
+        expression gives the targets their names."""
         pending = [(tree, True)]
         calls = []
         while pending:
@@ -209,7 +233,9 @@ class _Program(GraphReader):
                 continue  # its arguments are statements of their own
             pending += [(child, False) for child in node.children]
         for node, is_whole in reversed(calls):
-            known[id(node)] = self.called(node, scope, targets if is_whole else [f"{targets[0]}.{node.children[0]}"], is_whole)
+            known[id(node)] = self.called(
+                node, scope, targets if is_whole else [f"{targets[0]}.{node.children[0]}"], is_whole
+            )
 
     def called(self, tree: Any, scope: Scope, targets: list[str], is_whole: bool) -> Value:
         graph = self.graphs[str(tree.children[0])]
@@ -218,7 +244,9 @@ class _Program(GraphReader):
         if graph.broken:
             return None
         if scope.depth >= MOST_CALLS:
-            self.fault("E0135", span, graph.name, (Label(graph.span, "defined here"),), name=graph.name, most=MOST_CALLS)
+            self.fault(
+                "E0135", span, graph.name, (Label(graph.span, "defined here"),), name=graph.name, most=MOST_CALLS
+            )
             return None
         try:
             args = args_of(tree.children[1])
@@ -227,7 +255,15 @@ class _Program(GraphReader):
             return None
         named = {p.name: args.named[p.name] for p in graph.params[len(args.placed) :] if p.name in args.named}
         if len(args.placed) + len(args.named) != len(graph.params) or len(named) != len(args.named):
-            self.fault("E0204", span, graph.name, (Label(graph.span, "defined here"),), op=graph.name, given=len(args.placed) + len(args.named), wanted=len(graph.params))
+            self.fault(
+                "E0204",
+                span,
+                graph.name,
+                (Label(graph.span, "defined here"),),
+                op=graph.name,
+                given=len(args.placed) + len(args.named),
+                wanted=len(graph.params),
+            )
             return None
         trees = [*args.placed, *(named[p.name] for p in graph.params[len(args.placed) :])]
         given = [self.statement(t, scope, [f"{targets[0]}.{p.name}"]) for t, p in zip(trees, graph.params)]
@@ -238,7 +274,16 @@ class _Program(GraphReader):
             try:
                 inner.variables[param.name] = self.bind(param, value, inner.symbols, f"{targets[0]}.{param.name}")
             except Refused as fault:
-                self.faults += [Diag(d.code, graph.name, d.facts, span_of_tree(arg), (Label(param.span, f"{param.name} is {show_short(param.type)}"),)) for d in fault.diags]
+                self.faults += [
+                    Diag(
+                        d.code,
+                        graph.name,
+                        d.facts,
+                        span_of_tree(arg),
+                        (Label(param.span, f"{param.name} is {show_short(param.type)}"),),
+                    )
+                    for d in fault.diags
+                ]
                 return None
         for symbol, default in graph.symbols:
             inner.symbols.setdefault(symbol, Expr.of(default if default is not None else symbol))
@@ -255,20 +300,28 @@ class _Program(GraphReader):
         return refs if len(refs) != 1 else refs[0]
 
     def bind(self, param: Param, value: Value, symbols: dict[str, Expr], name: str) -> Ref:
-        """An argument as a parameter takes it; the parameter's shape variables are what the argument's sizes are. Raises Refused (E1002,
-        E1012, E1304)."""
+        """An argument as a parameter takes it; the parameter's shape variables are what the argument's sizes are.
+        Raises Refused (E1002, E1012, E1304)."""
         if isinstance(value, tuple):
             raise refuse("E0205", op=param.name, given=len(value), wanted=1)
         if isinstance(value, Literal):
             return self.constant(value, TensorType(param.type.dtype, ()), name)
         if value.dtype != param.type.dtype:
-            raise refuse("E1002", fault=f"{param.name} is {show_short(param.type)}, but {show_short(value.type)} is given")
+            raise refuse(
+                "E1002", fault=f"{param.name} is {show_short(param.type)}, but {show_short(value.type)} is given"
+            )
         if value.rank != param.type.rank:
-            raise refuse("E1012", op=param.name, tensor=value.tensor or value.name, given=value.type, wanted=param.type.rank)
+            raise refuse(
+                "E1012", op=param.name, tensor=value.tensor or value.name, given=value.type, wanted=param.type.rank
+            )
         for axis, (dim, size) in enumerate(zip(param.type.shape, value.shape)):
             known = symbols.setdefault(dim.name, size) if dim.name is not None else dim.substitute(symbols)
             if known != size:
-                raise refuse("E1304", left=f"{param.name}[{axis}] = {known}", right=f"{value.tensor or value.name}[{axis}] = {size}")
+                raise refuse(
+                    "E1304",
+                    left=f"{param.name}[{axis}] = {known}",
+                    right=f"{value.tensor or value.name}[{axis}] = {size}",
+                )
         return value
 
     def constant(self, literal: Literal, type: TensorType, name: str) -> Ref:
@@ -282,18 +335,41 @@ class _Program(GraphReader):
         if given is None or "->" in graph.broken:
             return []
         if len(given) != len(graph.results):
-            self.fault("E0205", span_of_tree(graph.body[-1]), graph.name, (Label(graph.span, "declared here"),), op=graph.name, given=len(given), wanted=len(graph.results))
+            self.fault(
+                "E0205",
+                span_of_tree(graph.body[-1]),
+                graph.name,
+                (Label(graph.span, "declared here"),),
+                op=graph.name,
+                given=len(given),
+                wanted=len(graph.results),
+            )
             return []
         found = []
         for param, value in zip(graph.results, given):
             declared = TensorType(param.type.dtype, tuple(d.substitute(symbols) for d in param.type.shape))
             if isinstance(value, tuple):
-                self.fault("E0205", span_of_tree(graph.body[-1]), graph.name, op="a call in return", given=len(value), wanted=1)
+                self.fault(
+                    "E0205", span_of_tree(graph.body[-1]), graph.name, op="a call in return", given=len(value), wanted=1
+                )
             elif isinstance(value, Literal):
                 found.append((param.name, self.constant(value, declared, param.name)))
             elif value is not None and value.type != declared:
-                label = Label(value.place.span, f"{value.name or value.tensor} is {show_short(value.type)}") if value.place.span else None
-                self.fault("E1306", param.span, graph.name, (label,) if label else (), tensor=param.name, declared=declared, inferred=value.type, op=graph.name)
+                label = (
+                    Label(value.place.span, f"{value.name or value.tensor} is {show_short(value.type)}")
+                    if value.place.span
+                    else None
+                )
+                self.fault(
+                    "E1306",
+                    param.span,
+                    graph.name,
+                    (label,) if label else (),
+                    tensor=param.name,
+                    declared=declared,
+                    inferred=value.type,
+                    op=graph.name,
+                )
             elif value is not None:
                 found.append((param.name, value))
         return found

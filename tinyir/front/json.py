@@ -2,15 +2,17 @@
 
     {"signature": {"inputs": [{"tensor": "A", "role": "data", ...}], "outputs": [{"tensor": "C2"}]},
      "tensors":   {"A": {"dtype": "fp16", "shape": ["M", "K"]}, ...},
-     "graph":     [{"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["C0"], "attrs": {"acc_dtype": "fp32"}}, ...]}
+     "graph":     [{"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["C0"], "attrs": {"acc_dtype":
+                  "fp32"}}, ...]}
 
-Optional at the top: `name`, `shape_sets` {set: {symbol: size}}, `symbols` {symbol: [least, greatest]}. When there are symbols and no
-shape set, a set `default` gives each of them 1024, the outputs' symbols first.
+Optional at the top: `name`, `shape_sets` {set: {symbol: size}}, `symbols` {symbol: [least, greatest]}. When there are
+symbols and no shape set, a set `default` gives each of them 1024, the outputs' symbols first.
 
-A tensor that the signature lists needs dtype and shape. One that an op gives may have them: another dtype than the op's means a
-CAST, another shape is refused (E1306). A tensor that no op gives and no input is may hold `value` (a number, nested lists, or a size such as "2*N") or name
-a file (`file`, `key`, `offset`, `bytes`, `sha256`); the latter becomes an input with role param. An op's operand is a tensor's
-name, or a number. Attributes stand in `attrs`, or beside it. The ops of a graph may stand in any order.
+A tensor that the signature lists needs dtype and shape. One that an op gives may have them: another dtype than the op's
+means a CAST, another shape is refused (E1306). A tensor that no op gives and no input is may hold `value` (a number,
+nested lists, or a size such as "2*N") or name a file (`file`, `key`, `offset`, `bytes`, `sha256`); the latter becomes
+an input with role param. An op's operand is a tensor's name, or a number. Attributes stand in `attrs`, or beside it.
+The ops of a graph may stand in any order.
 """
 
 from __future__ import annotations
@@ -26,16 +28,16 @@ from ..kit.span import Span
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import SignatureReader, near
 from .jsontext import Node, parse_json
-from .order import in_order
 from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
+from .order import in_order
 
 _TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
 _OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
 def read(text: str, name: str = "main") -> tiny.Module:
-    """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with every fault
-    found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
+    """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with
+    every fault found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
     return _Reader(text).module(parse_json(text), name)
 
 
@@ -50,7 +52,10 @@ class _Reader(SignatureReader):
         stated = root.get("name")
         name = (self.expect(stated, str, "name") if stated is not None else "") or name
         signature = root.get("signature") or Node({}, root.start, root.start + 1)
-        sections = {k: self.expect(root.get(k), kind, k, root, k) for k, kind in (("signature", dict), ("tensors", dict), ("graph", list))}
+        sections = {
+            k: self.expect(root.get(k), kind, k, root, k)
+            for k, kind in (("signature", dict), ("tensors", dict), ("graph", list))
+        }
         for tensor, member in sections["tensors"].items():
             self.declare(tensor, member)
         if isinstance(signature.value, dict):
@@ -58,7 +63,7 @@ class _Reader(SignatureReader):
         self.builder.limits.state(self.ranges(root.get("symbols")))
         listed = [self.listed(root, signature, side, sections["tensors"]) for side in ("inputs", "outputs")]
         tensors = [[t for t, _ in side if t is not None] for side in listed]
-        for tensor, entry in listed[0]:
+        for tensor, _entry in listed[0]:
             if tensor is not None and tensor.name not in self.refs:
                 self.refs[tensor.name] = self.builder.input(tensor, self.places_of[tensor.name])
         filed = self.constants(sections["tensors"])
@@ -86,7 +91,13 @@ class _Reader(SignatureReader):
                 if not name:
                     continue
                 if name in maker or name in self.refs:
-                    first = self.places.of(ops[maker[name]]) if name in maker else self.places_of[name].span if name in self.places_of else None
+                    first = (
+                        self.places.of(ops[maker[name]])
+                        if name in maker
+                        else self.places_of[name].span
+                        if name in self.places_of
+                        else None
+                    )
                     self.fault("E1309", output, name, (Label(first, "first here"),) if first else (), tensor=name)
                 else:
                     maker[name] = index
@@ -110,10 +121,20 @@ class _Reader(SignatureReader):
         operands = [self.operand(n, name) for n in self.expect(node.get("inputs"), list, name, node, "inputs")]
         attrs = self.attrs(node, row, name) if row is not None else None
         if row is not None:
-            for what, given, (low, high) in (("inputs", len(operands), row.inputs), ("outputs", len(outputs), row.outputs)):
+            for what, given, (low, high) in (
+                ("inputs", len(operands), row.inputs),
+                ("outputs", len(outputs), row.outputs),
+            ):
                 if not low <= given <= high:
                     wanted = str(low) if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
-                    self.fault("E0204" if what == "inputs" else "E0205", node.get(what) or node, name, op=row.name, given=given, wanted=wanted)
+                    self.fault(
+                        "E0204" if what == "inputs" else "E0205",
+                        node.get(what) or node,
+                        name,
+                        op=row.name,
+                        given=given,
+                        wanted=wanted,
+                    )
         if len(self.faults) == count and None not in operands:
             self.lower(node, name, row, operands, attrs, outputs)
         for output in outputs:
@@ -124,12 +145,18 @@ class _Reader(SignatureReader):
         op = self.expect(op_node, str, name, node, "op")
         if op != "Elementwise":
             if op and op not in FRONT_OPS:
-                hint = f"Elementwise with fn {op.lower()}" if op.lower() in ELEMENTWISE else ", ".join(nearest(op, FRONT_OPS)) or "nothing like it"
+                hint = (
+                    f"Elementwise with fn {op.lower()}"
+                    if op.lower() in ELEMENTWISE
+                    else ", ".join(nearest(op, FRONT_OPS)) or "nothing like it"
+                )
                 self.fault("E0105", op_node, name, op=op, near=hint)
             return FRONT_OPS.get(op)
         fn = self.expect(fn_node, str, name, node, "fn")
         if fn and fn not in ELEMENTWISE:
-            self.fault("E0105", fn_node, name, op=f"fn {fn}", near=", ".join(nearest(fn, ELEMENTWISE)) or "nothing like it")
+            self.fault(
+                "E0105", fn_node, name, op=f"fn {fn}", near=", ".join(nearest(fn, ELEMENTWISE)) or "nothing like it"
+            )
         return ELEMENTWISE.get(fn)
 
     def operand(self, node: Node, name: str) -> Operand | None:
@@ -149,7 +176,9 @@ class _Reader(SignatureReader):
         for key, member in beside.items():
             if key in inside:
                 self.fault("E0108", member, name, (Label(self.places.of(inside[key]), "and here"),), key=key)
-        members = {k: m for k, m in {**beside, **inside}.items() if not (k == "fn" and row.name.startswith("Elementwise"))}
+        members = {
+            k: m for k, m in {**beside, **inside}.items() if not (k == "fn" and row.name.startswith("Elementwise"))
+        }
         checked, faults = check_attrs(row, {k: m.node.plain for k, m in members.items()}, name)
         for d in faults:
             member = members.get(d.facts["key"])
@@ -169,16 +198,29 @@ class _Reader(SignatureReader):
             refs = self.builder.close(given[: len(outputs)], outputs, wanted, places)
         except Refused as fault:
             self.builder.drop()
-            labels = tuple(Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span)
+            labels = tuple(
+                Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span
+            )
             span = self.places.of(node.get("inputs") or node)
             for d in fault.diags:
-                self.faults.append(Diag(d.code, name, d.facts, d.span or span, d.labels or (() if d.span else labels), d.edit))
+                self.faults.append(
+                    Diag(d.code, name, d.facts, d.span or span, d.labels or (() if d.span else labels), d.edit)
+                )
             return
         for output, ref, inferred in zip(outputs, refs, types):
             declared = self.declared.get(output)
             if declared is not None and declared.shape != ref.shape:
                 label = Label(place, f"{name} gives {inferred}")
-                self.fault("E1306", self.differing(output, declared, ref), name, (label,), tensor=output, declared=declared, inferred=inferred, op=name)
+                self.fault(
+                    "E1306",
+                    self.differing(output, declared, ref),
+                    name,
+                    (label,),
+                    tensor=output,
+                    declared=declared,
+                    inferred=inferred,
+                    op=name,
+                )
                 ref = self.stand_in(output)
             self.refs[output] = ref
 
@@ -205,6 +247,7 @@ class _Reader(SignatureReader):
             elif self.refs[tensor.name] is not None:
                 found.append((tensor.name, self.refs[tensor.name]))
         return found
+
 
 def _list(node: Node | None) -> list[Node]:
     return node.value if node is not None and isinstance(node.value, list) else []

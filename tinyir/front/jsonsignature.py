@@ -1,9 +1,11 @@
-"""The signature and the tensor table of front-end JSON, and how its parts are read: by kind, each fault with its place."""
+"""The signature and the tensor table of front-end JSON, and how its parts are read: by kind, each fault with its
+place."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.model import CHOICES, RESERVED_SYMBOLS, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
@@ -35,20 +37,32 @@ class SignatureReader:
 
     # --- reading JSON by kind
 
-    def fault(self, code: str, place: Node | Member | Span | None, at: str = "", labels: tuple[Label, ...] = (), **facts: Any) -> None:
+    def fault(
+        self, code: str, place: Node | Member | Span | None, at: str = "", labels: tuple[Label, ...] = (), **facts: Any
+    ) -> None:
         """Note a diagnostic."""
         span = place if isinstance(place, Span) or place is None else self.places.of(place)
         self.faults.append(Diag(code, at, facts, span, labels))
 
     def expect(self, node: Node | None, kind: type, what: str, parent: Node | None = None, key: str = "") -> Any:
-        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0104 missing from `parent`."""
+        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0104
+        missing from `parent`."""
         if node is None:
             if parent is not None:
-                self.fault("E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind])
+                self.fault(
+                    "E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind]
+                )
         elif type(node.value) is kind and node.value != "":
             return node.value
         else:
-            self.fault("E0110", node, what, key=key or what, expected=_KIND_WORDS[kind], given="an empty one" if node.value == "" else node.kind)
+            self.fault(
+                "E0110",
+                node,
+                what,
+                key=key or what,
+                expected=_KIND_WORDS[kind],
+                given="an empty one" if node.value == "" else node.kind,
+            )
         return kind()
 
     def only(self, node: Node, known: tuple[str, ...], what: str) -> None:
@@ -89,7 +103,9 @@ class SignatureReader:
         if len(self.faults) == count:
             self.declared[name] = TensorType(DTYPES[word], tuple(dims))
 
-    def listed(self, root: Node, signature: Node, side: str, tensors: dict[str, Member]) -> list[tuple[Tensor | None, Node]]:
+    def listed(
+        self, root: Node, signature: Node, side: str, tensors: dict[str, Member]
+    ) -> list[tuple[Tensor | None, Node]]:
         """The tensors of one side of the signature, each with the node that names it; None for a faulty one."""
         found: list[tuple[Tensor | None, Node]] = []
         seen: dict[str, Node] = {}
@@ -116,7 +132,9 @@ class SignatureReader:
                 found.append((None, name_node))
                 continue
             attrs = {**self.attributes(tensors[name].node, name), **self.attributes(entry, name)}
-            ordered = tuple((k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0])
+            ordered = tuple(
+                (k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0]
+            )
             found.append((Tensor(name, self.declared[name], ordered), name_node))
         return found
 
@@ -138,7 +156,8 @@ class SignatureReader:
         return found
 
     def constants(self, tensors: dict[str, Member]) -> list[Tensor]:
-        """Tensors that hold their value become CONSTs where they are used; those in a file become inputs, which are returned."""
+        """Tensors that hold their value become CONSTs where they are used; those in a file become inputs, which are
+        returned."""
         filed = []
         for name, member in tensors.items():
             entry = member.node
@@ -147,7 +166,11 @@ class SignatureReader:
             value = entry.get("value")
             if entry.get("file") is not None:
                 attrs: dict[str, Any] = {"role": "param", "storage": "const_pool", **self.attributes(entry, name)}
-                tensor = Tensor(name, self.declared[name], tuple((k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0]))
+                tensor = Tensor(
+                    name,
+                    self.declared[name],
+                    tuple((k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0]),
+                )
                 filed.append(tensor)
                 self.refs[name] = self.builder.input(tensor, self.places_of[name])
             elif value is not None:
@@ -164,7 +187,14 @@ class SignatureReader:
                 return None
         shape = literal_shape(literal) if literal is not None else ()
         if literal is None or isinstance(literal, tuple) and not fills(literal, wanted.shape):
-            self.fault("E1009", node, name, (Label(self.places_of[name].span, f"declared {wanted}"),), given=list(shape), result=wanted)
+            self.fault(
+                "E1009",
+                node,
+                name,
+                (Label(self.places_of[name].span, f"declared {wanted}"),),
+                given=list(shape),
+                result=wanted,
+            )
             return None
         place = self.places.of(member)
         self.builder.open(Origin(name, "Constant", place.line, place.column))
@@ -182,7 +212,9 @@ class SignatureReader:
             found = read_dim(node.value)
         except ValueError:
             found = None
-        if found is None or not set(found.names()) <= {n for ref in self.builder.inputs for d in ref.shape for n in d.names()}:
+        if found is None or not set(found.names()) <= {
+            n for ref in self.builder.inputs for d in ref.shape for n in d.names()
+        }:
             self.fault("E0111", node, name, tensor=name, given=_quoted(node.value))
             return None
         return found
@@ -194,11 +226,17 @@ class SignatureReader:
         return tuple(dict.fromkeys(n for t in tensors for d in t.type.shape for n in d.names()))
 
     def check_names(self, symbols: tuple[str, ...]) -> None:
-        """E1311 for a symbol that the later texts cannot spell: one with a prime, an axis name such as i0, a word of isl."""
+        """E1311 for a symbol that the later texts cannot spell: one with a prime, an axis name such as i0, a word of
+        isl."""
         for symbol in symbols:
             if RESERVED_SYMBOLS.match(symbol) or not re.fullmatch(r"[A-Za-z_]\w*", symbol):
-                places = [p.dim(i) for t, p in self.places_of.items() if t in self.declared
-                          for i, d in enumerate(self.declared[t].shape) if symbol in d.names()]
+                places = [
+                    p.dim(i)
+                    for t, p in self.places_of.items()
+                    if t in self.declared
+                    for i, d in enumerate(self.declared[t].shape)
+                    if symbol in d.names()
+                ]
                 self.fault("E1311", places[0] if places else None, symbol, symbol=symbol)
 
     def ranges(self, node: Node | None) -> tuple[Range, ...]:
@@ -206,7 +244,12 @@ class SignatureReader:
         found = []
         for symbol, member in (self.expect(node, dict, "symbols") if node is not None else {}).items():
             limits = member.node.plain
-            if isinstance(limits, list) and len(limits) == 2 and all(type(n) is int for n in limits) and 0 <= limits[0] <= limits[1]:
+            if (
+                isinstance(limits, list)
+                and len(limits) == 2
+                and all(type(n) is int for n in limits)
+                and 0 <= limits[0] <= limits[1]
+            ):
                 found.append(Range(symbol, *limits))
             else:
                 self.fault("E0103", member.node, symbol, key=symbol, expected="[least, greatest]")
@@ -221,22 +264,29 @@ class SignatureReader:
             sizes = self.expect(member.node, dict, f"shape set {name}")
             faulty = [m for m in sizes.values() if type(m.node.value) is not int]
             for size in faulty:
-                self.fault("E0110", size.node, name, key=f"shape set {name}", expected="an integer", given=size.node.kind)
+                self.fault(
+                    "E0110", size.node, name, key=f"shape set {name}", expected="an integer", given=size.node.kind
+                )
             if sizes and not faulty:
                 given = {k: m.node.value for k, m in sizes.items()}
                 missing = [s for s in symbols if s not in given]
                 for symbol in missing:
                     self.fault("E1303", member, name, set=name, symbol=symbol, fault="has no size")
                 for symbol in [s for s in given if s not in symbols]:
-                    self.fault("E1303", sizes[symbol], name, set=name, symbol=symbol, fault="is not a symbol of the signature")
+                    self.fault(
+                        "E1303", sizes[symbol], name, set=name, symbol=symbol, fault="is not a symbol of the signature"
+                    )
                 found.append(Shapes(name, tuple(given.items())))
         return tuple(found)
 
 
 def default_shapes(symbols: Iterable[str], ranges: Iterable[Range]) -> tuple[Shapes, ...]:
-    """The shape set of a model that states none: DEFAULT_SIZE for each symbol, or what of its range is nearest. None without symbols."""
+    """The shape set of a model that states none: DEFAULT_SIZE for each symbol, or what of its range is nearest. None
+    without symbols."""
     limits = {r.symbol: r for r in ranges}
-    sizes = tuple((s, min(max(DEFAULT_SIZE, limits[s].low), limits[s].high) if s in limits else DEFAULT_SIZE) for s in symbols)
+    sizes = tuple(
+        (s, min(max(DEFAULT_SIZE, limits[s].low), limits[s].high) if s in limits else DEFAULT_SIZE) for s in symbols
+    )
     return (Shapes("default", sizes),) if sizes else ()
 
 

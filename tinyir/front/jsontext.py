@@ -1,7 +1,8 @@
 """JSON that remembers where it stands: every value and every key keeps its span.
 
-Strict JSON (RFC 8259) and stricter: a key stands once in an object, numbers are finite, strings hold whole characters, nesting is
-bounded. One pass over the text with one regular expression and a stack of its own, so that depth never meets Python's.
+Strict JSON (RFC 8259) and stricter: a key stands once in an object, numbers are finite, strings hold whole characters,
+nesting is bounded. One pass over the text with one regular expression and a stack of its own, so that depth never meets
+Python's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MAX_NESTING = 64
 MAX_DIGITS = 300  # of one number
 
 _TOKEN = re.compile(
-    r"""[ \t\r\n]*(?:(?P<string>"[^"\\\x00-\x1f]*")|(?P<mark>[{}\[\]:,])|(?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))"""
+    r"""[ \t\r\n]*(?:(?P<string>"[^"\\\x00-\x1f]*")|(?P<mark>[{}\[\]:,])|(?P<number>-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))"""  # noqa: E501
     r"""|(?P<word>true|false|null)(?!\w)|(?P<escaped>"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")|(?P<end>\Z))"""
 )
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|(//[^\n]*)')
@@ -29,7 +30,8 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One JSON value at `start:end` of its text: `value` is a dict of Members, a list of Nodes, a str, an int, a float, a bool or None."""
+    """One JSON value at `start:end` of its text: `value` is a dict of Members, a list of Nodes, a str, an int, a float,
+    a bool or None."""
 
     value: Any
     start: int
@@ -47,7 +49,7 @@ class Node:
             return {k: m.node.plain for k, m in self.value.items()}
         return [n.plain for n in self.value] if isinstance(self.value, list) else self.value
 
-    def get(self, key: str) -> "Node | None":
+    def get(self, key: str) -> Node | None:
         """The member called `key` of an object; None when it is absent or this is no object."""
         member = self.value.get(key) if isinstance(self.value, dict) else None
         return member.node if member is not None else None
@@ -62,7 +64,15 @@ class Member:
     node: Node
 
 
-_KINDS = {dict: "an object", list: "a list", str: "a string", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 class Places:
@@ -87,8 +97,8 @@ def without_comments(text: str) -> str:
 
 
 def parse_json(text: str) -> Node:
-    """The value that `text` holds. Raises Refused: E0011 bad JSON, E0012 a key twice, E0013 a number that is not finite or too long,
-    E0006 nested too deep; each with its place."""
+    """The value that `text` holds. Raises Refused: E0011 bad JSON, E0012 a key twice, E0013 a number that is not finite
+    or too long, E0006 nested too deep; each with its place."""
     stack: list[tuple[Node, str]] = []  # open objects and lists, each with the key that its value will get
     position, wanted, key, key_place = 0, "value", "", (0, 0)
     while True:
@@ -110,7 +120,9 @@ def parse_json(text: str) -> Node:
                 wanted = "key or }" if word == "{" else "value or ]"
                 continue
             if node is None and not (wanted == "value or ]" and word == "]"):
-                raise _fault("E0011", text, start, position, expected=_WANTED[wanted], found=word or "the end of the text")
+                raise _fault(
+                    "E0011", text, start, position, expected=_WANTED[wanted], found=word or "the end of the text"
+                )
             if node is not None:
                 if not stack:
                     return _closed(text, node, position)
@@ -145,7 +157,13 @@ def parse_json(text: str) -> Node:
         raise _fault("E0011", text, start, position, expected=expected, found=word or "the end of the text")
 
 
-_WANTED = {"value": "a value", "value or ]": "a value or `]`", "key": "a key in double quotes", "key or }": "a key in double quotes or `}`", "colon": "`:`"}
+_WANTED = {
+    "value": "a value",
+    "value or ]": "a value or `]`",
+    "key": "a key in double quotes",
+    "key or }": "a key in double quotes or `}`",
+    "colon": "`:`",
+}
 
 
 def _put(parent: Node, key: str, key_place: tuple[int, int], node: Node) -> None:
@@ -191,7 +209,14 @@ def _bad_token(text: str, position: int, wanted: str) -> Refused:
     if word == '"':
         line = text.find("\n", start)
         end = len(text) if line < 0 else line
-        return _fault("E0011", text, start, end, expected="a string that ends on its line, with legal escapes", found=text[start : min(end, start + 20)])
+        return _fault(
+            "E0011",
+            text,
+            start,
+            end,
+            expected="a string that ends on its line, with legal escapes",
+            found=text[start : min(end, start + 20)],
+        )
     return _fault("E0011", text, start, start + len(word), expected=_WANTED.get(wanted, "`,`"), found=word)
 
 

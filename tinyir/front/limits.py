@@ -1,13 +1,13 @@
 """What a front end knows of the symbols: the range of each, as it is stated, and as the ops of the model narrow it.
 
-An op whose meaning changes with a size (a Slice that ends at 5 of an axis of n, or at L of a table of 512) has one form in tiny text. It takes
-the form that holds where its bounds are within the axis, and supposes that they are: n >= 5, L <= 512. The signature states what is supposed
-(`sym L in 0..512`), and what runs the program checks it.
+An op whose meaning changes with a size (a Slice that ends at 5 of an axis of n, or at L of a table of 512) has one form
+in tiny text. It takes the form that holds where its bounds are within the axis, and supposes that they are: n >= 5, L
+<= 512. The signature states what is supposed (`sym L in 0..512`), and what runs the program checks it.
 """
 
 from __future__ import annotations
 
-from typing import Iterable
+from collections.abc import Iterable
 
 from ..ir.expr import Expr, Floor
 from ..ir.model import Range

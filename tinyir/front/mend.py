@@ -10,8 +10,9 @@ MOST_ROUNDS = 100
 
 
 def mended(text: str, file: str = "") -> tuple[str, list[Diag]]:
-    """The source with every mend applied that a fault of it carries, until it holds, and then those of its warnings; and what was mended. Raises
-    Refused when a fault is left that carries none, with the faults of the text as it was given."""
+    """The source with every mend applied that a fault of it carries, until it holds, and then those of its warnings;
+    and what was mended. Raises Refused when a fault is left that carries none, with the faults of the text as it was
+    given."""
     done: list[Diag] = []
     first: Refused | None = None
     found = text

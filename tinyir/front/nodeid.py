@@ -4,16 +4,17 @@
       {"id": "n0", "uop": "INPUT", "arg": {"tensor_id": "A", "dtype": "fp16", "shape": ["M", "K"]}},
       {"id": "n8", "uop": "REDUCE", "src": ["n7"], "arg": {"op": "SUM", "axes": ["K"], "dtype": "fp32"}}, ...]}
 
-A node's `src` holds ids, tensors of `tensors`, numbers, and short expressions such as {"gt": "C1,0"}. Nodes may stand in any order. What
-each means is front.nodeops. Optional at the top: `outputs` (ids; by default STOREs, else signature.outputs, else the nodes that none
-reads), `name`, `tensors` and `signature` as in front-end JSON, `shape_sets`, and `symbols`: a symbol's [least, greatest], its size, or an
-expression that it stands for. A MUL whose only reader is a REDUCE SUM of a wider dtype is the exact product.
+A node's `src` holds ids, tensors of `tensors`, numbers, and short expressions such as {"gt": "C1,0"}. Nodes may stand
+in any order. What each means is front.nodeops. Optional at the top: `outputs` (ids; by default STOREs, else
+signature.outputs, else the nodes that none reads), `name`, `tensors` and `signature` as in front-end JSON,
+`shape_sets`, and `symbols`: a symbol's [least, greatest], its size, or an expression that it stands for. A MUL whose
+only reader is a REDUCE SUM of a wider dtype is the exact product.
 
-A line may end with a `//` comment, as those of the seed do. A node may say `out` for `id`, as the dumps of seed 001 do; these leave the dtype of
-a REDUCE out, which is then the usual one.
+A line may end with a `//` comment, as those of the seed do. A node may say `out` for `id`, as the dumps of seed 001 do;
+these leave the dtype of a REDUCE out, which is then the usual one.
 
-A symbol that no INPUT has is solved from the RESHAPE that uses it (seed 000 section 5.2): what both shapes have at their ends falls
-away, and of the rest a bare symbol on one side is what stands opposite.
+A symbol that no INPUT has is solved from the RESHAPE that uses it (seed 000 section 5.2): what both shapes have at
+their ends falls away, and of the rest a bare symbol on one side is what stands opposite.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class Solved(Exception):
 
 
 def read(text: str, name: str = "main", notes: list[Diag] | None = None) -> tiny.Module:
-    """The module of a NodeId JSON text; `notes` gets the warnings (W2102) and remarks (R3005) on it. Raises Refused with every fault found: E0011 to
-    E0013 JSON, E01xx words and attributes, E02xx names, E10xx and E11xx types, E13xx signature."""
+    """The module of a NodeId JSON text; `notes` gets the warnings (W2102) and remarks (R3005) on it. Raises Refused
+    with every fault found: E0011 to E0013 JSON, E01xx words and attributes, E02xx names, E10xx and E11xx types, E13xx
+    signature."""
     root = parse_json(without_comments(text))
     solved: dict[str, Expr] = {}
     while True:
@@ -60,9 +62,13 @@ def read(text: str, name: str = "main", notes: list[Diag] | None = None) -> tiny
         try:
             return reader.module(root, name)
         except Solved as found:
-            solved = {k: e.substitute({found.symbol: found.expr}) for k, e in solved.items()} | {found.symbol: found.expr}
+            solved = {k: e.substitute({found.symbol: found.expr}) for k, e in solved.items()} | {
+                found.symbol: found.expr
+            }
             if len(solved) > MOST_SOLVED:
-                raise Refused([Diag("E0006", facts={"what": f"the number of symbols to solve (at most {MOST_SOLVED})"})]) from None
+                raise Refused(
+                    [Diag("E0006", facts={"what": f"the number of symbols to solve (at most {MOST_SOLVED})"})]
+                ) from None
             reader.builder.notes.clear()  # the next reading has them again
         finally:
             if notes is not None:
@@ -92,7 +98,9 @@ class _Reader(NodeSignature):
         names = self.names(nodes)
         self.node_of = {name: node for node, name in zip(nodes, names)}
         outputs = self.signature(root, tensors, nodes, names)
-        self.asked = {n.value for n in self.stated_outputs(root)} | {tensor.name for tensor, _ in outputs if tensor is not None}
+        self.asked = {n.value for n in self.stated_outputs(root)} | {
+            tensor.name for tensor, _ in outputs if tensor is not None
+        }
         for node, id in zip(nodes, names):
             if self.word(node) == "INPUT":
                 self.input(node, id)
@@ -111,14 +119,20 @@ class _Reader(NodeSignature):
         return self.builder.finish(model, results)
 
     def names(self, nodes: list[Node]) -> list[str]:
-        """The id of each node (E0104 without one). A VIEW with neither id nor attributes, such as seed 001's dumps have, gives nothing that a
-        node could read: it gets its place as a name."""
+        """The id of each node (E0104 without one). A VIEW with neither id nor attributes, such as seed 001's dumps
+        have, gives nothing that a node could read: it gets its place as a name."""
         names, first = [], {}
         for index, node in enumerate(nodes):
             self.only(node, _NODE, "a node of uops")
             place = node.get("id") or node.get("out")
             if place is None and (self.word(node) != "VIEW" or node.get("arg") is not None):
-                self.fault("E0104", self.places.span(node.start, node.start + 1), self.word(node) or "a node of uops", key="id", kind="a string")
+                self.fault(
+                    "E0104",
+                    self.places.span(node.start, node.start + 1),
+                    self.word(node) or "a node of uops",
+                    key="id",
+                    kind="a string",
+                )
             name = self.expect(place, str, "id") if place is not None else ""
             if name and name in first:
                 self.fault("E0201", place, name, (Label(self.places.of(first[name]), "first here"),), name=name)
@@ -167,7 +181,10 @@ class _Reader(NodeSignature):
         if row is None or len(self.faults) > count or None in operands:
             self.builder.drop()
             return
-        labels = [next((self.labels[name] for name in _references(Node([n], 0, 0)) if self.labels.get(name)), ()) for n in sources]
+        labels = [
+            next((self.labels[name] for name in _references(Node([n], 0, 0)) if self.labels.get(name)), ())
+            for n in sources
+        ]
         attrs = self.attrs(node, uop, row, id, operands, labels)
         if len(self.faults) > count:
             self.builder.drop()
@@ -177,46 +194,72 @@ class _Reader(NodeSignature):
             given = self.give(node, id, uop, operands, attrs)
         except Refused as fault:
             self.builder.drop()
-            named = tuple(Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span)
+            named = tuple(
+                Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span
+            )
             span = self.places.of(node.get("src") or node)
             self.faults += [Diag(d.code, id, d.facts, d.span or span, d.labels or named, d.edit) for d in fault.diags]
             return
         (self.refs[id],) = self.builder.close([given], [id], [None], [Place(place)])
-        self.builder.notes[noted:] = [Diag(d.code, id, d.facts, self.places.of(node.get("src"))) for d in self.builder.notes[noted:]]
+        self.builder.notes[noted:] = [
+            Diag(d.code, id, d.facts, self.places.of(node.get("src"))) for d in self.builder.notes[noted:]
+        ]
         if uop == "RESHAPE":
             self.warn_of_order(node, id, operands[0], given)
         arg = node.get("arg")
-        words = {k: words_of(m.node) for k, m in arg.value.items()} if arg is not None and isinstance(arg.value, dict) else {}
+        words = (
+            {k: words_of(m.node) for k, m in arg.value.items()}
+            if arg is not None and isinstance(arg.value, dict)
+            else {}
+        )
         self.labels[id] = nodeops.axis_labels(uop, operands, words, attrs, labels, given.rank)
         if uop == "STORE":
             self.stores[attrs.tensor or id] = self.refs[id]
 
     def give(self, node: Node, id: str, uop: str, operands: list[Operand], attrs: Attrs) -> Ref:
-        """The node's value. Where a RESHAPE would mend it, that is noted with the edit, and the value is the mended one."""
+        """The node's value. Where a RESHAPE would mend it, that is noted with the edit, and the value is the mended
+        one."""
         if uop == "RESHAPE":
             self.solve(operands[0], attrs.result_shape)
         try:
             given = nodeops.give(self.builder, uop, tuple(operands), attrs, self.wide(id) if uop == "MUL" else None)
         except Refused as fault:
-            mend = missing_reshape(self.text, self.places, node, operands, {n for n in self.refs}) if fault.diags[0].code == "E1001" else None
+            mend = (
+                missing_reshape(self.text, self.places, node, operands, set(self.refs))
+                if fault.diags[0].code == "E1001"
+                else None
+            )
             if mend is None:
                 raise
             (d,) = fault.diags
-            labels = tuple(Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span)
+            labels = tuple(
+                Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span
+            )
             self.faults.append(Diag(d.code, id, d.facts, self.places.of(node.get("src")), labels, mend.edit))
             mended = [self.builder.reshape(o, mend.shape) if i == mend.position else o for i, o in enumerate(operands)]
             return nodeops.give(self.builder, uop, tuple(mended), attrs, None)
         init = node.get("arg").get("init") if uop == "REDUCE" else None
         if init is not None and init.value is not None:
-            given = nodeops.folded_init(self.builder, given, attrs.op, float(init.value) if given.dtype.is_float else init.value)
+            given = nodeops.folded_init(
+                self.builder, given, attrs.op, float(init.value) if given.dtype.is_float else init.value
+            )
         stated = node.get("dtype")
         if stated is not None and stated.value != given.dtype.name:
-            raise Refused([Diag("E1002", id, {"fault": f"{id} is stated to be {stated.plain}, but is {given.dtype}"}, self.places.of(stated))])
+            raise Refused(
+                [
+                    Diag(
+                        "E1002",
+                        id,
+                        {"fault": f"{id} is stated to be {stated.plain}, but is {given.dtype}"},
+                        self.places.of(stated),
+                    )
+                ]
+            )
         return given
 
     def warn_of_order(self, node: Node, id: str, x: Operand, given: Ref) -> None:
-        """W2102 for a RESHAPE that writes symbols in another order; where a PERMUTE before it is the cause, with the edit that reads the value
-        before the PERMUTE."""
+        """W2102 for a RESHAPE that writes symbols in another order; where a PERMUTE before it is the cause, with the
+        edit that reads the value before the PERMUTE."""
         if not isinstance(x, Ref) or not reorders_symbols(x.shape, given.shape):
             return
         name = node.get("src").value[0].value
@@ -227,7 +270,9 @@ class _Reader(NodeSignature):
             if before is not None and not reorders_symbols(before.shape, given.shape):
                 is_kept = len(self.users[name]) > 1 or name in self.asked
                 edit = unpermuted(self.text, self.places, node, producer, is_kept)
-        self.builder.notes.append(Diag("W2102", id, {"source": x.type, "result": given.type}, self.places.of(node.get("src")), edit=edit))
+        self.builder.notes.append(
+            Diag("W2102", id, {"source": x.type, "result": given.type}, self.places.of(node.get("src")), edit=edit)
+        )
 
     def wide(self, id: str) -> DType | None:
         """The dtype of the sum that alone reads a product."""
@@ -257,14 +302,23 @@ class _Reader(NodeSignature):
         name = self.expect(node, str, "src")
         if not name or name in self.refs:
             return self.refs.get(name) if name else None
-        self.fault("E0202", node, id, name=name, near=near(name, [n for n, ref in self.refs.items() if ref is not None]))
+        self.fault(
+            "E0202", node, id, name=name, near=near(name, [n for n, ref in self.refs.items() if ref is not None])
+        )
         self.refs[name] = None
         return None
 
     def inline(self, node: Node, id: str) -> Operand | None:
         """{"fn": operands}, the operands as a list, or in one string with commas (seed 001 section 3.5)."""
         if len(node.value) != 1:
-            self.fault("E0110", node, id, key="an expression", expected='one function and its operands, {"gt": ["C1", 0]}', given=node.kind)
+            self.fault(
+                "E0110",
+                node,
+                id,
+                key="an expression",
+                expected='one function and its operands, {"gt": ["C1", 0]}',
+                given=node.kind,
+            )
             return None
         ((fn, member),) = node.value.items()
         row = ELEMENTWISE.get(nodeops.INLINE.get(fn, ""))
@@ -283,7 +337,9 @@ class _Reader(NodeSignature):
             self.faults += [Diag(d.code, id, d.facts, self.places.of(node), d.labels) for d in fault.diags]
             return None
 
-    def attrs(self, node: Node, uop: str, row: Any, id: str, operands: list[Operand], labels: list[nodeops.Labels]) -> Attrs:
+    def attrs(
+        self, node: Node, uop: str, row: Any, id: str, operands: list[Operand], labels: list[nodeops.Labels]
+    ) -> Attrs:
         """The checked attributes of a node (E0102, E0103, E0104, E0107, E1005, E1022)."""
         arg = node.get("arg")
         members = dict(self.expect(arg, dict, id)) if arg is not None else {}
@@ -297,13 +353,23 @@ class _Reader(NodeSignature):
             if plain.get(key) is not None and x is not None and any(a.name == key for a in row.attrs):
                 shape = plain.get("result_shape")
                 symbols = (*(n for t in self.inputs for d in t.type.shape for n in d.names()), *self.solved)
-                plain[key], faults = read_map(members[key].node, key, id, x.rank, len(shape) if isinstance(shape, list) else x.rank, dict.fromkeys(symbols), self.places)
+                plain[key], faults = read_map(
+                    members[key].node,
+                    key,
+                    id,
+                    x.rank,
+                    len(shape) if isinstance(shape, list) else x.rank,
+                    dict.fromkeys(symbols),
+                    self.places,
+                )
                 self.faults += faults
         stated = node.get("dtype")
         if stated is not None and any(a.name in ("to", "dtype") for a in row.attrs):
             plain.setdefault("to" if uop == "CAST" else "dtype", stated.plain)
         if "axes" in plain and isinstance(plain["axes"], list) and x is not None:
-            plain["axes"] = [self.axis(members["axes"].node.value[i], axis, x, labels[0], id) for i, axis in enumerate(plain["axes"])]
+            plain["axes"] = [
+                self.axis(members["axes"].node.value[i], axis, x, labels[0], id) for i, axis in enumerate(plain["axes"])
+            ]
         if uop == "REDUCE" and plain.get("dtype") is None and node.get("id") is None and x is not None:
             plain["dtype"] = nodeops.default_acc(x, str(plain.get("op"))).name
         checked, faults = check_attrs(row, plain, id)
@@ -311,9 +377,24 @@ class _Reader(NodeSignature):
             key = d.facts["key"]
             member = members.get(key)
             if uop == "REDUCE" and key == "dtype" and d.code == "E0104":
-                self.faults.append(Diag("E1005", id, d.facts, self.places.of(arg or node), edit=missing_dtype(self.places, arg, x, str(plain.get("op")))))
+                self.faults.append(
+                    Diag(
+                        "E1005",
+                        id,
+                        d.facts,
+                        self.places.of(arg or node),
+                        edit=missing_dtype(self.places, arg, x, str(plain.get("op"))),
+                    )
+                )
                 continue
-            self.faults.append(Diag(d.code, id, d.facts, self.places.of(node if member is None else member if d.code == "E0102" else member.node)))
+            self.faults.append(
+                Diag(
+                    d.code,
+                    id,
+                    d.facts,
+                    self.places.of(node if member is None else member if d.code == "E0102" else member.node),
+                )
+            )
         return Attrs({k: _substituted(v, self.solved) for k, v in checked.items()})
 
     def axis(self, node: Node, axis: Any, x: Ref, labels: nodeops.Labels, id: str) -> Any:
@@ -325,6 +406,7 @@ class _Reader(NodeSignature):
         except Refused as fault:
             self.faults += [Diag(d.code, id, d.facts, self.places.of(node)) for d in fault.diags]
             return 0
+
 
 def _inner(node: Node) -> list[Node]:
     """The operands of a short expression."""

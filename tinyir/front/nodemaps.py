@@ -1,4 +1,5 @@
-"""The maps of NodeId JSON's VIEW and LOAD: where each axis of what is read is read, as an expression in the result's axes i0, i1, ...
+"""The maps of NodeId JSON's VIEW and LOAD: where each axis of what is read is read, as an expression in the result's
+axes i0, i1, ...
 
     "index_map": {"i0": "i1", "i1": "floordiv(i0, 2)"}     by the names of the axes that are read, in any order
     "map": ["i1", "i0 // 2"]                               in their order
@@ -8,7 +9,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.read import read_expr
@@ -18,10 +20,12 @@ from .jsontext import Node, Places
 KIND = 'an expression in the axes of the result, such as "i0 + 2*i1" or "floordiv(i0, 2)"'
 
 
-def read_map(node: Node, key: str, at: str, rank: int, result_rank: int, symbols: Iterable[str], places: Places) -> tuple[list[Expr], list[Diag]]:
-    """The expression for each of the `rank` axes that are read, and the faults: E0102 a key that is no axis, E0104 an axis without an
-    expression, E1101 a list of another length, E0103 no expression, E1105 a divisor that is not positive, E1205 a name that is neither an axis of
-    the result nor a symbol."""
+def read_map(
+    node: Node, key: str, at: str, rank: int, result_rank: int, symbols: Iterable[str], places: Places
+) -> tuple[list[Expr], list[Diag]]:
+    """The expression for each of the `rank` axes that are read, and the faults: E0102 a key that is no axis, E0104 an
+    axis without an expression, E1101 a list of another length, E0103 no expression, E1105 a divisor that is not
+    positive, E1205 a name that is neither an axis of the result nor a symbol."""
     faults: list[Diag] = []
     axes = [f"i{axis}" for axis in range(rank)]
     entries: dict[str, Node] = {}
@@ -30,7 +34,14 @@ def read_map(node: Node, key: str, at: str, rank: int, result_rank: int, symbols
             if word in axes:
                 entries[word] = member.node
             else:
-                faults.append(Diag("E0102", at, {"at": key, "key": word, "known": ", ".join(axes) or "no axis: what it reads is a scalar"}, places.of(member)))
+                faults.append(
+                    Diag(
+                        "E0102",
+                        at,
+                        {"at": key, "key": word, "known": ", ".join(axes) or "no axis: what it reads is a scalar"},
+                        places.of(member),
+                    )
+                )
         missing = [axis for axis in axes if axis not in entries]
         faults += [Diag("E0104", at, {"key": f"{key}.{axis}", "kind": KIND}, places.of(node)) for axis in missing]
     elif isinstance(node.value, list):
@@ -38,7 +49,18 @@ def read_map(node: Node, key: str, at: str, rank: int, result_rank: int, symbols
         if len(node.value) != rank:
             faults.append(Diag("E1101", at, {"what": key, "given": len(node.value), "rank": rank}, places.of(node)))
     else:
-        faults.append(Diag("E0103", at, {"key": key, "expected": "an object from the axes of what is read to expressions, or a list of expressions in their order"}, places.of(node)))
+        faults.append(
+            Diag(
+                "E0103",
+                at,
+                {
+                    "key": key,
+                    "expected": "an object from the axes of what is read to expressions, or a list of expressions in their "  # noqa: E501
+                    "order",
+                },
+                places.of(node),
+            )
+        )
     known = [*(f"i{axis}" for axis in range(result_rank)), *symbols]
     found = []
     for axis in axes:
@@ -51,7 +73,9 @@ def read_map(node: Node, key: str, at: str, rank: int, result_rank: int, symbols
             continue
         found.append(expr)
         strange = [name for name in dict.fromkeys(expr.names()) if name not in known]
-        faults += [Diag("E1205", at, {"name": name, "known": ", ".join(known) or "none"}, places.of(entry)) for name in strange]
+        faults += [
+            Diag("E1205", at, {"name": name, "known": ", ".join(known) or "none"}, places.of(entry)) for name in strange
+        ]
     return found, faults
 
 

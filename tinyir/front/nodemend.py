@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Iterable, Sequence
 
 from ..ir.expr import ONE, Expr
 from ..ir.rules import fitting, product
@@ -25,9 +25,11 @@ class MissingReshape:
     edit: Edit
 
 
-def missing_reshape(text: str, places: Places, node: Node, operands: Sequence[Operand], taken: Iterable[str]) -> MissingReshape | None:
-    """Where axes of size 1 put into the smaller of two operands make them broadcast: the new node in front of the faulty one, which
-    reads it (seed 000 section 5.3). None where 1s do not help."""
+def missing_reshape(
+    text: str, places: Places, node: Node, operands: Sequence[Operand], taken: Iterable[str]
+) -> MissingReshape | None:
+    """Where axes of size 1 put into the smaller of two operands make them broadcast: the new node in front of the
+    faulty one, which reads it (seed 000 section 5.3). None where 1s do not help."""
     refs = [(i, o) for i, o in enumerate(operands) if isinstance(o, Ref)]
     if len(refs) != 2 or refs[0][1].rank == refs[1][1].rank:
         return None
@@ -48,7 +50,10 @@ def missing_reshape(text: str, places: Places, node: Node, operands: Sequence[Op
         name += "r"
     line = text.rfind("\n", 0, node.start) + 1
     indent = text[line : node.start] if not text[line : node.start].strip() else " "
-    new = json_line({key: name, "uop": "RESHAPE", "src": [source.value], "arg": {"result_shape": [_size(d) for d in shape]}}, is_compact=True)
+    new = json_line(
+        {key: name, "uop": "RESHAPE", "src": [source.value], "arg": {"result_shape": [_size(d) for d in shape]}},
+        is_compact=True,
+    )
     rest = text[node.start : source.start] + quoted(name)
     return MissingReshape(position, shape, Edit(places.span(node.start, source.end), f"{new},\n{indent}{rest}"))
 
@@ -66,8 +71,9 @@ def missing_dtype(places: Places, arg: Node | None, x: Ref | None, op: str) -> E
 
 
 def unpermuted(text: str, places: Places, node: Node, permute: Node, is_kept: bool) -> Edit | None:
-    """The edit that lets the RESHAPE `node` read what the PERMUTE before it reads (seed 000 section 5.3). The PERMUTE goes, with its line where it has one of its
-    own, unless another reads it too (`is_kept`). None where it cannot be taken out."""
+    """The edit that lets the RESHAPE `node` read what the PERMUTE before it reads (seed 000 section 5.3). The PERMUTE
+    goes, with its line where it has one of its own, unless another reads it too (`is_kept`). None where it cannot be
+    taken out."""
     source = node.get("src").value[0]
     before = permute.get("src").value[0]
     changes = [(source.start, source.end, text[before.start : before.end])]
@@ -95,8 +101,8 @@ _LISTED = re.compile(r"(?P<comma>[ \t\r\n]*,[ \t]*)(?P<line>(//[^\n]*)?\r?\n)?")
 
 
 def solved_symbol(source: Sequence[Expr], result: Sequence[Expr], known: set[str]) -> tuple[str, Expr] | None:
-    """The symbol that must be something for a RESHAPE from `source` to `result` to hold, and what; None when it holds, or nothing
-    follows. Only a symbol that no input has, or one that is an input's whole size, is ever solved."""
+    """The symbol that must be something for a RESHAPE from `source` to `result` to hold, and what; None when it holds,
+    or nothing follows. Only a symbol that no input has, or one that is an input's whole size, is ever solved."""
     if product(source) == product(result):
         return None
     left, right = [d for d in source if d != ONE], [d for d in result if d != ONE]

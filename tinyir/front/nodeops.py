@@ -1,14 +1,16 @@
-"""What a node of NodeId JSON gives: tiny's own ops (front.uops) under the looser rules of seeds 000 and 001, and their shorthand.
+"""What a node of NodeId JSON gives: tiny's own ops (front.uops) under the looser rules of seeds 000 and 001, and their
+shorthand.
 
-Operands of one op are broadcast, aligned at the right. Floats are CAST to the wider of their dtypes where that is exact, and integers
-likewise, with a remark (R3005): seed 000 section 5.2 adds a bias of [1, C, 1, 1] in fp16 to a sum in fp32. Any other mixture of dtypes is refused
-(section 3). EXPAND may list only the axes that it does not repeat, an axis
-of a REDUCE may be a word, PAD may be flat; POOL reads windows; CONTRACT is MUL and REDUCE SUM by index words.
+Operands of one op are broadcast, aligned at the right. Floats are CAST to the wider of their dtypes where that is
+exact, and integers likewise, with a remark (R3005): seed 000 section 5.2 adds a bias of [1, C, 1, 1] in fp16 to a sum
+in fp32. Any other mixture of dtypes is refused (section 3). EXPAND may list only the axes that it does not repeat, an
+axis of a REDUCE may be a word, PAD may be flat; POOL reads windows; CONTRACT is MUL and REDUCE SUM by index words.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from ..ir.expr import ONE, Expr
 from ..ir.ops import OPS, REDUCERS
@@ -36,16 +38,45 @@ def _shorthand(name: str, inputs: int, *attrs: Attr) -> FrontOp:
 SHORTHAND: dict[str, FrontOp] = {
     row.name: row
     for row in (
-        _shorthand("POOL", 1, Attr("kernel", "dims", low=1), Attr("stride", "dims", None, low=1), Attr("dilation", "dims", None, low=1)),
-        FrontOp("CONTRACT", (2, 2), (1, 1), (
-            Attr("pattern", "string", ""), Attr("lhs_idx", "strings"), Attr("rhs_idx", "strings"), Attr("out_idx", "strings"),
-            Attr("reduce_idx", "strings", None), Attr("strides", "dims", None, low=1), Attr("dilations", "dims", None, low=1), Attr("dtype", "dtype", None),
-        ), _none),
-        _shorthand("LOAD", 1, Attr("tensor", "string", None), Attr("map", "dims", None), Attr("result_shape", "dims", None)),
+        _shorthand(
+            "POOL",
+            1,
+            Attr("kernel", "dims", low=1),
+            Attr("stride", "dims", None, low=1),
+            Attr("dilation", "dims", None, low=1),
+        ),
+        FrontOp(
+            "CONTRACT",
+            (2, 2),
+            (1, 1),
+            (
+                Attr("pattern", "string", ""),
+                Attr("lhs_idx", "strings"),
+                Attr("rhs_idx", "strings"),
+                Attr("out_idx", "strings"),
+                Attr("reduce_idx", "strings", None),
+                Attr("strides", "dims", None, low=1),
+                Attr("dilations", "dims", None, low=1),
+                Attr("dtype", "dtype", None),
+            ),
+            _none,
+        ),
+        _shorthand(
+            "LOAD", 1, Attr("tensor", "string", None), Attr("map", "dims", None), Attr("result_shape", "dims", None)
+        ),
         _shorthand("STORE", 1, Attr("tensor", "string", None)),
     )
-}  # fmt: skip
-INLINE = {"gt": "greater", "lt": "less", "ge": "greater_equal", "le": "less_equal", "eq": "equal", "ne": "not_equal", "fdiv": "div", **{fn: fn for fn in ELEMENTWISE}}
+}
+INLINE = {
+    "gt": "greater",
+    "lt": "less",
+    "ge": "greater_equal",
+    "le": "less_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "fdiv": "div",
+    **{fn: fn for fn in ELEMENTWISE},
+}
 
 
 def row_of(uop: str) -> FrontOp | None:
@@ -70,14 +101,18 @@ def agreed(b: Builder, uop: str, operands: Sequence[Operand]) -> tuple[Ref, ...]
         raise refuse("E1002", fault=f"{uop} takes one dtype, not {listed}, and a CAST would not be exact")
     for o in branches:
         if isinstance(o, Ref) and o.dtype != wanted:
-            b.notes.append(Diag("R3005", facts={"operand": o.tensor or o.name, "source": o.dtype, "target": wanted, "op": uop}))
+            b.notes.append(
+                Diag("R3005", facts={"operand": o.tensor or o.name, "source": o.dtype, "target": wanted, "op": uop})
+            )
     shape = b.broadcast_shape(*(o for o in operands if isinstance(o, Ref)))
     chosen = b.agree(*branches, dtype=wanted)
     refs = [o if isinstance(o, Ref) else b.const(o.value, DTYPES["bool"]) for o in condition]
     return tuple(b.expand(r, shape) for r in (*refs, *chosen))
 
 
-def axis_labels(uop: str, operands: Sequence[Operand], words: dict[str, Labels], attrs: Attrs, labels: Sequence[Labels], rank: int) -> Labels:
+def axis_labels(
+    uop: str, operands: Sequence[Operand], words: dict[str, Labels], attrs: Attrs, labels: Sequence[Labels], rank: int
+) -> Labels:
     """The words for the axes of what a node gives. `words` holds the lists of words that its attributes spell."""
     row = OPS.get(uop)
     own = labels[0] if labels else ()
@@ -93,13 +128,17 @@ def axis_labels(uop: str, operands: Sequence[Operand], words: dict[str, Labels],
     if uop == "REDUCE" and own:
         return tuple(word for axis, word in enumerate(own) if axis not in attrs.axes)
     if row is not None and row.is_elementwise:
-        return next((found for found, o in zip(labels, operands) if isinstance(o, Ref) and o.rank == rank and found), ())
+        return next(
+            (found for found, o in zip(labels, operands) if isinstance(o, Ref) and o.rank == rank and found), ()
+        )
     return own if uop in ("LOAD", "STORE", "PAD", "SHRINK", "FLIP", "VALID", "VIEW", "SCAN") else ()
 
 
 def axis_of_word(word: str, x: Ref, labels: Labels) -> int:
     """The one axis that a word names: by the words that the text writes, else by its size. Raises Refused (E1022)."""
-    named = [axis for axis, label in enumerate(labels) if label == word] or [axis for axis, size in enumerate(x.shape) if size.name == word]
+    named = [axis for axis, label in enumerate(labels) if label == word] or [
+        axis for axis, size in enumerate(x.shape) if size.name == word
+    ]
     if len(named) != 1:
         raise refuse("E1022", axis=word, count=len(named), type=x.type)
     return named[0]
@@ -124,7 +163,13 @@ def give(b: Builder, uop: str, operands: tuple[Operand, ...], attrs: Attrs, wide
         return _contract(b, *operands, attrs)
     if row is not None and row.is_elementwise:
         operands = agreed(b, uop, operands)
-        if uop == "MUL" and attrs.dtype is None and wide is not None and wide != operands[0].dtype and holds_product(wide, operands[0].dtype):
+        if (
+            uop == "MUL"
+            and attrs.dtype is None
+            and wide is not None
+            and wide != operands[0].dtype
+            and holds_product(wide, operands[0].dtype)
+        ):
             attrs = Attrs(attrs, dtype=wide)
     if uop in ("PAD", "VALID") and attrs.value is not None and str(attrs.value) in ("0", "0.0"):
         attrs = Attrs(attrs, value=None)
@@ -138,7 +183,8 @@ def _read(b: Builder, x: Ref, attrs: Attrs) -> Ref:
 
 
 def _expand(b: Builder, x: Ref, attrs: Attrs) -> Ref:
-    """EXPAND; `broadcast_dimensions` names where every axis goes, or only those that are not of size 1 (seed 000 section 5.1)."""
+    """EXPAND; `broadcast_dimensions` names where every axis goes, or only those that are not of size 1 (seed 000
+    section 5.1)."""
     dims = attrs.broadcast_dimensions
     kept = [size for size in x.shape if size != ONE]
     if dims is not None and len(dims) != x.rank and len(dims) == len(kept):
@@ -152,16 +198,23 @@ def _expand(b: Builder, x: Ref, attrs: Attrs) -> Ref:
 
 
 def _contract(b: Builder, x: Ref, y: Ref, attrs: Attrs) -> Ref:
-    """The sum of products over the words that `out_idx` lacks. An operand with more words than axes is seen through a window: its last
-    words are the window's places, one for each of its last axes. Raises Refused (E1023)."""
+    """The sum of products over the words that `out_idx` lacks. An operand with more words than axes is seen through a
+    window: its last words are the window's places, one for each of its last axes. Raises Refused (E1023)."""
     sides = [attrs.lhs_idx, attrs.rhs_idx]
     summed = tuple(dict.fromkeys(w for side in sides for w in side if w not in attrs.out_idx))
     if attrs.reduce_idx is not None and set(attrs.reduce_idx) != set(summed):
         raise refuse("E1023", fault=f"reduce_idx is {list(attrs.reduce_idx)}, but out_idx lacks {list(summed)}")
     unknown = [w for w in attrs.out_idx if w not in (*sides[0], *sides[1])]
     if unknown or len(set(attrs.out_idx)) < len(attrs.out_idx):
-        raise refuse("E1023", fault=f"out_idx {list(attrs.out_idx)} must name indices of lhs_idx and rhs_idx, each once")
-    sizes = {w: size for ref, side in ((x, sides[0]), (y, sides[1])) if len(side) == ref.rank for w, size in zip(side, ref.shape)}
+        raise refuse(
+            "E1023", fault=f"out_idx {list(attrs.out_idx)} must name indices of lhs_idx and rhs_idx, each once"
+        )
+    sizes = {
+        w: size
+        for ref, side in ((x, sides[0]), (y, sides[1]))
+        if len(side) == ref.rank
+        for w, size in zip(side, ref.shape)
+    }
     refs = [_windowed(b, ref, side, sizes, attrs) for ref, side in ((x, sides[0]), (y, sides[1]))]
     letters = {w: chr(0x3B1 + i) for i, w in enumerate(dict.fromkeys((*sides[0], *sides[1])))}
     spelled = ["".join(letters[w] for w in side) for side in (*sides, attrs.out_idx)]
@@ -174,7 +227,13 @@ def _windowed(b: Builder, ref: Ref, side: Sequence[str], sizes: dict[str, Expr],
         raise refuse("E1023", fault=f"{ref.tensor or 'an operand'} is {ref.type}, but its indices are {list(side)}")
     if not more:
         return ref
-    return sliding(b, ref, [sizes[w] for w in side[ref.rank :]], each_axis(attrs.strides, more, "strides"), each_axis(attrs.dilations, more, "dilations"))
+    return sliding(
+        b,
+        ref,
+        [sizes[w] for w in side[ref.rank :]],
+        each_axis(attrs.strides, more, "strides"),
+        each_axis(attrs.dilations, more, "dilations"),
+    )
 
 
 # --- attributes as they are written
@@ -194,7 +253,11 @@ def folded_init(b: Builder, x: Ref, op: str, init: float) -> Ref:
     if fold is None:
         raise refuse("E0102", key="init", known="op, axes, dtype")
     neutral = REDUCERS[op].neutral
-    is_neutral = init == ({"lowest": x.dtype.lowest, "highest": x.dtype.highest}.get(neutral, neutral) if isinstance(neutral, str) else neutral)
+    is_neutral = init == (
+        {"lowest": x.dtype.lowest, "highest": x.dtype.highest}.get(neutral, neutral)
+        if isinstance(neutral, str)
+        else neutral
+    )
     return x if is_neutral else b.emit(fold, x, b.const(init, x.dtype, x.shape))
 
 
@@ -203,4 +266,15 @@ def default_acc(x: Ref, op: str) -> DType:
     return DTYPES["i64"] if op.startswith("ARG") else accumulator(x.dtype) if op in ("SUM", "PROD") else x.dtype
 
 
-__all__ = ["INLINE", "Labels", "agreed", "axis_labels", "axis_of_word", "default_acc", "folded_init", "give", "pairs_of", "row_of"]
+__all__ = [
+    "INLINE",
+    "Labels",
+    "agreed",
+    "axis_labels",
+    "axis_of_word",
+    "default_acc",
+    "folded_init",
+    "give",
+    "pairs_of",
+    "row_of",
+]

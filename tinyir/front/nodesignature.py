@@ -57,7 +57,9 @@ class NodeSignature(SignatureReader):
             self.declared[name] = TensorType(found.dtype, tuple(d.substitute(self.solved) for d in found.shape))
             self.labels[name] = words_of(member.node.get("shape"))
 
-    def signature(self, root: Node, tensors: dict[str, Member], nodes: list[Node], names: list[str]) -> list[tuple[Tensor | None, Node]]:
+    def signature(
+        self, root: Node, tensors: dict[str, Member], nodes: list[Node], names: list[str]
+    ) -> list[tuple[Tensor | None, Node]]:
         """The inputs that `tensors` declares, and the outputs of the signature."""
         signature = root.get("signature")
         if signature is not None and isinstance(signature.value, dict):
@@ -66,8 +68,15 @@ class NodeSignature(SignatureReader):
         else:
             read = {n.value for node in nodes for n in items_of(node.get("src")) if isinstance(n.value, str)}
             given = set(names)
-            entries = [n for n, m in tensors.items() if n in read and n not in given and n in self.declared and not {"value", "file"} & set(m.node.value)]
-            ready = [(Tensor(n, self.declared[n], tuple(self.attributes(tensors[n].node, n).items())), tensors[n].node) for n in entries]
+            entries = [
+                n
+                for n, m in tensors.items()
+                if n in read and n not in given and n in self.declared and not {"value", "file"} & set(m.node.value)
+            ]
+            ready = [
+                (Tensor(n, self.declared[n], tuple(self.attributes(tensors[n].node, n).items())), tensors[n].node)
+                for n in entries
+            ]
             inputs, outputs = ready, []
         for tensor, _ in inputs:
             if tensor is not None:
@@ -85,9 +94,16 @@ class NodeSignature(SignatureReader):
         if any(t.name == name for t in self.inputs):
             self.fault("E1301", named.node if named is not None else node, name, name=name)
             return
-        self.declare(name, Member(arg.start, arg.end, Node({k: m for k, m in members.items() if k != "tensor_id"}, arg.start, arg.end)))
+        self.declare(
+            name,
+            Member(
+                arg.start, arg.end, Node({k: m for k, m in members.items() if k != "tensor_id"}, arg.start, arg.end)
+            ),
+        )
         if name in self.declared:
-            self.adopt(Tensor(name, self.declared[name], tuple(self.attributes(arg, name).items())), self.places_of[name])
+            self.adopt(
+                Tensor(name, self.declared[name], tuple(self.attributes(arg, name).items())), self.places_of[name]
+            )
         self.refs[id] = self.refs.get(name)
         self.labels[id] = self.labels.get(name, ())
 
@@ -114,23 +130,36 @@ class NodeSignature(SignatureReader):
     def stated_outputs(root: Node) -> list[Node]:
         """The words of `outputs`, in a list or by name."""
         stated = root.get("outputs")
-        found = [m.node for m in stated.value.values()] if stated is not None and isinstance(stated.value, dict) else items_of(stated)
+        found = (
+            [m.node for m in stated.value.values()]
+            if stated is not None and isinstance(stated.value, dict)
+            else items_of(stated)
+        )
         return [n for n in found if isinstance(n.value, str)]
 
-    def results(self, root: Node, nodes: list[Node], names: list[str], listed: list[tuple[Tensor | None, Node]]) -> list[tuple[str, Ref]]:
-        """The outputs by name: those that are asked for, else STOREs, else the signature's, else the nodes that none reads."""
+    def results(
+        self, root: Node, nodes: list[Node], names: list[str], listed: list[tuple[Tensor | None, Node]]
+    ) -> list[tuple[str, Ref]]:
+        """The outputs by name: those that are asked for, else STOREs, else the signature's, else the nodes that none
+        reads."""
         stated = root.get("outputs")
         wanted: list[tuple[str, str, Node]] = []
         if stated is not None and isinstance(stated.value, dict):
             wanted = [(name, self.expect(m.node, str, "outputs"), m.node) for name, m in stated.value.items()]
         elif stated is not None:
-            wanted = [(n.value, n.value, n) for n in self.expect(stated, list, "outputs") if self.expect(n, str, "outputs")]
+            wanted = [
+                (n.value, n.value, n) for n in self.expect(stated, list, "outputs") if self.expect(n, str, "outputs")
+            ]
         elif self.stores:
             return [(name, ref) for name, ref in self.stores.items() if ref is not None]
         elif listed:
             wanted = [(t.name, t.name, n) for t, n in listed if t is not None]
         else:
-            sinks = [(name, n) for name, n in zip(names, nodes) if name not in self.users and self.word(n) != "INPUT" and (n.get("id") or n.get("out"))]
+            sinks = [
+                (name, n)
+                for name, n in zip(names, nodes)
+                if name not in self.users and self.word(n) != "INPUT" and (n.get("id") or n.get("out"))
+            ]
             wanted = [(name, name, n) for name, n in sinks]
         found = []
         for output, name, node in wanted:
@@ -139,7 +168,15 @@ class NodeSignature(SignatureReader):
                 continue
             ref, declared = self.refs[name], self.declared.get(output)
             if ref is not None and declared is not None and declared != ref.type:
-                self.fault("E1306", self.places_of[output].span, output, tensor=output, declared=declared, inferred=ref.type, op=name)
+                self.fault(
+                    "E1306",
+                    self.places_of[output].span,
+                    output,
+                    tensor=output,
+                    declared=declared,
+                    inferred=ref.type,
+                    op=name,
+                )
             elif ref is not None:
                 found.append((output, ref))
         return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from typing import Sequence
+from collections.abc import Sequence
 
 
 def in_order(needs: Sequence[set[int]]) -> tuple[list[int], list[int]]:
-    """For what each op needs: the ops such that each comes after those, else as they stand; and the ops that need one another in a
-    circle. What merely waits for a circle is in neither list."""
+    """For what each op needs: the ops such that each comes after those, else as they stand; and the ops that need one
+    another in a circle. What merely waits for a circle is in neither list."""
     waits = [set(n) for n in needs]
     users: dict[int, list[int]] = {}
     for index, needed in enumerate(waits):

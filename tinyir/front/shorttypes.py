@@ -1,4 +1,5 @@
-"""Types as Core IR and the graph DSL spell them, `f32[M, K]` where tiny text writes `fp32[M, K]`. Both spellings are read."""
+"""Types as Core IR and the graph DSL spell them, `f32[M, K]` where tiny text writes `fp32[M, K]`. Both spellings are
+read."""
 
 from __future__ import annotations
 

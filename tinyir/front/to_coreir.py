@@ -1,15 +1,17 @@
 """Tiny text as Core IR, where it can be said (`tiny-front --to-coreir`).
 
-An instruction is recognised by lowering it: for each value, instructions that may give it are built from values below it, with attributes
-read off the ops there, and the first whose lowering is the very same ops is taken. So a MatMul is told by what a MatMul becomes, and
-what is printed reads back as the same values. What no instruction gives, and an output needs, is named, all of it at once.
+An instruction is recognised by lowering it: for each value, instructions that may give it are built from values below
+it, with attributes read off the ops there, and the first whose lowering is the very same ops is taken. So a MatMul is
+told by what a MatMul becomes, and what is printed reads back as the same values. What no instruction gives, and an
+output needs, is named, all of it at once.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterator
+from typing import Any
 
 from ..ir import tiny
 from ..ir.attrs import show_attrs
@@ -25,7 +27,12 @@ from .coreir import CoreModule, Instruction, Output, show
 from .coreops import CORE, from_attrs
 
 MOST_DEPTH = 8  # ops between an instruction's value and its operands
-_UNARY = {"NEG": ("Neg", ""), "RELU": ("Relu", ""), "EXP2": ("Exp", "MUL"), "MUL": ("Log", "LOG2")}  # each with the op below it
+_UNARY = {
+    "NEG": ("Neg", ""),
+    "RELU": ("Relu", ""),
+    "EXP2": ("Exp", "MUL"),
+    "MUL": ("Log", "LOG2"),
+}  # each with the op below it
 _FOLDED = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul"}
 Items = tuple[tuple[str, Any], ...]
 
@@ -40,7 +47,8 @@ class Cover:
 
 
 def coreir_of(module: tiny.Module) -> str:
-    """The Core IR text of a checked module, in canonical form. Raises Refused (E1024) with every value that cannot be said."""
+    """The Core IR text of a checked module, in canonical form. Raises Refused (E1024) with every value that cannot be
+    said."""
     return show(canonical(_Writer(module).module()))
 
 
@@ -55,7 +63,11 @@ class _Writer:
     def module(self) -> CoreModule:
         covers: dict[str, Cover | None] = {}
         needed = {r.value for r in self.source.results}
-        faults = [Diag("E1024", t.name, {"op": f"an input of {t.type}"}, t.span) for t in self.source.model.inputs if _is_empty(t.type)][::-1]
+        faults = [
+            Diag("E1024", t.name, {"op": f"an input of {t.type}"}, t.span)
+            for t in self.source.model.inputs
+            if _is_empty(t.type)
+        ][::-1]
         for value in reversed(self.source.values):
             if value.name not in needed:
                 continue
@@ -74,19 +86,30 @@ class _Writer:
             cover = covers.get(value.name)
             if cover is not None:
                 ids[value.name] = len(ids)
-                instruction = Instruction(ids[value.name], cover.opcode, tuple(ids[o] for o in cover.operands), cover.attrs, value.type)
-                instructions.append(constant(instruction, value.attr("value")) if cover.opcode.startswith("Const") else instruction)
+                instruction = Instruction(
+                    ids[value.name], cover.opcode, tuple(ids[o] for o in cover.operands), cover.attrs, value.type
+                )
+                instructions.append(
+                    constant(instruction, value.attr("value")) if cover.opcode.startswith("Const") else instruction
+                )
         return CoreModule(tuple(instructions), tuple(Output(ids[r.value], r.output) for r in self.source.results))
 
     def spread(self, value: tiny.Value) -> list[str]:
         """What a value that cannot be said reads; of an EXPAND, which is no fault of its own, what that reads."""
-        return [self.values[o].operands[0] if o in self.values and self.values[o].op == "EXPAND" else o for o in value.operands]
+        return [
+            self.values[o].operands[0] if o in self.values and self.values[o].op == "EXPAND" else o
+            for o in value.operands
+        ]
 
     def cover(self, value: tiny.Value) -> Cover | None:
         """The instruction that gives the value; None where there is none."""
         if value.op == "CONST":
             literal = value.attr("value")
-            is_said = not isinstance(literal, Expr) and not _is_empty(value.type) and (isinstance(literal, tuple) or not value.type.shape)
+            is_said = (
+                not isinstance(literal, Expr)
+                and not _is_empty(value.type)
+                and (isinstance(literal, tuple) or not value.type.shape)
+            )
             return Cover("ConstTensor", ()) if is_said else None
         return next((cover for cover in self.candidates(value) if self.is_same(cover, value)), None)
 
@@ -109,13 +132,17 @@ class _Writer:
         elif value.op == "GATHER":
             yield Cover("Gather", value.operands)
         elif value.op in _FOLDED:
-            sides = [[o, *self.values[o].operands] if o in self.values and self.values[o].op == "EXPAND" else [o] for o in value.operands]
+            sides = [
+                [o, *self.values[o].operands] if o in self.values and self.values[o].op == "EXPAND" else [o]
+                for o in value.operands
+            ]
             for left in reversed(sides[0]):
                 for right in reversed(sides[1]):
                     yield Cover("BinOp", (left, right), (("op", Expr.of(_FOLDED[value.op])),))
 
     def slices(self, value: tiny.Value) -> Iterator[Cover]:
-        """One Slice for as long a run of SHRINKs and FLIPs as there is, an Index for one that leaves a single element."""
+        """One Slice for as long a run of SHRINKs and FLIPs as there is, an Index for one that leaves a single
+        element."""
         is_index = value.op == "RESHAPE" and not value.type.shape
         top = self.values.get(value.operands[0]) if is_index else value
         run: list[tiny.Value] = []
@@ -125,7 +152,9 @@ class _Writer:
         for length in range(len(run), 0, -1):
             source = run[length - 1].operands[0]
             shape = self.types[source].shape
-            read = [(ZERO, size, 1) for size in shape]  # of each axis: the first element, the one past the last, the step
+            read = [
+                (ZERO, size, 1) for size in shape
+            ]  # of each axis: the first element, the one past the last, the step
             for step in reversed(run[:length]):
                 for axis in range(len(shape)):
                     read[axis] = _stepped(read[axis], step, axis)
@@ -134,7 +163,9 @@ class _Writer:
                 yield Cover("Index", (source,), (("indices", tuple(starts)),))
             else:
                 ends = [-size - 1 if s < 0 and end.constant == -1 else end for end, s, size in zip(ends, steps, shape)]
-                yield Cover("Slice", (source,), (("starts", tuple(starts)), ("ends", tuple(ends)), ("steps", _ints(steps))))
+                yield Cover(
+                    "Slice", (source,), (("starts", tuple(starts)), ("ends", tuple(ends)), ("steps", _ints(steps)))
+                )
 
     def functions(self, value: tiny.Value) -> Iterator[Cover]:
         inner = value
@@ -151,10 +182,14 @@ class _Writer:
         if total is None or total.attr("op") != "SUM" or not total.attr("axes"):
             return
         for name in self.below(value):
-            if self.types[name].dtype == value.type.dtype and self.types[name].rank > value.type.rank - len(total.attr("axes")):
+            if self.types[name].dtype == value.type.dtype and self.types[name].rank > value.type.rank - len(
+                total.attr("axes")
+            ):
                 for opcode in ("Sum", "Mean"):
                     for keeps in ("false", "true"):
-                        yield Cover(opcode, (name,), (("axes", _ints(total.attr("axes"))), ("keepdims", Expr.of(keeps))))
+                        yield Cover(
+                            opcode, (name,), (("axes", _ints(total.attr("axes"))), ("keepdims", Expr.of(keeps)))
+                        )
 
     def products(self, value: tiny.Value) -> Iterator[Cover]:
         total = self.first(value, "REDUCE")
@@ -179,7 +214,10 @@ class _Writer:
         padded = self.first(total, "PAD")
         if view is None or view.type.rank != 6:
             return
-        strides = tuple(next((Expr.of(c) for c, m in view.attr("index_map")[1 + a].terms if m == (f"i{1 + a}",)), ONE) for a in range(2))
+        strides = tuple(
+            next((Expr.of(c) for c, m in view.attr("index_map")[1 + a].terms if m == (f"i{1 + a}",)), ONE)
+            for a in range(2)
+        )
         pads = padded.attr("pad")[1:3] if padded is not None and padded.type.rank == 4 else ()
         yield Cover("Conv2d", (x, y), (("strides", strides), ("padding", pads if pads else Expr.of("Valid"))))
 
@@ -192,13 +230,20 @@ class _Writer:
         for _ in range(MOST_DEPTH):
             yield from (name for name in level if name not in seen)
             seen.update(level)
-            level = list(dict.fromkeys(o for name in level if name in self.values for o in self.values[name].operands if o not in seen))[:16]
+            level = list(
+                dict.fromkeys(
+                    o for name in level if name in self.values for o in self.values[name].operands if o not in seen
+                )
+            )[:16]
 
     def first(self, value: tiny.Value, op: str) -> tiny.Value | None:
         """The nearest op of that name at or below a value."""
         if value.op == op:
             return value
-        return next((self.values[name] for name in self.below(value) if name in self.values and self.values[name].op == op), None)
+        return next(
+            (self.values[name] for name in self.below(value) if name in self.values and self.values[name].op == op),
+            None,
+        )
 
     def chain(self, name: str) -> list[str]:
         """A value and those that it is a movement of, the farthest first."""
@@ -265,7 +310,9 @@ def _plain(module: tiny.Module) -> tiny.Module:
             for d, size in zip(dims, source.shape):
                 shape[d] = size
             name = fresh(f"{value.name}.r")
-            values.append(replace(value, op="RESHAPE", name=name, attrs=(), type=TensorType(source.dtype, tuple(shape))))
+            values.append(
+                replace(value, op="RESHAPE", name=name, attrs=(), type=TensorType(source.dtype, tuple(shape)))
+            )
             value = replace(value, operands=(name,), attrs=())
         if value.op in ("SHRINK", "FLIP"):
             *steps, value = _one_axis_each(value, types[value.operands[0]], fresh)
@@ -279,10 +326,14 @@ def _one_axis_each(value: tiny.Value, source: TensorType, fresh: Callable[[str],
     found: list[tiny.Value] = []
     read, shape = value.operands[0], list(source.shape)
     if value.op == "FLIP":
-        parts: list[tuple[int, Items]] = [(a, (("axes", (a,)),)) for a in sorted(a % source.rank for a in value.attr("axes"))]
+        parts: list[tuple[int, Items]] = [
+            (a, (("axes", (a,)),)) for a in sorted(a % source.rank for a in value.attr("axes"))
+        ]
     else:
         steps = value.attr("step") or (1,) * source.rank
-        moved = [a for a in range(source.rank) if (value.attr("lo")[a], value.attr("hi")[a], steps[a]) != (ZERO, shape[a], 1)]
+        moved = [
+            a for a in range(source.rank) if (value.attr("lo")[a], value.attr("hi")[a], steps[a]) != (ZERO, shape[a], 1)
+        ]
         parts = []
         for a in moved:
             low, high = [ZERO] * source.rank, [*value.type.shape[:a], *source.shape[a:]]
@@ -294,13 +345,16 @@ def _one_axis_each(value: tiny.Value, source: TensorType, fresh: Callable[[str],
     for n, (axis, attrs) in enumerate(parts):
         shape[axis] = value.type.shape[axis]
         name = value.name if n == len(parts) - 1 else fresh(f"{value.name}.{axis}")
-        found.append(replace(value, name=name, operands=(read,), attrs=attrs, type=TensorType(source.dtype, tuple(shape))))
+        found.append(
+            replace(value, name=name, operands=(read,), attrs=attrs, type=TensorType(source.dtype, tuple(shape)))
+        )
         read = name
     return found
 
 
 def _stepped(read: tuple[Expr, Expr, int], value: tiny.Value, axis: int) -> tuple[Expr, Expr, int]:
-    """What a further SHRINK or FLIP reads along an axis, of what has been read so far; only steps of 1 and -1 go before others."""
+    """What a further SHRINK or FLIP reads along an axis, of what has been read so far; only steps of 1 and -1 go before
+    others."""
     start, end, step = read
     if value.op == "FLIP":
         return (end - 1, start - 1, -1) if axis in value.attr("axes") and step == 1 else read

@@ -1,12 +1,14 @@
 """Tiny text as a program of the graph DSL (`tiny-front --to-dsl`), which reads back as the very same tiny text.
 
-A value is a statement, in the words of the DSL where these give exactly that one op, else in tiny's own: `%p = MUL(a, b, dtype=f32)`.
+A value is a statement, in the words of the DSL where these give exactly that one op, else in tiny's own: `%p = MUL(a,
+b, dtype=f32)`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ..ir import tiny
 from ..ir.attrs import show_attr, show_attrs
@@ -19,8 +21,33 @@ from . import graphdsl
 from .dslgraph import RESERVED
 from .shorttypes import short, show_short
 
-_INFIX = {"ADD": "+", "SUB": "-", "MUL": "*", "FDIV": "/", "CMPLT": "<", "CMPEQ": "==", "CMPNE": "!=", "AND": "&", "OR": "|", "XOR": "^"}
-_SAME = ("ABS", "SIGN", "SQRT", "RSQRT", "EXP2", "LOG2", "SIN", "TANH", "ERF", "RELU", "MAX", "MIN", "WHERE")  # functions that are one op on agreeing operands
+_INFIX = {
+    "ADD": "+",
+    "SUB": "-",
+    "MUL": "*",
+    "FDIV": "/",
+    "CMPLT": "<",
+    "CMPEQ": "==",
+    "CMPNE": "!=",
+    "AND": "&",
+    "OR": "|",
+    "XOR": "^",
+}
+_SAME = (
+    "ABS",
+    "SIGN",
+    "SQRT",
+    "RSQRT",
+    "EXP2",
+    "LOG2",
+    "SIN",
+    "TANH",
+    "ERF",
+    "RELU",
+    "MAX",
+    "MIN",
+    "WHERE",
+)  # functions that are one op on agreeing operands
 _SHAPED = ("RESHAPE", "EXPAND", "VIEW")
 _BARE = re.compile(r"[A-Za-z_]\w*")
 
@@ -107,7 +134,13 @@ class _Writer:
         """Attributes by name, those first that stand in the type of tiny text."""
         dtype = value.type.dtype
         found = [f"result_shape={_dims(value.type)}"] if value.op in _SHAPED else []
-        found += [f"to={short(dtype)}"] if value.op == "CAST" else [f"dtype={short(dtype)}"] if value.op == "MUL" and not self.is_plain(value) else []
+        found += (
+            [f"to={short(dtype)}"]
+            if value.op == "CAST"
+            else [f"dtype={short(dtype)}"]
+            if value.op == "MUL" and not self.is_plain(value)
+            else []
+        )
         if OPS[value.op].group == "leaf":
             found += [f"dtype={short(dtype)}", f"shape={_dims(value.type)}"]
         schema = OPS[value.op].attrs or {}
@@ -143,14 +176,19 @@ class _Writer:
         return f"iota({show_short(value.type)}, axis={value.attr('axis')})"
 
     def cast(self, value: tiny.Value, operands: list[str]) -> str | None:
-        return f"cast({operands[0]}, {short(value.type.dtype)})" if value.type.dtype != self.types[value.operands[0]].dtype else None
+        return (
+            f"cast({operands[0]}, {short(value.type.dtype)})"
+            if value.type.dtype != self.types[value.operands[0]].dtype
+            else None
+        )
 
     def neg(self, value: tiny.Value, operands: list[str]) -> str:
         return f"-{operands[0]}"
 
 
 _WRITTEN: dict[str, Callable[..., str | None]] = {
-    op: getattr(_Writer, op.lower()) for op in ("RESHAPE", "PERMUTE", "EXPAND", "PAD", "VIEW", "VALID", "CONST", "IOTA", "CAST", "NEG")
+    op: getattr(_Writer, op.lower())
+    for op in ("RESHAPE", "PERMUTE", "EXPAND", "PAD", "VIEW", "VALID", "CONST", "IOTA", "CAST", "NEG")
 }
 
 

@@ -1,13 +1,15 @@
-"""Tiny's own ops as ops of a front end, for the languages that speak them: NodeId JSON and the graph DSL. Derived from the op table.
+"""Tiny's own ops as ops of a front end, for the languages that speak them: NodeId JSON and the graph DSL. Derived from
+the op table.
 
-A row gives exactly one value of tiny. Beside the attributes that tiny text writes it takes what there stands in the type: `result_shape`
-of a RESHAPE, EXPAND or VIEW; `shape` and `dtype` of a CONST, IOTA or RANDOM; `to` of a CAST; `dtype` of a MUL that widens. The
-operands of an elementwise op must agree already: how they are brought to is each language's own rule.
+A row gives exactly one value of tiny. Beside the attributes that tiny text writes it takes what there stands in the
+type: `result_shape` of a RESHAPE, EXPAND or VIEW; `shape` and `dtype` of a CONST, IOTA or RANDOM; `to` of a CAST;
+`dtype` of a MUL that widens. The operands of an elementwise op must agree already: how they are brought to is each
+language's own rule.
 """
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 from ..ir.expr import Expr
 from ..ir.ops import OPS, REDUCERS, Op
@@ -17,8 +19,18 @@ from .ops.contraction import tensor
 from .ops.table import REQUIRED, Attr, Attrs, FrontOp
 
 _UPDATES = ("UPDATE", "SUM", "PROD", "MAX", "MIN")
-_KINDS = {"number": "number", "literal": "literal", "ints": "ints", "int": "int", "dims": "dims", "pairs": "pairs", "guard": "guard",
-          "dtype": "dtype", "flag": "flag", "string": "string"}  # fmt: skip
+_KINDS = {
+    "number": "number",
+    "literal": "literal",
+    "ints": "ints",
+    "int": "int",
+    "dims": "dims",
+    "pairs": "pairs",
+    "guard": "guard",
+    "dtype": "dtype",
+    "flag": "flag",
+    "string": "string",
+}
 _SHAPED = ("RESHAPE", "EXPAND", "VIEW")
 
 
@@ -45,7 +57,9 @@ def _lowering(op: Op) -> Callable[..., Ref]:
         if "value" in stated:
             value = stated["value"]
             is_number = isinstance(value, Expr) and value.constant is not None
-            stated["value"] = rounded(type.dtype if type is not None else refs[0].dtype, value.constant if is_number else value)
+            stated["value"] = rounded(
+                type.dtype if type is not None else refs[0].dtype, value.constant if is_number else value
+            )
         return b.emit(op.name, *refs, type=type, **stated)
 
     return lower
@@ -62,4 +76,6 @@ def _type_of(op: Op, refs: list[Ref], attrs: Attrs) -> TensorType | None:
     return TensorType(attrs.dtype, refs[0].shape) if op.name == "MUL" and attrs.dtype is not None else None
 
 
-UOPS: dict[str, FrontOp] = {op.name: FrontOp(op.name, (op.arity, op.arity), (1, 1), _attrs_of(op), _lowering(op)) for op in OPS.values()}
+UOPS: dict[str, FrontOp] = {
+    op.name: FrontOp(op.name, (op.arity, op.arity), (1, 1), _attrs_of(op), _lowering(op)) for op in OPS.values()
+}

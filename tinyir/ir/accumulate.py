@@ -6,7 +6,16 @@ from .body import Body, Literal, Select, Unary
 from .ops import REDUCERS
 from .types import DTYPES, DType
 
-WIDE = {"fp16": "fp32", "bf16": "fp32", "fp8e4m3": "fp32", "fp8e5m2": "fp32", "i8": "i32", "i16": "i32", "u8": "u32", "u16": "u32"}
+WIDE = {
+    "fp16": "fp32",
+    "bf16": "fp32",
+    "fp8e4m3": "fp32",
+    "fp8e5m2": "fp32",
+    "i8": "i32",
+    "i16": "i32",
+    "u8": "u32",
+    "u16": "u32",
+}
 
 
 def wide(dtype: DType) -> DType:

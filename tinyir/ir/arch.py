@@ -1,4 +1,5 @@
-"""What an SM of each target architecture can hold and do: the limits that a plan must keep (CUDA programming guide, compute capabilities).
+"""What an SM of each target architecture can hold and do: the limits that a plan must keep (CUDA programming guide,
+compute capabilities).
 
 A card's own figures (how many SMs, clocks, bandwidth) are `analysis/devices/*.toml`.
 """
@@ -10,9 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """One row. Memory in bytes. `smem_per_cta` is what a kernel may ask for; `smem_reserved` is taken from the SM for each CTA beside it.
-    Registers are handed out to a warp in pieces of `register_piece`, from the quarter of the file that its scheduler has. `static_smem` is
-    what a kernel may declare without asking the driver. `has_tma` stands for TMA, mbarrier, wgmma, setmaxnreg, clusters and launches that start early."""
+    """One row. Memory in bytes. `smem_per_cta` is what a kernel may ask for; `smem_reserved` is taken from the SM for
+    each CTA beside it. Registers are handed out to a warp in pieces of `register_piece`, from the quarter of the file
+    that its scheduler has. `static_smem` is what a kernel may declare without asking the driver. `has_tma` stands for
+    TMA, mbarrier, wgmma, setmaxnreg, clusters and launches that start early."""
 
     name: str
     target: str
@@ -33,7 +35,8 @@ class Arch:
     fp32_lanes: int = 128
 
     def ctas_that_fit(self, smem: int, regs: int, threads: int) -> int:
-        """How many CTAs of `smem` bytes and `threads` threads of `regs` registers an SM holds at once; 0 when not even one."""
+        """How many CTAs of `smem` bytes and `threads` threads of `regs` registers an SM holds at once; 0 when not even
+        one."""
         if smem > self.smem_per_cta or regs > self.registers_per_thread or threads > self.threads_per_cta:
             return 0
         warps = -(-threads // self.warp)

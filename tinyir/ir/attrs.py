@@ -1,13 +1,14 @@
 """Attributes: `{perm=[1, 0]}`. The text is one grammar; what a value means is the kind that the op table states.
 
-Kinds: int, ints, number, name, dtype, flag, string, dims (Exprs), pairs (two Exprs each), guard (Bounds), literal (a number, a size
-such as `3*n`, or nested lists of numbers). Attributes stand in the op table's order.
+Kinds: int, ints, number, name, dtype, flag, string, dims (Exprs), pairs (two Exprs each), guard (Bounds), literal (a
+number, a size such as `3*n`, or nested lists of numbers). Attributes stand in the op table's order.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from ..kit.quote import quoted
 from .expr import Expr, show_guard
@@ -21,8 +22,8 @@ class AttrFault(ValueError):
 
 
 def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
-    """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was expected, and
-    Refused (E1026) for a number that is no value of `dtype`."""
+    """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was
+    expected, and Refused (E1026) for a number that is no value of `dtype`."""
     if kind in ("dims", "ints", "pairs"):
         if not isinstance(item, tuple):
             raise AttrFault("a list")
@@ -37,7 +38,7 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
 
         if isinstance(item, str):
             return read_guard(item)
-        raise AttrFault("a guard in quotes, such as \"0 <= i0 < M\"")
+        raise AttrFault('a guard in quotes, such as "0 <= i0 < M"')
     if kind == "dim" and isinstance(item, Expr):
         return item
     if kind == "int" and isinstance(item, Expr) and item.constant is not None:
@@ -60,8 +61,17 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
             return number if dtype is None else number_of(dtype, number)
         if kind == "literal" and isinstance(item, Expr):
             return item
-    raise AttrFault({"int": "an integer", "dim": "a size", "string": "a string in quotes", "flag": "true or false", "name": "a name",
-                     "number": "a number", "literal": "a number or a list of numbers"}.get(kind, kind))
+    raise AttrFault(
+        {
+            "int": "an integer",
+            "dim": "a size",
+            "string": "a string in quotes",
+            "flag": "true or false",
+            "name": "a name",
+            "number": "a number",
+            "literal": "a number or a list of numbers",
+        }.get(kind, kind)
+    )
 
 
 def _number(item: Any) -> float | int | bool | None:

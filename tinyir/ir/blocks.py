@@ -1,4 +1,5 @@
-"""The blocks of a poly text and the edges between them: what `ir.poly` reads and prints, and what each word of theirs means."""
+"""The blocks of a poly text and the edges between them: what `ir.poly` reads and prints, and what each word of theirs
+means."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The instances that compute one value. `domain` is an isl set, `write` an isl map; the axes are names of the domain's."""
+    """The instances that compute one value. `domain` is an isl set, `write` an isl map; the axes are names of the
+    domain's."""
 
     name: str
     kind: str
@@ -68,7 +70,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A poly text: the index module, the parameters, the blocks in the program's order, the edges in the order of their targets."""
+    """A poly text: the index module, the parameters, the blocks in the program's order, the edges in the order of their
+    targets."""
 
     index: index.Module
     params: tuple[Param, ...]

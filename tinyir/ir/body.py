@@ -1,27 +1,34 @@
-"""Body expressions: what one element of a value is, at one point of the axes. The statements of region and gpu text hold them.
+"""Body expressions: what one element of a value is, at one point of the axes. The statements of region and gpu text
+hold them.
 
-    mul(A[i0, k0], B[k0, i1]) : fp32                      an op of the table in lower case; `: dtype` where it is not the operands'
+    mul(A[i0, k0], B[k0, i1]) : fp32                      an op of the table in lower case; `: dtype` where it is not
+                                                          the operands'
     %masked, %blur[i0 + 1, i1]                            a value at this point, or at another point of its axes
     X[i0, i1 - 1] where 0 <= i1 - 1 < W else 0.0          a guarded read: Select
-    reduce sum (k0: K) : fp32 { ... }                     over a new axis, or over one of the region's own: reduce max (i3) ...
-    broadcast_in_dim(%mean, dims=[0])                     dims: where the operand's axes stand among the region's axes, or among `axes`
+    reduce sum (k0: K) : fp32 { ... }                     over a new axis, or over one of the region's own: reduce max
+                                                          (i3) ...
+    broadcast_in_dim(%mean, dims=[0])                     dims: where the operand's axes stand among the region's axes,
+                                                          or among `axes`
     transpose(%x, perm=[1, 0])                            axis j of the result is axis perm[j] of the operand
     index(i0 + 1) : fp32                                  a number of the axes and symbols
-    gather (k0: V = idx[i1]) { T[k0, i0] }                the body at the k0 that idx says: from the end when negative, 0 when outside
-    scatter sum i0 (k0: L) { U[k0] at idx[k0] } onto X[i0]   X, and on it every update whose place is i0, in the order of k0
+    gather (k0: V = idx[i1]) { T[k0, i0] }                the body at the k0 that idx says: from the end when negative,
+                                                          0 when outside
+    scatter sum i0 (k0: L) { U[k0] at idx[k0] } onto X[i0]   X, and on it every update whose place is i0, in the order
+      of k0
     scan sum reverse exclusive (i1) : fp32 { X[i0, i1] }  the fold of all elements up to this one along i1
     random(4*i0 + i1) {seed=7, offset=0} : fp32           element number i of a Philox stream
 
-Every node carries its dtype. A literal is of the dtype of the operands beside it; where it stands alone it is written `0.5 : fp32`.
-The gpu language reads the same text: there a Read may name a shared array or a register, with a ring slot in a first pair of
-brackets, and the names of an index may be any that its kernel defines.
+Every node carries its dtype. A literal is of the dtype of the operands beside it; where it stands alone it is written
+`0.5 : fp32`. The gpu language reads the same text: there a Read may name a shared array or a register, with a ring slot
+in a first pair of brackets, and the names of an index may be any that its kernel defines.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Callable, Iterator, Mapping, Union
+from typing import Union
 
 from ..kit.span import Span
 from .expr import Bound, Expr, Like, show_guard
@@ -42,7 +49,8 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One element of a tensor, buffer, shared array or register. `slot` is the ring slot of a shared array (gpu only)."""
+    """One element of a tensor, buffer, shared array or register. `slot` is the ring slot of a shared array (gpu
+    only)."""
 
     tensor: str
     index: tuple[Expr, ...]
@@ -53,7 +61,8 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A value. `index` is None for the point at hand; else it gives each of the value's free axes, in the region's order."""
+    """A value. `index` is None for the point at hand; else it gives each of the value's free axes, in the region's
+    order."""
 
     name: str
     dtype: DType
@@ -94,7 +103,7 @@ class Unary:
     """`op(x)`, op being a unary row of the op table in lower case."""
 
     op: str
-    x: "Body"
+    x: Body
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
@@ -104,20 +113,21 @@ class Binary:
     """`op(left, right)`. The operands have one dtype; MUL may widen to a dtype that holds the product exactly."""
 
     op: str
-    left: "Body"
-    right: "Body"
+    left: Body
+    right: Body
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Ternary:
-    """`where(first, second, third)`: `first` is bool and chosen at run time; Select is the choice that axes alone decide."""
+    """`where(first, second, third)`: `first` is bool and chosen at run time; Select is the choice that axes alone
+    decide."""
 
     op: str
-    first: "Body"
-    second: "Body"
-    third: "Body"
+    first: Body
+    second: Body
+    third: Body
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
@@ -127,20 +137,21 @@ class Select:
     """`then` where the guard holds, else `other`; `then` is not read outside the guard."""
 
     guard: tuple[Bound, ...]
-    then: "Body"
-    other: "Body"
+    then: Body
+    other: Body
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """The fold of `body` over `axes` by the reducer `op` (sum, prod, max, min, argmax, argmin) in the accumulator `dtype`. `init` is
-    None for the reducer's neutral element. Over no element at all the value is the neutral element."""
+    """The fold of `body` over `axes` by the reducer `op` (sum, prod, max, min, argmax, argmin) in the accumulator
+    `dtype`. `init` is None for the reducer's neutral element. Over no element at all the value is the neutral
+    element."""
 
     op: str
     axes: tuple[Axis, ...]
-    body: "Body"
+    body: Body
     dtype: DType
     init: float | int | bool | None = None
     span: Span | None = field(default=None, compare=False)
@@ -148,10 +159,10 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastInDim:
-    """The operand, constant along the axes that it has not. Axis j of the operand is axis dims[j] of `axes`; `axes` is None for all
-    of the region's axes."""
+    """The operand, constant along the axes that it has not. Axis j of the operand is axis dims[j] of `axes`; `axes` is
+    None for all of the region's axes."""
 
-    x: "Body"
+    x: Body
     dims: tuple[int, ...]
     dtype: DType
     axes: tuple[str, ...] | None = None
@@ -162,7 +173,7 @@ class BroadcastInDim:
 class Transpose:
     """The operand with its axes exchanged: axis j of the result is axis perm[j] of the operand; both have one size."""
 
-    x: "Body"
+    x: Body
     perm: tuple[int, ...]
     dtype: DType
     span: Span | None = field(default=None, compare=False)
@@ -170,37 +181,39 @@ class Transpose:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """`body` at the point of `axis` that the integer `at` gives: a negative one counts from the end; outside the extent it is 0."""
+    """`body` at the point of `axis` that the integer `at` gives: a negative one counts from the end; outside the extent
+    it is 0."""
 
     axis: Axis
-    at: "Body"
-    body: "Body"
+    at: Body
+    body: Body
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """`base`, folded (`op`: update, sum, prod, max, min) with every `update` over `axes` whose `at` is the point's `axis`, in their
-    order; a place outside the extent is dropped, a negative one counts from the end."""
+    """`base`, folded (`op`: update, sum, prod, max, min) with every `update` over `axes` whose `at` is the point's
+    `axis`, in their order; a place outside the extent is dropped, a negative one counts from the end."""
 
     op: str
     axis: str
     axes: tuple[Axis, ...]
-    update: "Body"
-    at: "Body"
-    base: "Body"
+    update: Body
+    at: Body
+    base: Body
     dtype: DType
     span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The fold of `body` along `axis` up to this point, from the end when `reverse`, without this point when `exclusive`."""
+    """The fold of `body` along `axis` up to this point, from the end when `reverse`, without this point when
+    `exclusive`."""
 
     op: str
     axis: str
-    body: "Body"
+    body: Body
     dtype: DType
     reverse: bool = False
     exclusive: bool = False
@@ -218,11 +231,28 @@ class Random:
     span: Span | None = field(default=None, compare=False)
 
 
-Body = Union[Read, Ref, Literal, Index, Unary, Binary, Ternary, Select, Reduce, BroadcastInDim, Transpose, Gather, Scatter, Scan, Random]
+Body = Union[  # noqa: UP007
+    Read,
+    Ref,
+    Literal,
+    Index,
+    Unary,
+    Binary,
+    Ternary,
+    Select,
+    Reduce,
+    BroadcastInDim,
+    Transpose,
+    Gather,
+    Scatter,
+    Scan,
+    Random,
+]
 
 
 def show_body(body: Body, beside: DType | None = None) -> str:
-    """The text of an expression. A Literal is written without its dtype when that is `beside`, the dtype of its neighbours."""
+    """The text of an expression. A Literal is written without its dtype when that is `beside`, the dtype of its
+    neighbours."""
     return _SHOW[type(body)](body, beside)
 
 
@@ -247,7 +277,9 @@ def rebuild(body: Body, change: Callable[[Body], Body]) -> Body:
 
 
 def substitute(body: Body, bindings: Mapping[str, Like]) -> Body:
-    """The expression with axes replaced in every index and guard. A Ref at the point at hand cannot be moved so: give it an index."""
+    """The expression with axes replaced in every index and guard. A Ref at the point at hand cannot be moved so: give
+    it an index."""
+
     def put(e: Expr | None) -> Expr | None:
         return None if e is None else e.substitute(bindings)
 
@@ -293,7 +325,13 @@ def _show_call(body: Body, beside: DType | None) -> str:
     same = operands[1:] if isinstance(body, Ternary) else operands
     neighbour = literal_neighbour(same)
     shown = [show_body(o, neighbour if o in same else None) for o in operands]
-    implied = None if body.op in ("cast", "bitcast") else "bool" if body.op in ("cmplt", "cmpeq", "cmpne") else (neighbour or same[0].dtype).name
+    implied = (
+        None
+        if body.op in ("cast", "bitcast")
+        else "bool"
+        if body.op in ("cmplt", "cmpeq", "cmpne")
+        else (neighbour or same[0].dtype).name
+    )
     return f"{body.op}({', '.join(shown)})" + ("" if implied == body.dtype.name else f" : {body.dtype}")
 
 
@@ -323,7 +361,10 @@ def _show_gather(body: Gather, beside: DType | None) -> str:
 
 def _show_scatter(body: Scatter, beside: DType | None) -> str:
     inside = f"{show_body(body.update, body.base.dtype)} at {show_body(body.at)}"
-    return f"scatter {body.op} {body.axis} ({', '.join(map(str, body.axes))}) {{ {inside} }} onto {_bracket(body.base, None)}"
+    return (
+        f"scatter {body.op} {body.axis} ({', '.join(map(str, body.axes))}) {{ {inside} }} onto "
+        f"{_bracket(body.base, None)}"
+    )
 
 
 def _show_scan(body: Scan, beside: DType | None) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..kit.diag import Diag
 from .reshape import split
@@ -31,7 +32,8 @@ def check_book(module: Any) -> list[Diag]:
 
 
 def check_symbols(program: Any) -> Iterator[Diag]:
-    """The symbols of a tiny module: none is called as an axis is, and types name the signature's only (E1208, E1304)."""
+    """The symbols of a tiny module: none is called as an axis is, and types name the signature's only (E1208,
+    E1304)."""
     symbols = program.model.symbols()
     for symbol in symbols:
         if re.fullmatch(r"[iko]\d+", symbol):
@@ -40,7 +42,10 @@ def check_symbols(program: Any) -> Iterator[Diag]:
         for size in value.type.shape:
             for name in dict.fromkeys(size.names()):
                 if name not in symbols:
-                    facts = {"left": f"{size} in {value.type}", "right": f"a size made of {', '.join(symbols) or 'no symbol'}"}
+                    facts = {
+                        "left": f"{size} in {value.type}",
+                        "right": f"a size made of {', '.join(symbols) or 'no symbol'}",
+                    }
                     yield Diag("E1304", value.name, facts, value.span)
 
 
@@ -68,7 +73,9 @@ def _check_axes(value: Any, entry: Any) -> Iterator[Diag]:
     if len(own) + len(rest) != len(entry.axes):
         odd = next(a for a in entry.axes if a not in own and a not in rest)
         fault = f"{odd.kind} is no kind of axis"
-    elif [a.name for a in own] != [f"i{n}" for n in range(len(own))] or [a.name for a in rest] != [f"k{n}" for n in range(len(rest))]:
+    elif [a.name for a in own] != [f"i{n}" for n in range(len(own))] or [a.name for a in rest] != [
+        f"k{n}" for n in range(len(rest))
+    ]:
         fault = "the axes are not called i0, i1, ... | k0, k1, ..."
     elif tuple(a.size for a in own) != value.type.shape:
         fault = f"the axes have sizes [{', '.join(str(a.size) for a in own)}] but the value is {value.type}"
@@ -81,11 +88,19 @@ def _check_names(value: Any, entry: Any, symbols: frozenset[str]) -> Iterator[Di
     for axis in entry.axes:
         for name in dict.fromkeys(axis.size.names()):
             if name not in symbols:
-                facts = {"left": f"{axis.name}: {axis.size}", "right": f"a size made of {', '.join(sorted(symbols)) or 'no symbol'}"}
+                facts = {
+                    "left": f"{axis.name}: {axis.size}",
+                    "right": f"a size made of {', '.join(sorted(symbols)) or 'no symbol'}",
+                }
                 yield Diag("E1304", entry.value, facts, value.span)
     for name in dict.fromkeys(n for access in entry.reads + entry.sources for e in access.exprs() for n in e.names()):
         if name not in symbols and name not in axes:
-            yield Diag("E1205", entry.value, {"name": name, "known": ", ".join([*(a.name for a in entry.axes), *sorted(symbols)])}, value.span)
+            yield Diag(
+                "E1205",
+                entry.value,
+                {"name": name, "known": ", ".join([*(a.name for a in entry.axes), *sorted(symbols)])},
+                value.span,
+            )
 
 
 def _check_reads(value: Any, entry: Any, types: dict[str, Any]) -> Iterator[Diag]:
@@ -93,7 +108,9 @@ def _check_reads(value: Any, entry: Any, types: dict[str, Any]) -> Iterator[Diag
         return Diag("E1204", entry.value, {"fault": text}, value.span)
 
     if len(entry.reads) != len(value.operands) or len(entry.sources) != len(value.operands):
-        yield fault(f"there are {len(entry.reads)} reads and {len(entry.sources)} sources for {len(value.operands)} operands")
+        yield fault(
+            f"there are {len(entry.reads)} reads and {len(entry.sources)} sources for {len(value.operands)} operands"
+        )
         return
     for word, accesses in (("reads", entry.reads), ("from", entry.sources)):
         for operand, access in zip(value.operands, accesses):
@@ -119,9 +136,13 @@ def _check_affine(value: Any, entry: Any) -> Iterator[Diag]:
                 yield Diag("E1206", entry.value, {"expr": expr}, value.span)
 
 
-def _check_bounds(value: Any, entry: Any, types: dict[str, Any], ranges: tuple[tuple[str, int, int], ...]) -> Iterator[Diag]:
+def _check_bounds(
+    value: Any, entry: Any, types: dict[str, Any], ranges: tuple[tuple[str, int, int], ...]
+) -> Iterator[Diag]:
     scope = entry.scope(ranges)
-    return check_bounds(value, entry.reads if entry.sources is entry.reads else entry.reads + entry.sources, types, scope)
+    return check_bounds(
+        value, entry.reads if entry.sources is entry.reads else entry.reads + entry.sources, types, scope
+    )
 
 
 def check_bounds(value: Any, accesses: Iterable[Any], types: dict[str, Any], scope: Scope) -> Iterator[Diag]:
@@ -129,18 +150,26 @@ def check_bounds(value: Any, accesses: Iterable[Any], types: dict[str, Any], sco
     for access in accesses:
         for piece in access.pieces:
             if hasattr(piece.target, "source"):
-                yield from _check_read(value, scope.with_given(piece.guard), piece.target, types[piece.target.source].shape)
+                yield from _check_read(
+                    value, scope.with_given(piece.guard), piece.target, types[piece.target.source].shape
+                )
 
 
 def _check_read(value: Any, scope: Scope, read: Any, shape: tuple[Any, ...]) -> Iterator[Diag]:
     outside = scope.outside(read.index, shape)
     if outside and not scope.is_empty() and not _is_reshape(value, scope, read, shape):
         for axis in outside:
-            yield Diag("E1207", value.name, {"source": read.source, "axis": axis, "index": read.index[axis], "size": shape[axis]}, value.span)
+            yield Diag(
+                "E1207",
+                value.name,
+                {"source": read.source, "axis": axis, "index": read.index[axis], "size": shape[axis]},
+                value.span,
+            )
 
 
 def _is_reshape(value: Any, scope: Scope, read: Any, shape: tuple[Any, ...]) -> bool:
-    """Whether the read is what the value's RESHAPE means: a reshape stays inside, though isl cannot say so across symbols."""
+    """Whether the read is what the value's RESHAPE means: a reshape stays inside, though isl cannot say so across
+    symbols."""
     if value.op != "RESHAPE" or read.source != value.operands[0]:
         return False
     return read.index == tuple(scope.simplify(e) for e in split(shape, value.type.shape))
@@ -149,4 +178,6 @@ def _is_reshape(value: Any, scope: Scope, read: Any, shape: tuple[Any, ...]) -> 
 def _check_pieces(value: Any, entry: Any) -> Iterator[Diag]:
     for operand, access in zip(value.operands, entry.sources):
         if len(access.pieces) > MANY:
-            yield Diag("W2101", entry.value, {"operand": operand, "pieces": len(access.pieces), "most": MANY}, value.span)
+            yield Diag(
+                "W2101", entry.value, {"operand": operand, "pieces": len(access.pieces), "most": MANY}, value.span
+            )

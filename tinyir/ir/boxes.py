@@ -11,8 +11,8 @@ A box of such dims is a tile of the contraction. No op name is asked: only where
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Iterable, Mapping
 
 from .body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
 from .expr import ONE, ZERO, Bound, Expr
@@ -45,8 +45,8 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements lie from a row to the next where they are
-    more than the innermost dim has."""
+    """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements lie from a row to the next
+    where they are more than the innermost dim has."""
 
     tensor: Tensor
     dims: tuple[Dim, ...]
@@ -71,8 +71,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one: `cast(bias[i1]) : fp32`. `limits`: of a read
-    that stands under a guard, that its index is inside, which the whole tile's need not be."""
+    """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one:
+    `cast(bias[i1]) : fp32`. `limits`: of a read that stands under a guard, that its index is inside, which the whole
+    tile's need not be."""
 
     side: int  # 0 along left, 1 along right
     body: Body
@@ -95,7 +96,11 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
             used = {n for e in read.index for n in e.names()} & axes
             side = next((s for s in (0, 1) if used & names[s] and not used & names[1 - s]), None)
             if side is not None:
-                limits = tuple(Bound(e, ZERO, size) for e, size in zip(read.index, shapes[read.tensor]) if size_of.get(e.name or "") != size and e.constant is None)
+                limits = tuple(
+                    Bound(e, ZERO, size)
+                    for e, size in zip(read.index, shapes[read.tensor])
+                    if size_of.get(e.name or "") != size and e.constant is None
+                )
                 found.setdefault(body, Vector(side, body, read.tensor, limits if is_guarded else ()))
                 return
         for inner in operands_of(body):
@@ -107,32 +112,51 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
 
 
 def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...], is_gathered: bool = False) -> str:
-    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they can. `is_gathered`: each element
-    is copied by itself, so that a guard may stand around what is read."""
+    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they
+    can. `is_gathered`: each element is copied by itself, so that a guard may stand around what is read."""
     product = region.let(kernel.value).expr.body
     dtypes = (kernel.lhs.dtype, kernel.rhs.dtype)
     is_alike = dtypes[0] == dtypes[1] or {d.bytes for d in dtypes} == {1}
-    if not is_alike or not {d.name for d in dtypes} <= set(factors) or {kernel.dtype.name, product.dtype.name} != {"fp32"}:
+    if (
+        not is_alike
+        or not {d.name for d in dtypes} <= set(factors)
+        or {kernel.dtype.name, product.dtype.name} != {"fp32"}
+    ):
         return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
     return unread(region, kernel, is_gathered, True)
 
 
 def unread(region: Region, kernel: Contraction, is_gathered: bool = False, may_widen: bool = False) -> str:
-    """Why a contraction is not a sum of products of what memory holds, with values of its own element behind it, in words; empty when it is. `may_widen`:
-    bytes may be read as wider floats, which hold them exactly."""
+    """Why a contraction is not a sum of products of what memory holds, with values of its own element behind it, in
+    words; empty when it is. `may_widen`: bytes may be read as wider floats, which hold them exactly."""
     for factor, read in zip(kernel.factors, (kernel.lhs, kernel.rhs)):
-        if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read and not (may_widen and _is_widened(factor, read)):
+        if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read and not (
+            may_widen and _is_widened(factor, read)
+        ):
             return "a factor that is more than a read"
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
-        if isinstance(node, Ref) and node.name == kernel.value and node.index is not None or isinstance(node, (Gather, Random, Reduce, Scan, Scatter)):
+        if (
+            isinstance(node, Ref)
+            and node.name == kernel.value
+            and node.index is not None
+            or isinstance(node, (Gather, Random, Reduce, Scan, Scatter))
+        ):
             return f"a {type(node).__name__.lower()} after the accumulator"
     return ""
 
 
 def _is_widened(factor: Body, read: Read) -> bool:
-    """Whether a factor is a read of bytes as floats that hold each of them exactly: bytes of two kinds are multiplied so, and units take them as they are."""
-    return isinstance(factor, Unary) and factor.op == "cast" and factor.x is read and read.dtype.bytes == 1 and read.dtype.is_float and is_exact(read.dtype, factor.dtype)
+    """Whether a factor is a read of bytes as floats that hold each of them exactly: bytes of two kinds are multiplied
+    so, and units take them as they are."""
+    return (
+        isinstance(factor, Unary)
+        and factor.op == "cast"
+        and factor.x is read
+        and read.dtype.bytes == 1
+        and read.dtype.is_float
+        and is_exact(read.dtype, factor.dtype)
+    )
 
 
 def is_along_sum(kernel: Contraction, side: int) -> bool:
@@ -143,22 +167,31 @@ def is_along_sum(kernel: Contraction, side: int) -> bool:
 
 
 def padded(view: View, region: Region) -> View:
-    """The view of a copy of the tensor in which every row begins on a line, with zeros behind each row: the workspace `r.A.padded` of the
-    region r."""
+    """The view of a copy of the tensor in which every row begins on a line, with zeros behind each row: the workspace
+    `r.A.padded` of the region r."""
     line = LINE_BYTES // view.tensor.type.dtype.bytes
     row = line * view.dims[-1].size.ceildiv(line)
     shape = tuple(d.size for d in view.dims[:-1])
-    return View(Tensor(f"{region.name}.{view.tensor.name}.padded", TensorType(view.tensor.type.dtype, (*shape, row))), view.dims, row)
+    return View(
+        Tensor(f"{region.name}.{view.tensor.name}.padded", TensorType(view.tensor.type.dtype, (*shape, row))),
+        view.dims,
+        row,
+    )
 
 
 def turned(view: View, region: Region) -> View:
-    """The view of a copy of the tensor that lies along the sum, each row beginning on a line, with zeros behind it: the workspace `r.A.turned`."""
+    """The view of a copy of the tensor that lies along the sum, each row beginning on a line, with zeros behind it: the
+    workspace `r.A.turned`."""
     line = LINE_BYTES // view.tensor.type.dtype.bytes
-    batch, own, (term,) = ([d for d in view.dims if d.role in roles] for roles in (("batch",), ("left", "right"), ("sum",)))
+    batch, own, (term,) = (
+        [d for d in view.dims if d.role in roles] for roles in (("batch",), ("left", "right"), ("sum",))
+    )
     row = line * term.size.ceildiv(line)
     dims = (*batch, *own, term)
     shape = (*(d.size for d in dims[:-1]), row)
-    return View(Tensor(f"{region.name}.{view.tensor.name}.turned", TensorType(view.tensor.type.dtype, shape)), dims, row)
+    return View(
+        Tensor(f"{region.name}.{view.tensor.name}.turned", TensorType(view.tensor.type.dtype, shape)), dims, row
+    )
 
 
 def copied(view: View, region: Region, hint: str) -> View:
@@ -168,8 +201,8 @@ def copied(view: View, region: Region, hint: str) -> View:
 
 
 def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "right") -> View | str:
-    """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot. `inner` is the role along
-    which the output's neighbours lie."""
+    """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot.
+    `inner` is the role along which the output's neighbours lie."""
     view = view_of(region, item.output, item.index, kernel)
     if isinstance(view, str):
         return view
@@ -183,11 +216,16 @@ def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "r
 
 def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
     """The guard that `size` is a multiple of `count`; empty when its coefficients say so."""
-    return () if count == 1 or all(c % count == 0 for c, _ in size.terms) else (Bound(count * (size // count), equals=size),)
+    return (
+        ()
+        if count == 1 or all(c % count == 0 for c, _ in size.terms)
+        else (Bound(count * (size // count), equals=size),)
+    )
 
 
 def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contraction) -> View | str:
-    """The view of the tensor `name`, read or written at `index`; or in words why the copy engine cannot move its tiles."""
+    """The view of the tensor `name`, read or written at `index`; or in words why the copy engine cannot move its
+    tiles."""
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
     if is_exchanged(tensor):
         return f"{name} is col_major"
@@ -211,8 +249,8 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
 
 
 def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ...]:
-    """The axes that count a dim of so many places together, as the digits of a number do (`i1`, or `288*c0 + k0`), outermost first; none where
-    `place` is no such number."""
+    """The axes that count a dim of so many places together, as the digits of a number do (`i1`, or `288*c0 + k0`),
+    outermost first; none where `place` is no such number."""
     if place.name in axes:
         return (axes[place.name],) if axes[place.name].size == size else ()
     found: list[Axis] = []

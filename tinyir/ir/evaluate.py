@@ -1,14 +1,15 @@
 """What one op of tiny gives on NumPy arrays: the convention that playback and constant folding share.
 
-Floats of 16 and 8 bits compute in fp32 and are rounded after each op; sums of them accumulate in fp32. Movement gives views where it
-can. Narrow floats (bf16, fp8) are those of the ml_dtypes package, which is imported only when one is met. This is the one module of
-`ir` that needs NumPy: import it where it is used.
+Floats of 16 and 8 bits compute in fp32 and are rounded after each op; sums of them accumulate in fp32. Movement gives
+views where it can. Narrow floats (bf16, fp8) are those of the ml_dtypes package, which is imported only when one is
+met. This is the one module of `ir` that needs NumPy: import it where it is used.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,9 @@ def compute_dtype(dtype: DType) -> np.dtype:
 
 
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """`array` as `dtype`: floats round to nearest even, integers wrap; a float becomes an integer by dropping its fraction, saturates
-    at the range of the integer, and NaN becomes 0 (as the GPU's conversion does; NumPy leaves these two cases open)."""
+    """`array` as `dtype`: floats round to nearest even, integers wrap; a float becomes an integer by dropping its
+    fraction, saturates at the range of the integer, and NaN becomes 0 (as the GPU's conversion does; NumPy leaves these
+    two cases open)."""
     target = numpy_dtype(dtype)
     if array.dtype == target:
         return array
@@ -66,8 +68,8 @@ def sizes_of(shape: Iterable[Expr], symbols: Mapping[str, int]) -> tuple[int, ..
 
 
 def evaluate(value: Any, operands: Sequence[np.ndarray], symbols: Mapping[str, int]) -> np.ndarray:
-    """The array that an `ir.tiny.Value` gives: any op but those whose places or elements come from elsewhere (GATHER, SCATTER, SCAN,
-    RANDOM). Raises Refused (E1708 a negative size, E1709 a read outside)."""
+    """The array that an `ir.tiny.Value` gives: any op but those whose places or elements come from elsewhere (GATHER,
+    SCATTER, SCAN, RANDOM). Raises Refused (E1708 a negative size, E1709 a read outside)."""
     if OPS[value.op].is_elementwise:
         return elementwise(value.op, operands, value.type.dtype)
     return _EVALUATED[value.op](value, shape_of(value, symbols), symbols, *operands)
@@ -84,7 +86,10 @@ def shape_of(value: Any, symbols: Mapping[str, int]) -> tuple[int, ...]:
 def elementwise(op: str, operands: Sequence[np.ndarray], dtype: DType) -> np.ndarray:
     """One op on arrays of one shape. Where no operand varies along an axis, one element is computed and seen as all."""
     shape = operands[0].shape
-    taken = tuple(slice(0, 1) if size > 1 and all(o.strides[axis] == 0 for o in operands) else slice(None) for axis, size in enumerate(shape))
+    taken = tuple(
+        slice(0, 1) if size > 1 and all(o.strides[axis] == 0 for o in operands) else slice(None)
+        for axis, size in enumerate(shape)
+    )
     operands = [o[taken] for o in operands]
     with np.errstate(all="ignore"):
         if op == "CAST":
@@ -110,7 +115,9 @@ def fold(op: str, source: np.ndarray, axes: tuple[int, ...], dtype: DType) -> np
         return source.any(axes) if source.dtype.kind == "b" else source.sum(axes, dtype=source.dtype)
     if op == "PROD":
         return source.prod(axes, dtype=source.dtype)
-    return (np.maximum if op == "MAX" else np.minimum).reduce(source, axes, initial=source.dtype.type(neutral(op, dtype)))
+    return (np.maximum if op == "MAX" else np.minimum).reduce(
+        source, axes, initial=source.dtype.type(neutral(op, dtype))
+    )
 
 
 def _reduce(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], source: np.ndarray) -> np.ndarray:
@@ -121,9 +128,11 @@ def _reduce(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], sour
     return convert(fold(op, convert(source, dtype).astype(compute_dtype(dtype), copy=False), axes, dtype), dtype)
 
 
-def _extreme_index(op: str, source: np.ndarray, axes: tuple[int, ...], shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """The first index of the greatest or least element (NaN counts as such), over several axes counted in row-major order; 0 where
-    there is none."""
+def _extreme_index(
+    op: str, source: np.ndarray, axes: tuple[int, ...], shape: tuple[int, ...], dtype: DType
+) -> np.ndarray:
+    """The first index of the greatest or least element (NaN counts as such), over several axes counted in row-major
+    order; 0 where there is none."""
     if source.size == 0:
         return np.zeros(shape, numpy_dtype(dtype))
     kept = [a for a in range(source.ndim) if a not in axes]
@@ -173,7 +182,9 @@ def _shrink(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], sour
     for axis, (low, high, step) in enumerate(zip(value.attr("lo"), value.attr("hi"), steps)):
         start, stop = low.evaluate(symbols), high.evaluate(symbols)
         if not 0 <= start <= stop <= source.shape[axis]:
-            raise refuse("E1709", value.name, value=value.name, axis=axis, low=start, high=stop, size=source.shape[axis])
+            raise refuse(
+                "E1709", value.name, value=value.name, axis=axis, low=start, high=stop, size=source.shape[axis]
+            )
         taken.append(slice(start, stop, step))
     return source[tuple(taken)]
 
@@ -187,7 +198,15 @@ def _view(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], source
     maps = [np.asarray(_at(e, points)) for e in value.attr("index_map")]
     for axis, index in enumerate(maps):
         if index.size and 0 not in shape and not (0 <= index.min() and index.max() < source.shape[axis]):
-            raise refuse("E1709", value.name, value=value.name, axis=axis, low=int(index.min()), high=int(index.max()) + 1, size=source.shape[axis])
+            raise refuse(
+                "E1709",
+                value.name,
+                value=value.name,
+                axis=axis,
+                low=int(index.min()),
+                high=int(index.max()) + 1,
+                size=source.shape[axis],
+            )
     if not maps or 0 in shape:
         return np.broadcast_to(source.reshape(-1)[:1] if 0 not in shape else np.zeros(1, source.dtype), shape)
     return np.broadcast_to(source[tuple(maps)], shape)
@@ -207,7 +226,10 @@ def _valid(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int], sourc
 def _points(shape: tuple[int, ...], symbols: Mapping[str, int]) -> dict[str, Any]:
     """Symbols, and the axes i0, i1, ... as arrays that broadcast against each other."""
     rank = len(shape)
-    axes = {f"i{axis}": np.arange(size).reshape([size if a == axis else 1 for a in range(rank)]) for axis, size in enumerate(shape)}
+    axes = {
+        f"i{axis}": np.arange(size).reshape([size if a == axis else 1 for a in range(rank)])
+        for axis, size in enumerate(shape)
+    }
     return {**symbols, **axes}
 
 
@@ -240,11 +262,22 @@ def _const(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int]) -> np
 
 def _iota(value: Any, shape: tuple[int, ...], symbols: Mapping[str, int]) -> np.ndarray:
     axis = value.attr("axis") % len(shape)
-    line = convert(np.arange(shape[axis]), value.type.dtype).reshape([size if a == axis else 1 for a, size in enumerate(shape)])
+    line = convert(np.arange(shape[axis]), value.type.dtype).reshape(
+        [size if a == axis else 1 for a, size in enumerate(shape)]
+    )
     return np.broadcast_to(line, shape)
 
 
 _EVALUATED: dict[str, Callable[..., np.ndarray]] = {
-    "REDUCE": _reduce, "RESHAPE": _reshape, "PERMUTE": _permute, "EXPAND": _expand, "PAD": _pad, "SHRINK": _shrink, "FLIP": _flip,
-    "VIEW": _view, "VALID": _valid, "CONST": _const, "IOTA": _iota,
-}  # fmt: skip
+    "REDUCE": _reduce,
+    "RESHAPE": _reshape,
+    "PERMUTE": _permute,
+    "EXPAND": _expand,
+    "PAD": _pad,
+    "SHRINK": _shrink,
+    "FLIP": _flip,
+    "VIEW": _view,
+    "VALID": _valid,
+    "CONST": _const,
+    "IOTA": _iota,
+}

@@ -1,9 +1,9 @@
 """Integer expressions over symbols and axes: sizes, index maps, guards.
 
-An Expr is a polynomial with integer coefficients over atoms; an atom is a name (a symbol of the signature, or an axis) or a
-`floor(e/d)` with a positive divisor, rounded down. Exprs are normal: terms are sorted, none is zero, floors are in lowest
-terms, so one object has one spelling and equal polynomials are equal objects; whether two floors are equal functions is isl's to say. There is no `%`: `a mod b` is written
-`a - b*floor(a/b)` (seed 001 section 4.3).
+An Expr is a polynomial with integer coefficients over atoms; an atom is a name (a symbol of the signature, or an axis)
+or a `floor(e/d)` with a positive divisor, rounded down. Exprs are normal: terms are sorted, none is zero, floors are in
+lowest terms, so one object has one spelling and equal polynomials are equal objects; whether two floors are equal
+functions is isl's to say. There is no `%`: `a mod b` is written `a - b*floor(a/b)` (seed 001 section 4.3).
 
 Text, which isl reads as it stands when the expression is affine: `2*i0 + k0 - 1`, `floor((H - 1)/2) + 1`, `M*N`.
 """
@@ -13,11 +13,11 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Iterator, Mapping, Union
+from typing import Union
 
 from ..kit.diag import refuse
-
 
 MOST_TERMS = 512  # of a product: sizes of real models have a dozen
 MOST_BITS = 256  # of one integer: four times what a machine has
@@ -27,8 +27,8 @@ MOST_BITS = 256  # of one integer: four times what a machine has
 class Floor:
     """`floor(num/den)`, rounded towards minus infinity. `den` is positive wherever the expression is evaluated."""
 
-    num: "Expr"
-    den: "Expr"
+    num: Expr
+    den: Expr
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -44,40 +44,42 @@ class Floor:
         return f"floor({_side(self.num)}/{_side(self.den)})"
 
 
-Atom = Union[str, Floor]
+Atom = Union[str, Floor]  # noqa: UP007
 Monomial = tuple[Atom, ...]
 Like = Union["Expr", int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A sum of `(coefficient, monomial)` terms, sorted; the constant's monomial is `()`. Build with `Expr.of` and arithmetic."""
+    """A sum of `(coefficient, monomial)` terms, sorted; the constant's monomial is `()`. Build with `Expr.of` and
+    arithmetic."""
 
     terms: tuple[tuple[int, Monomial], ...]
 
     @staticmethod
-    def of(value: Like) -> "Expr":
+    def of(value: Like) -> Expr:
         """The Expr of an integer, a name, or an Expr."""
         if isinstance(value, Expr):
             return value
         return _constant(value) if isinstance(value, int) else _name(value)
 
-    def __add__(self, other: Like) -> "Expr":
+    def __add__(self, other: Like) -> Expr:
         return _sum(self.terms + Expr.of(other).terms)
 
     __radd__ = __add__
 
-    def __neg__(self) -> "Expr":
+    def __neg__(self) -> Expr:
         return Expr(tuple((-c, m) for c, m in self.terms))
 
-    def __sub__(self, other: Like) -> "Expr":
+    def __sub__(self, other: Like) -> Expr:
         return self + (-Expr.of(other))
 
-    def __rsub__(self, other: Like) -> "Expr":
+    def __rsub__(self, other: Like) -> Expr:
         return Expr.of(other) - self
 
-    def __mul__(self, other: Like) -> "Expr":
-        """The product. Raises Refused (E0006) for one that no kernel could compute: of too many terms, or with too long a number in it."""
+    def __mul__(self, other: Like) -> Expr:
+        """The product. Raises Refused (E0006) for one that no kernel could compute: of too many terms, or with too long
+        a number in it."""
         right = Expr.of(other)
         if len(self.terms) * len(right.terms) > MOST_TERMS**2:
             raise refuse("E0006", what=f"a product of {len(self.terms)} by {len(right.terms)} terms")
@@ -90,10 +92,10 @@ class Expr:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Like) -> "Expr":
+    def __floordiv__(self, other: Like) -> Expr:
         return _floordiv(self, Expr.of(other))
 
-    def ceildiv(self, other: Like) -> "Expr":
+    def ceildiv(self, other: Like) -> Expr:
         """The quotient rounded up."""
         return (self + Expr.of(other) - 1) // other
 
@@ -112,7 +114,12 @@ class Expr:
     @property
     def name(self) -> str | None:
         """The name, when the expression is one bare name; None otherwise."""
-        if len(self.terms) == 1 and self.terms[0][0] == 1 and len(self.terms[0][1]) == 1 and isinstance(self.terms[0][1][0], str):
+        if (
+            len(self.terms) == 1
+            and self.terms[0][0] == 1
+            and len(self.terms[0][1]) == 1
+            and isinstance(self.terms[0][1][0], str)
+        ):
             return self.terms[0][1][0]
         return None
 
@@ -146,7 +153,7 @@ class Expr:
         """The bits of the greatest integer that stands in it."""
         return _bits(self)
 
-    def substitute(self, bindings: Mapping[str, Like]) -> "Expr":
+    def substitute(self, bindings: Mapping[str, Like]) -> Expr:
         """The expression with names replaced; canonical again."""
         if not any(name in bindings for name in self.names()):
             return self
@@ -162,11 +169,16 @@ class Expr:
         return total
 
     def evaluate(self, bindings: Mapping[str, int]) -> int:
-        """The integer it stands for. Raises KeyError for a name without a binding, ZeroDivisionError for a zero divisor."""
+        """The integer it stands for. Raises KeyError for a name without a binding, ZeroDivisionError for a zero
+        divisor."""
         total = 0
         for coefficient, monomial in self.terms:
             for atom in monomial:
-                coefficient *= bindings[atom] if isinstance(atom, str) else atom.num.evaluate(bindings) // atom.den.evaluate(bindings)
+                coefficient *= (
+                    bindings[atom]
+                    if isinstance(atom, str)
+                    else atom.num.evaluate(bindings) // atom.den.evaluate(bindings)
+                )
             total += coefficient
         return total
 
@@ -193,7 +205,14 @@ def _weight(expr: Expr) -> int:
 
 @functools.lru_cache(maxsize=65536)
 def _bits(expr: Expr) -> int:
-    return max((b for c, m in expr.terms for b in (c.bit_length(), *(max(a.num.bits, a.den.bits) for a in m if isinstance(a, Floor)))), default=0)
+    return max(
+        (
+            b
+            for c, m in expr.terms
+            for b in (c.bit_length(), *(max(a.num.bits, a.den.bits) for a in m if isinstance(a, Floor)))
+        ),
+        default=0,
+    )
 
 
 ZERO, ONE = _constant(0), _constant(1)
@@ -216,7 +235,8 @@ def _floordiv(num: Expr, den: Expr) -> Expr:
     if divisor is None:
         quotient = _exact_quotient(num, den)
         return quotient if quotient is not None else Expr(((1, (Floor(num, den),)),))
-    # Whole multiples of the divisor leave the floor. A remainder keeps its sign, so that M - i0 stays M - i0; the constant's is positive.
+    # Whole multiples of the divisor leave the floor. A remainder keeps its sign, so that M - i0 stays M - i0; the
+    # constant's is positive.
     parts = [(*(divmod(c, divisor) if c > 0 or not m else _divmod_negative(c, divisor)), m) for c, m in num.terms]
     whole = _sum(tuple((q, m) for q, _, m in parts))
     rest = _sum(tuple((r, m) for _, r, m in parts))
@@ -229,7 +249,8 @@ def _floordiv(num: Expr, den: Expr) -> Expr:
 
 
 def _flattened(num: Expr, den: Expr) -> tuple[Expr, Expr]:
-    """A floor inside a floor, both by integers, is one: `floor((floor(x/a) + y)/b)` is `floor((x + a*y)/(a*b))` for an integer y."""
+    """A floor inside a floor, both by integers, is one: `floor((floor(x/a) + y)/b)` is `floor((x + a*y)/(a*b))` for an
+    integer y."""
     while den.constant is not None:
         floors = [(c, m) for c, m in num.terms if any(isinstance(a, Floor) for a in m)]
         if len(floors) != 1 or floors[0][0] != 1 or len(floors[0][1]) != 1:
@@ -246,7 +267,8 @@ def _divmod_negative(value: int, divisor: int) -> tuple[int, int]:
 
 
 def _exact_quotient(num: Expr, den: Expr) -> Expr | None:
-    """num / den when den is one monomial that divides every term; None otherwise. Sound because divisors are positive."""
+    """num / den when den is one monomial that divides every term; None otherwise. Sound because divisors are
+    positive."""
     if len(den.terms) != 1:
         return ONE if num == den else None
     ((scale, divisor),) = den.terms
@@ -265,7 +287,11 @@ def _exact_quotient(num: Expr, den: Expr) -> Expr | None:
 
 def _natural(name: str) -> tuple:
     """A key by which names sort as a reader expects: `i2` before `i10`."""
-    return tuple((len(part.lstrip("0")), part) if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name) if part)
+    return tuple(
+        (len(part.lstrip("0")), part) if part.isdecimal() else (-1, part)
+        for part in re.split(r"([0-9]+)", name)
+        if part
+    )
 
 
 @functools.lru_cache(maxsize=65536)
@@ -327,10 +353,13 @@ class Bound:
         value = self.expr.evaluate(bindings)
         if self.equals is not None:
             return value == self.equals.evaluate(bindings)
-        return (self.lower is None or self.lower.evaluate(bindings) <= value) and (self.upper is None or value < self.upper.evaluate(bindings))
+        return (self.lower is None or self.lower.evaluate(bindings) <= value) and (
+            self.upper is None or value < self.upper.evaluate(bindings)
+        )
 
-    def substitute(self, bindings: Mapping[str, Like]) -> "Bound":
+    def substitute(self, bindings: Mapping[str, Like]) -> Bound:
         """The guard with names replaced."""
+
         def put(e: Expr | None) -> Expr | None:
             return None if e is None else e.substitute(bindings)
 

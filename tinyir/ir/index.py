@@ -1,4 +1,5 @@
-"""IndexBook: where each element comes from. The tiny text as it stands, and a `book` with an entry a value (seed 001 section 4).
+"""IndexBook: where each element comes from. The tiny text as it stands, and a `book` with an entry a value (seed 001
+section 4).
 
     book
       %gemm.ax       [i0: M, i1: N broadcast, i2: K]
@@ -9,22 +10,24 @@
       %pad           [i0: W + 2]
         reads X[i0 - 1] where 0 <= i0 - 1 < W else 0.0
 
-An entry states the value's axes, then one access an operand: `reads` is the step to the operand itself, `from` the composition of
-steps through movements to the nearest value that is computed, or input (left out where it is the same). Axes left of the bar are the
-value's own, `i0, i1, ...`; right of it stand those of its reads that the value no longer has, `k0, k1, ...`: the reduced ones, and
-`indirect` ones, whose element a value chooses at run time (GATHER, SCATTER). An axis is `broadcast` when its operand does not vary
-along it. The identity of an axis is the value's name and the axis's name: `(gemm, i0)`.
+An entry states the value's axes, then one access an operand: `reads` is the step to the operand itself, `from` the
+composition of steps through movements to the nearest value that is computed, or input (left out where it is the same).
+Axes left of the bar are the value's own, `i0, i1, ...`; right of it stand those of its reads that the value no longer
+has, `k0, k1, ...`: the reduced ones, and `indirect` ones, whose element a value chooses at run time (GATHER, SCATTER).
+An axis is `broadcast` when its operand does not vary along it. The identity of an axis is the value's name and the
+axis's name: `(gemm, i0)`.
 
-The pieces of an access are tried in order and the last has no guard. Maps are affine with floors; there is no `%`: `a mod b` is
-`a - b*floor(a/b)`. An entry whose composed map is not affine (a reshape across symbols) is `non_scop`: its map is exact, but isl cannot hold it,
-composition ends there, and so does a region, unless a later movement undoes it.
+The pieces of an access are tried in order and the last has no guard. Maps are affine with floors; there is no `%`: `a
+mod b` is `a - b*floor(a/b)`. An entry whose composed map is not affine (a reshape across symbols) is `non_scop`: its
+map is exact, but isl cannot hold it, composition ends there, and so does a region, unless a later movement undoes it.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator, Union
+from typing import Any
 
 from ..kit.diag import Diag, Refused
 from ..kit.text import Grammar, body_of, header, is_count, is_word, token_span
@@ -70,7 +73,7 @@ class Piece:
     """`target where guard`; an empty guard always holds."""
 
     guard: tuple[Bound, ...]
-    target: Union[Read, Fill]
+    target: Read | Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,11 @@ class Access:
     def at(self, point: dict[str, int]) -> tuple[str, tuple[int, ...]] | float | int | bool:
         """What it gives at one point (axes and symbols by name): `(source, indices)`, or a constant."""
         target = next(p.target for p in self.pieces if all(b.holds(point) for b in p.guard))
-        return (target.source, tuple(e.evaluate(point) for e in target.index)) if isinstance(target, Read) else target.value
+        return (
+            (target.source, tuple(e.evaluate(point) for e in target.index))
+            if isinstance(target, Read)
+            else target.value
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +218,9 @@ def _piece_of(tree: Any, whole: str, dtype: DType | None) -> Piece:
 def _target_of(tree: Any, whole: str, dtype: DType | None) -> Read | Fill:
     if tree.data == "read":
         source, bracket = tree.children
-        return Read(name_of(source.children[0] if hasattr(source, "children") else source), read_at(read_index, bracket, whole))
+        return Read(
+            name_of(source.children[0] if hasattr(source, "children") else source), read_at(read_index, bracket, whole)
+        )
     token = tree.children[0]
     try:
         return Fill(_number_of(str(token), -1 if tree.data == "negative" else 1, dtype))
@@ -231,7 +240,9 @@ def read_axes(text: str) -> tuple[Axis, ...]:
     """The axes that `[i0: M, i1: 1 | k0: K]` spells. Raises Refused (E0002)."""
     tree = GRAMMAR.parse(text[1:-1], "axes", offset=1, whole=text)
     left = [_axis_of(a, "iter") for a in tree.children if a is not None and a.data == "axis"]
-    right = [_axis_of(a, "reduce") for bar in tree.children if bar is not None and bar.data == "bar" for a in bar.children]
+    right = [
+        _axis_of(a, "reduce") for bar in tree.children if bar is not None and bar.data == "bar" for a in bar.children
+    ]
     return (*left, *right)
 
 
@@ -248,7 +259,9 @@ def read_index(text: str) -> tuple[Expr, ...]:
     if all(is_word(w) or is_count(w) for w in words):
         return tuple(Expr.of(int(w) if is_count(w) else w) for w in words)
     try:
-        return tuple(expr_of(d) for d in EXPR_GRAMMAR.parse(inside, "dims", offset=1, whole=text).children if d is not None)
+        return tuple(
+            expr_of(d) for d in EXPR_GRAMMAR.parse(inside, "dims", offset=1, whole=text).children if d is not None
+        )
     except Refused as fault:
         if "%" in text:
             raise Refused([Diag("E1203", "", {"index": text}, d.span) for d in fault.diags]) from None
@@ -279,8 +292,16 @@ def show_book(module: Module) -> str:
 @functools.lru_cache(maxsize=65536)
 def show_axes(axes: tuple[Axis, ...]) -> str:
     """The axes as text: `[i0: M, i1: N broadcast | k0: K]`."""
-    own = ", ".join(f"{a.name}: {a.size}{' broadcast' if a.kind == 'broadcast' else ''}" for a in axes if a.kind in ("iter", "broadcast"))
-    rest = ", ".join(f"{a.name}: {a.size}{' indirect' if a.kind == 'indirect' else ''}" for a in axes if a.kind in ("reduce", "indirect"))
+    own = ", ".join(
+        f"{a.name}: {a.size}{' broadcast' if a.kind == 'broadcast' else ''}"
+        for a in axes
+        if a.kind in ("iter", "broadcast")
+    )
+    rest = ", ".join(
+        f"{a.name}: {a.size}{' indirect' if a.kind == 'indirect' else ''}"
+        for a in axes
+        if a.kind in ("reduce", "indirect")
+    )
     return f"[{own}{' ' if own and rest else ''}{'| ' + rest if rest else ''}]"
 
 
@@ -324,4 +345,18 @@ def check(module: Module) -> list[Diag]:
     return faults if any(d.is_error for d in faults) else [*faults, *check_book(module)]
 
 
-__all__ = ["Access", "Axis", "Entry", "Fill", "Module", "Piece", "Read", "check", "parse", "show", "show_access", "show_axes", "show_book"]
+__all__ = [
+    "Access",
+    "Axis",
+    "Entry",
+    "Fill",
+    "Module",
+    "Piece",
+    "Read",
+    "check",
+    "parse",
+    "show",
+    "show_access",
+    "show_axes",
+    "show_book",
+]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Mapping
 
 from .expr import Expr, Floor
 
 INT_MAX = (1 << 31) - 1
-LARGEST_SIZE = INT_MAX - (1 << 16)  # of an axis, unless its `sym` range says less: tiles may stand over its end by up to 65536
+LARGEST_SIZE = INT_MAX - (
+    1 << 16
+)  # of an axis, unless its `sym` range says less: tiles may stand over its end by up to 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +24,38 @@ class Interval:
         """True when every value is within -most..most."""
         return self.low is not None and self.high is not None and -most <= self.low and self.high <= most
 
-    def __add__(self, other: "Interval") -> "Interval":
+    def __add__(self, other: Interval) -> Interval:
         low = None if self.low is None or other.low is None else self.low + other.low
         high = None if self.high is None or other.high is None else self.high + other.high
         return Interval(low, high)
 
-    def __mul__(self, other: "Interval") -> "Interval":
+    def __mul__(self, other: Interval) -> Interval:
         if self.low is not None and self.low >= 0 and other.low is not None and other.low >= 0:
-            return Interval(self.low * other.low, None if self.high is None or other.high is None else self.high * other.high)
+            return Interval(
+                self.low * other.low, None if self.high is None or other.high is None else self.high * other.high
+            )
         ends = (self.low, self.high, other.low, other.high)
         if None in ends:
             return _scaled(self, other) or _scaled(other, self) or Interval(None, None)
         products = [a * b for a in ends[:2] for b in ends[2:]]
         return Interval(min(products), max(products))
 
-    def divided(self, by: "Interval") -> "Interval":
+    def divided(self, by: Interval) -> Interval:
         """The range of floor(self/by); `by` is positive wherever it is computed, whatever its range says."""
         least = max(by.low or 1, 1)
         most = None if by.high is None else max(by.high, least)
-        low = None if self.low is None else self.low // least if self.low < 0 else 0 if most is None else self.low // most
-        high = None if self.high is None else self.high // least if self.high >= 0 else -1 if most is None else self.high // most
+        low = (
+            None if self.low is None else self.low // least if self.low < 0 else 0 if most is None else self.low // most
+        )
+        high = (
+            None
+            if self.high is None
+            else self.high // least
+            if self.high >= 0
+            else -1
+            if most is None
+            else self.high // most
+        )
         return Interval(low, high)
 
 

@@ -1,20 +1,44 @@
-"""What kind of kernel a region asks for, read off its expressions alone: no op name, no pattern word (seed 001 section 6.1).
+"""What kind of kernel a region asks for, read off its expressions alone: no op name, no pattern word (seed 001 section
+6.1).
 
-    contraction   sum over a product of two factors, each of which has axes that the other has not; a factor is a read or elementwise work on
-                  reads (a prologue); the rest works on the accumulator
-    row           folds over one group of axes, all over the same; the rest works on the row and on its results
-    scan          prefix folds along one axis, all in one direction; the rest works on the elements of a row and on their prefixes
-    map           every output element on its own; a fold or a scatter inside runs over axes of its own, element after element
-    plain         anything: each result by a thread that computes all it needs; no region asks for it, and it holds every one
+contraction   sum over a product of two factors, each of which has axes that the other has not; a factor is a read or
+              elementwise work on
+              reads (a prologue); the rest works on the accumulator
+row           folds over one group of axes, all over the same; the rest works on the row and on its results
+scan          prefix folds along one axis, all in one direction; the rest works on the elements of a row and on their
+              prefixes
+map           every output element on its own; a fold or a scatter inside runs over axes of its own, element after
+              element
+plain         anything: each result by a thread that computes all it needs; no region asks for it, and it holds every
+              one
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator, Union
+from typing import Union
 
-from .body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Unary, show_body, walk
+from .body import (
+    Axis,
+    Binary,
+    Body,
+    Gather,
+    Index,
+    Literal,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Unary,
+    show_body,
+    walk,
+)
 from .expr import ONE, Expr
 from .present import axes_of_values, present_axes
 from .region import Region
@@ -24,10 +48,11 @@ from .types import DType
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """`value = sum over sum of the product of two factors`. `lhs` and `rhs` are their operands: the one read that each of `factors` is, or does
-    its work on. `left` are axes that the first has alone and `right` such of the other; `batch` are those of both, and those that do not lie beside
-    the others in their operand. The sides are chosen so that the region's innermost axis is on the right, whatever the order of the factors.
-    `is_alone` when the region folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows
+    """`value = sum over sum of the product of two factors`. `lhs` and `rhs` are their operands: the one read that each
+    of `factors` is, or does its work on. `left` are axes that the first has alone and `right` such of the other;
+    `batch` are those of both, and those that do not lie beside the others in their operand. The sides are chosen so
+    that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region
+    folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows
     the accumulator is then its epilogue."""
 
     value: str
@@ -55,7 +80,8 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Folds over `row` for each point of `rows`. `passes` counts folds that need the result of an earlier one, plus the final pass."""
+    """Folds over `row` for each point of `rows`. `passes` counts folds that need the result of an earlier one, plus the
+    final pass."""
 
     rows: tuple[Axis, ...]
     row: tuple[Axis, ...]
@@ -105,15 +131,15 @@ class Plain:
         return (self.axes,)
 
 
-Kernel = Union[Contraction, Row, Prefix, Map, Plain]
+Kernel = Union[Contraction, Row, Prefix, Map, Plain]  # noqa: UP007
 SIBLING = "sibling"  # the axis of a contraction that says which of several it is (`ir.siblings`)
 FAMILY = {Contraction: "contraction", Row: "row", Prefix: "scan", Map: "map", Plain: "plain"}
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
 
 def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Kernel, ...]:
-    """Every kind but `plain` that can compute the region, the best first; empty when none can (`why_none` says why). `sizes` are the symbols'
-    values of a shape set, which decide between kinds that are all correct."""
+    """Every kind but `plain` that can compute the region, the best first; empty when none can (`why_none` says why).
+    `sizes` are the symbols' values of a shape set, which decide between kinds that are all correct."""
     if why_none(region):
         return ()
     if scans_of(region):
@@ -130,13 +156,14 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
 
 @functools.lru_cache(maxsize=4096)
 def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
-    """The axes along which the nearest elements lie: those of the last place that is no number. Behind it stand dims of one element."""
+    """The axes along which the nearest elements lie: those of the last place that is no number. Behind it stand dims of
+    one element."""
     return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())
 
 
 def reads_apart(region: Region) -> bool:
-    """Whether neighbours along what the region folds lie apart in memory, and those along its own last axis side by side: the columns of a
-    matrix, of which neighbouring threads take neighbouring ones."""
+    """Whether neighbours along what the region folds lie apart in memory, and those along its own last axis side by
+    side: the columns of a matrix, of which neighbouring threads take neighbouring ones."""
     folds = _folds(region)
     if not folds or not region.iters:
         return False
@@ -146,8 +173,8 @@ def reads_apart(region: Region) -> bool:
 
 
 def walks_apart(region: Region) -> bool:
-    """Whether threads that each fold a row of their own would read what lies far apart: a read runs along a row, and not along what neighbouring
-    threads are neighbours in."""
+    """Whether threads that each fold a row of their own would read what lies far apart: a read runs along a row, and
+    not along what neighbouring threads are neighbours in."""
     if not region.iters:
         return False
     folds = [n for fold in _folds(region) for n in walk(fold.body) if isinstance(n, Read)]
@@ -177,15 +204,19 @@ def why_none(region: Region) -> str:
         return beside
     if scans_of(region) and _prefix_of(region) is None:
         own = (f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region) if f.axes[0].size is None)
-        return ", ".join(dict.fromkeys((*(f"scan {s.op}{' reverse' if s.reverse else ''} ({s.axis})" for s in scans_of(region)), *own)))
+        return ", ".join(
+            dict.fromkeys(
+                (*(f"scan {s.op}{' reverse' if s.reverse else ''} ({s.axis})" for s in scans_of(region)), *own)
+            )
+        )
     if _folds_own_iters(region) and _row_of(region) is None:
         return ", ".join(dict.fromkeys(f"reduce {f.op} ({', '.join(a.name for a in f.axes)})" for f in _folds(region)))
     return _uncovered(region)
 
 
 def _beside_product(region: Region) -> str:
-    """What reads at places that data choose, or counts along an axis, beside a contraction: no template of contractions has a place for it, and no other
-    family multiplies as fast."""
+    """What reads at places that data choose, or counts along an axis, beside a contraction: no template of contractions
+    has a place for it, and no other family multiplies as fast."""
     product = _contraction_of(region)
     if product is None or len(_folds(region)) > 1:
         return ""
@@ -256,8 +287,9 @@ ELEMENTWISE = (Read, Literal, Index, Unary, Binary, Ternary, Select)
 
 
 def _operand_of(factor: Body) -> Read | None:
-    """The read that a factor is, or on which it does its work: of several the one along most axes, then one that shares no element among
-    neighbours, then the one of the most bytes; None where it is more than elementwise work on reads."""
+    """The read that a factor is, or on which it does its work: of several the one along most axes, then one that shares
+    no element among neighbours, then the one of the most bytes; None where it is more than elementwise work on
+    reads."""
     nodes = tuple(walk(factor))
     reads = [n for n in nodes if isinstance(n, Read)]
     if not reads or not all(isinstance(n, ELEMENTWISE) for n in nodes):
@@ -290,7 +322,13 @@ def _prefix_of(region: Region) -> Prefix | None:
 
 def _folds_in_gathers(region: Region, kind: type) -> bool:
     """Whether a fold is done at places that the data choose."""
-    return any(isinstance(n, kind) for body in bodies_of(region) for g in walk(body) if isinstance(g, Gather) for n in walk(g.body))
+    return any(
+        isinstance(n, kind)
+        for body in bodies_of(region)
+        for g in walk(body)
+        if isinstance(g, Gather)
+        for n in walk(g.body)
+    )
 
 
 def _scans_inside(region: Region) -> bool:
@@ -326,13 +364,24 @@ def _contraction_of(region: Region) -> Contraction | None:
     first = 1 - last
     bytes_each = max(4, product.dtype.bytes)
     return Contraction(
-        let.name, fold.dtype, reads[first], reads[last], batch, sides[first], sides[last], fold.axes, bytes_each, (factors[first], factors[last]), len(_folds(region)) == 1,
-    )  # fmt: skip
+        let.name,
+        fold.dtype,
+        reads[first],
+        reads[last],
+        batch,
+        sides[first],
+        sides[last],
+        fold.axes,
+        bytes_each,
+        (factors[first], factors[last]),
+        len(_folds(region)) == 1,
+    )
 
 
 def _together(axes: tuple[Axis, ...], read: Read) -> tuple[Axis, ...]:
-    """Those of an operand's own axes, from the last one back, that lie beside one another in it, in this order: one side of a tile. The others
-    count as batch, along which the other operand is the same. All, where one is no index by itself."""
+    """Those of an operand's own axes, from the last one back, that lie beside one another in it, in this order: one
+    side of a tile. The others count as batch, along which the other operand is the same. All, where one is no index by
+    itself."""
     places = {e.name: number for number, e in enumerate(e for e in read.index if e.constant != 0) if e.name}
     if any(a.name not in places for a in axes):
         return axes
@@ -344,7 +393,12 @@ def _together(axes: tuple[Axis, ...], read: Read) -> tuple[Axis, ...]:
 
 def _row_of(region: Region) -> Row | None:
     folds = _folds(region)
-    if not folds or scans_of(region) or _scatters(region) or any(isinstance(n, Reduce) for fold in folds for n in walk(fold.body)):
+    if (
+        not folds
+        or scans_of(region)
+        or _scatters(region)
+        or any(isinstance(n, Reduce) for fold in folds for n in walk(fold.body))
+    ):
         return None
     if _folds_in_gathers(region, Reduce):
         return None
@@ -372,7 +426,11 @@ def _folds_along(region: Region, row: tuple[str, ...]) -> bool:
     axes_of_value = axes_of_values(region)
     iters = tuple(a.name for a in region.iters)
     varying = [let.expr for let in region.lets if set(row) & set(axes_of_value[let.name])]
-    varying += [y.expr for y in region.yields if set(row) & (present_axes(y.expr, iters, axes_of_value) | {n for e in y.index for n in e.names()})]
+    varying += [
+        y.expr
+        for y in region.yields
+        if set(row) & (present_axes(y.expr, iters, axes_of_value) | {n for e in y.index for n in e.names()})
+    ]
     return any(isinstance(n, Reduce) for body in varying for n in walk(body))
 
 

@@ -1,4 +1,5 @@
-"""CUDA text: a .cu file that carries how it is run. Its first lines are a comment block in our own language, then the code (spec section 12).
+"""CUDA text: a .cu file that carries how it is run. Its first lines are a comment block in our own language, then the
+code (spec section 12).
 
     // tinyir 1.0 cu
     //
@@ -11,20 +12,22 @@
     //     tensors [A, B, bias, C2]  symbols [M, N, K]
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
-The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in order; those of the
-same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for r.2` runs where r.2 does, `for r.2 once` before
-the first run alone: what it writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch in
-front drains: its code waits for that one's end (`ir.gpu.early`). A kernel's
-parameters are its tensors (pointers), its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the
-program that are not deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
+The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in
+order; those of the same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for
+r.2` runs where r.2 does, `for r.2 once` before the first run alone: what it writes is kept, as long as the constants
+that it reads are the same. One that is `early` may start while the launch in front drains: its code waits for that
+one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers), its tensor maps (128 bytes, by value,
+aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the program that are not
+deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
 every size is at most `intervals.LARGEST_SIZE`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Iterable
+from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
 from ..kit.span import Span, span_of
@@ -43,8 +46,9 @@ GRAMMAR = Grammar("manifest", "cu_text")
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0 none). `dims` are those
-    that the engine sees where they are not the tensor's own; fp32 may be rounded as it is fetched (`tf32`)."""
+    """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0
+    none). `dims` are those that the engine sees where they are not the tensor's own; fp32 may be rounded as it is
+    fetched (`tf32`)."""
 
     name: str
     tensor: str
@@ -56,10 +60,10 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes. `flops` and `bytes` are
-    the work of its regions: operations, and bytes when each input is read and each output written once. One that `serves` another launch
-    is a part of it, made `is_once` for the constants that it reads, and again only when they are other ones. One that `is_early` may start while
-    the one in front of it still runs."""
+    """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes.
+    `flops` and `bytes` are the work of its regions: operations, and bytes when each input is read and each output
+    written once. One that `serves` another launch is a part of it, made `is_once` for the constants that it reads, and
+    again only when they are other ones. One that `is_early` may start while the one in front of it still runs."""
 
     name: str
     entry: str
@@ -87,8 +91,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A .cu text: the region module that the code computes (None for a file without the block), buffers, tensor maps and launches, and
-    the code below the block, to the byte."""
+    """A .cu text: the region module that the code computes (None for a file without the block), buffers, tensor maps
+    and launches, and the code below the block, to the byte."""
 
     region: region_text.Module | None
     buffers: tuple[Tensor, ...]
@@ -98,8 +102,8 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """The Module of a .cu text, whatever has become of the code below the block. A file without the block has no region and no launches.
-    Raises Refused as `ir.region.parse` does; spans speak of the .cu text."""
+    """The Module of a .cu text, whatever has become of the code below the block. A file without the block has no region
+    and no launches. Raises Refused as `ir.region.parse` does; spans speak of the .cu text."""
     if not text.startswith("// tinyir "):
         return Module(None, (), (), (), text)
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # a line ends at a line feed and nowhere else
@@ -116,14 +120,26 @@ def parse(text: str) -> Module:
 
 def _moved(diag: Diag, lines: list[str]) -> Diag:
     """The diagnostic with its spans in the .cu text: each line there starts with `// `."""
+
     def move(span: Span | None) -> Span | None:
         if span is None:
             return None
         whole = "".join(lines)
-        start = sum(map(len, lines[: span.line - 1])) + span.column - 1 + (3 if lines[span.line - 1].startswith("// ") else 2)
+        start = (
+            sum(map(len, lines[: span.line - 1]))
+            + span.column
+            - 1
+            + (3 if lines[span.line - 1].startswith("// ") else 2)
+        )
         return span_of(whole, start, start + span.end - span.start)
 
-    return Diag(diag.code, diag.at, diag.facts, move(diag.span), tuple(Label(move(label.span), label.note) for label in diag.labels))
+    return Diag(
+        diag.code,
+        diag.at,
+        diag.facts,
+        move(diag.span),
+        tuple(Label(move(label.span), label.note) for label in diag.labels),
+    )
 
 
 def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -> Module:
@@ -133,7 +149,9 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
             buffers.append(region_text.tensor_of(part.children, whole))
         elif part.data == "tensor_map":
             name, tensor, dims, box, swizzle, rounding = part.children
-            maps.append(TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), _exprs(dims), str(rounding or "")))
+            maps.append(
+                TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), _exprs(dims), str(rounding or ""))
+            )
         else:
             launches.append(_launch_of(part.children))
     return Module(region, tuple(buffers), tuple(maps), tuple(launches), source)
@@ -189,7 +207,14 @@ def show_block(module: Module) -> str:
     """The comment block alone; empty for a module without one."""
     if module.region is None:
         return ""
-    text = header(STAGE) + "\n" + region_text.show_program(module.region) + "\n" + "\n".join(_manifest_lines(module)) + "\n"
+    text = (
+        header(STAGE)
+        + "\n"
+        + region_text.show_program(module.region)
+        + "\n"
+        + "\n".join(_manifest_lines(module))
+        + "\n"
+    )
     return "".join(f"// {line}\n" if line else "//\n" for line in text.removesuffix("\n").split("\n"))
 
 
@@ -198,7 +223,11 @@ def _manifest_lines(module: Module) -> Iterable[str]:
     for b in module.buffers:
         yield f"  buffer {show_name(b.name):<11} : {b.type}{show_attrs(b.attrs, MEMORY_ATTRS, b.type.dtype)}"
     for m in module.maps:
-        yield f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''} box {_list(m.box)}" + (f" swizzle {m.swizzle}" if m.swizzle else "") + (f" round {m.rounding}" if m.rounding else "")
+        yield (
+            f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''} box {_list(m.box)}"
+            + (f" swizzle {m.swizzle}" if m.swizzle else "")
+            + (f" round {m.rounding}" if m.rounding else "")
+        )
     for launch in module.launches:
         entry = f" as {launch.entry}" if launch.entry != launch.name else ""
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
@@ -206,7 +235,10 @@ def _manifest_lines(module: Module) -> Iterable[str]:
         cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
         smem = f" smem {launch.smem} B" if launch.smem else ""
         early = " early" if launch.is_early else ""
-        yield f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block {_list(launch.block)}{cluster}{smem}{early}"
+        yield (
+            f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block "
+            f"{_list(launch.block)}{cluster}{smem}{early}"
+        )
         maps = f"  maps {_list(map(show_name, launch.maps))}" if launch.maps else ""
         yield f"    tensors {_list(map(show_name, launch.tensors))}{maps}  symbols {_list(launch.symbols)}"
         yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
@@ -232,17 +264,32 @@ def check(module: Module) -> list[Diag]:
         return [Diag("E1630", facts={"first": first, "version": VERSION}, span=span_of(module.source, 0, len(first)))]
     diags = list(region_text.check(module.region))
     program = module.region.program
-    tensors = {t.name for t in (*module.region.model.inputs, *module.region.model.outputs, *program.buffers, *module.buffers)}
-    known = {"tensor": tensors, "map": {m.name for m in module.maps}, "symbol": set(module.region.model.symbols()),
-             "launch": {launch.name for launch in module.launches if not launch.serves}}
+    tensors = {
+        t.name for t in (*module.region.model.inputs, *module.region.model.outputs, *program.buffers, *module.buffers)
+    }
+    known = {
+        "tensor": tensors,
+        "map": {m.name for m in module.maps},
+        "symbol": set(module.region.model.symbols()),
+        "launch": {launch.name for launch in module.launches if not launch.serves},
+    }
     bodies = _bodies_of({launch.entry for launch in module.launches if launch.is_early}, module.source)
     for launch in module.launches:
         if f"{launch.entry}(" not in module.source:
             diags.append(Diag("E1631", launch.name, {"entry": launch.entry}, launch.span))
         elif launch.is_early and (fault := _early_fault(launch, bodies)):
             diags.append(Diag("E1634", launch.name, {"entry": launch.entry, "fault": fault}, launch.span))
-        for what, names in (("tensor", launch.tensors), ("map", launch.maps), ("symbol", launch.symbols), ("launch", (launch.serves,) if launch.serves else ())):
-            diags += [Diag("E1632", launch.name, {"what": what, "name": n}, launch.span) for n in names if n not in known[what]]
+        for what, names in (
+            ("tensor", launch.tensors),
+            ("map", launch.maps),
+            ("symbol", launch.symbols),
+            ("launch", (launch.serves,) if launch.serves else ()),
+        ):
+            diags += [
+                Diag("E1632", launch.name, {"what": what, "name": n}, launch.span)
+                for n in names
+                if n not in known[what]
+            ]
     computed = {name for launch in module.launches if not launch.serves for name in launch.regions}
     diags += [Diag("E1633", r.name, {"region": r.name}, r.span) for r in program.regions if r.name not in computed]
     return diags
@@ -256,7 +303,8 @@ def _early_fault(launch: Launch, bodies: dict[str, str]) -> str:
 
 
 def _bodies_of(entries: set[str], source: str) -> dict[str, str]:
-    """The first function of each name in the code, up to the bracket that closes it, comments left out: one walk for all."""
+    """The first function of each name in the code, up to the bracket that closes it, comments left out: one walk for
+    all."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)
     found: dict[str, str] = {}
     for call in re.finditer(r"\b(\w+)\(", code):

@@ -7,17 +7,18 @@
       sym M in 1..4096
     shapes default {M=1024, N=1024, K=1024}
 
-Symbols are the names in the dims; each is a size, so >= 0, or within its `sym` range, bounds included. A shape set gives every
-symbol a value to plan and tune for. Attributes of a tensor, all optional: role (data, param, state), mutability (immutable,
-mutable), storage (gmem, const_pool), alignment (bytes), layout (row_major, col_major), and for a constant kept in a file beside the
-model: file, key, offset, bytes, sha256.
+Symbols are the names in the dims; each is a size, so >= 0, or within its `sym` range, bounds included. A shape set
+gives every symbol a value to plan and tune for. Attributes of a tensor, all optional: role (data, param, state),
+mutability (immutable, mutable), storage (gmem, const_pool), alignment (bytes), layout (row_major, col_major), and for a
+constant kept in a file beside the model: file, key, offset, bytes, sha256.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Iterable
+from typing import Any
 
 from ..kit.diag import Diag, Refused
 from ..kit.quote import quoted
@@ -48,12 +49,15 @@ CHOICES = {
 }
 
 # Words that no symbol can be: axes of maps, and what the expressions of these texts and of isl say.
-RESERVED_SYMBOLS = re.compile(r"(?:[iko]\d+|and|or|not|mod|floor|ceil|floordiv|exists|min|max|true|false|inf|nan|infty)$")
+RESERVED_SYMBOLS = re.compile(
+    r"(?:[iko]\d+|and|or|not|mod|floor|ceil|floordiv|exists|min|max|true|false|inf|nan|infty)$"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The op of the model that values came from: its name, its kind, and where it stands in the front end's file (1-based, or 0)."""
+    """The op of the model that values came from: its name, its kind, and where it stands in the front end's file
+    (1-based, or 0)."""
 
     name: str
     op: str
@@ -75,7 +79,8 @@ class Tensor:
     span: Span | None = field(default=None, compare=False)
 
     def attr(self, key: str) -> Any:
-        """The attribute, or its default (role data, mutability immutable, storage gmem, layout row_major, else None)."""
+        """The attribute, or its default (role data, mutability immutable, storage gmem, layout row_major, else
+        None)."""
         stated = dict(self.attrs).get(key)
         return stated if stated is not None or key not in CHOICES else CHOICES[key][0]
 
@@ -130,7 +135,8 @@ class Model:
 
 
 def is_exchanged(tensor: Any) -> bool:
-    """Whether the last two axes of a tensor, of the signature or of a region, lie exchanged in memory: layout col_major."""
+    """Whether the last two axes of a tensor, of the signature or of a region, lie exchanged in memory: layout
+    col_major."""
     return tensor.attr("layout") == "col_major" and tensor.type.rank >= 2
 
 
@@ -144,11 +150,19 @@ def show_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else quoted(name)
 
 
-def read_schema(items: Iterable[tuple[str, Any]], schema: dict[str, tuple[str, bool]], at: str, span: Span, dtype: DType | None = None) -> Attrs:
-    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind, E0104 missing, E1026
-    a number that is no value of `dtype`)."""
+def read_schema(
+    items: Iterable[tuple[str, Any]],
+    schema: dict[str, tuple[str, bool]],
+    at: str,
+    span: Span,
+    dtype: DType | None = None,
+) -> Attrs:
+    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind,
+    E0104 missing, E1026 a number that is no value of `dtype`)."""
     given = dict(items)
-    faults = [Diag("E0102", at, {"key": k, "known": ", ".join(schema) or "none"}, span) for k in given if k not in schema]
+    faults = [
+        Diag("E0102", at, {"key": k, "known": ", ".join(schema) or "none"}, span) for k in given if k not in schema
+    ]
     read = []
     for key, (kind, is_required) in schema.items():
         if key in given:
@@ -175,7 +189,9 @@ def model_of(tree: Any, whole: str) -> Model:
             token = name.children[0]
             span = token_span(token)
             items = read_at(read_attrs, attrs_token, whole) if attrs_token is not None else ()
-            attrs = read_schema(items, TENSOR_ATTRS, name_of(token), token_span(attrs_token) if attrs_token is not None else span)
+            attrs = read_schema(
+                items, TENSOR_ATTRS, name_of(token), token_span(attrs_token) if attrs_token is not None else span
+            )
             tensor = Tensor(name_of(token), read_at(read_type, type_token, whole), attrs, span)
             (inputs if direction == "in" else outputs).append(tensor)
         elif part.data == "range":
@@ -184,7 +200,9 @@ def model_of(tree: Any, whole: str) -> Model:
         else:
             name, sizes = part.children
             items = read_at(read_attrs, sizes, whole)
-            read = read_schema(items, {k: ("int", True) for k, _ in items}, name_of(name.children[0]), token_span(sizes))
+            read = read_schema(
+                items, {k: ("int", True) for k, _ in items}, name_of(name.children[0]), token_span(sizes)
+            )
             shape_sets.append(Shapes(name_of(name.children[0]), read))
     return Model(name_of(tree.children[0].children[0]), tuple(inputs), tuple(outputs), tuple(ranges), tuple(shape_sets))
 
@@ -222,7 +240,9 @@ def check_model(model: Model) -> list[Diag]:
             seen[t.name] = t
             for key, value in t.attrs:
                 if key in CHOICES and value not in CHOICES[key]:
-                    diags.append(Diag("E1302", t.name, {"key": key, "given": value, "known": ", ".join(CHOICES[key])}, t.span))
+                    diags.append(
+                        Diag("E1302", t.name, {"key": key, "given": value, "known": ", ".join(CHOICES[key])}, t.span)
+                    )
     symbols = model.symbols()
     for s in model.shape_sets:
         sizes = dict(s.sizes)
@@ -231,10 +251,33 @@ def check_model(model: Model) -> list[Diag]:
         for name, size in s.sizes:
             bounds = model.range_of(name)
             if name not in symbols:
-                diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": "is not a symbol of the signature"}))
+                diags.append(
+                    Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": "is not a symbol of the signature"})
+                )
             elif not bounds.low <= size <= bounds.high:
-                diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": f"is {size}, outside {bounds.low}..{bounds.high}"}))
+                diags.append(
+                    Diag(
+                        "E1303",
+                        s.name,
+                        {"set": s.name, "symbol": name, "fault": f"is {size}, outside {bounds.low}..{bounds.high}"},
+                    )
+                )
     return diags
 
 
-__all__ = ["RESERVED_SYMBOLS", "Expr", "Model", "Origin", "Range", "Shapes", "Tensor", "check_model", "is_exchanged", "model_of", "origin_of", "read_schema", "show_model", "show_name"]
+__all__ = [
+    "RESERVED_SYMBOLS",
+    "Expr",
+    "Model",
+    "Origin",
+    "Range",
+    "Shapes",
+    "Tensor",
+    "check_model",
+    "is_exchanged",
+    "model_of",
+    "origin_of",
+    "read_schema",
+    "show_model",
+    "show_name",
+]

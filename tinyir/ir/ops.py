@@ -1,15 +1,17 @@
 """The op table: one row an op, read by parser, checker, playback and the CUDA printer, so that they cannot drift apart.
 
-`numpy` is a function of the NumPy module and the operands; `cuda` is a C expression in which `{0}`, `{1}`, `{2}` stand for the
-operands and `{t}` for the C type, on fp32, fp64, integers and bool (16- and 8-bit floats are widened to fp32 and rounded back).
-Spellings with a name, such as `max_nan(...)`, are device functions that the CUDA printer defines where used. In tiny text an op is
-upper case (`ADD`), in region text lower case (`add`). NaN, infinities, wrap-around and division follow NumPy (spec sections 5, 16).
+`numpy` is a function of the NumPy module and the operands; `cuda` is a C expression in which `{0}`, `{1}`, `{2}` stand
+for the operands and `{t}` for the C type, on fp32, fp64, integers and bool (16- and 8-bit floats are widened to fp32
+and rounded back). Spellings with a name, such as `max_nan(...)`, are device functions that the CUDA printer defines
+where used. In tiny text an op is upper case (`ADD`), in region text lower case (`add`). NaN, infinities, wrap-around
+and division follow NumPy (spec sections 5, 16).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,19 @@ def _truncated_divide(np: Any, a: Any, b: Any) -> Any:
 
 
 def _modulo(np: Any, a: Any, b: Any) -> Any:
-    return np.mod(a, b) if a.dtype.kind == "f" else np.where(b == 0, np.zeros_like(a), np.mod(a, np.where(b == 0, np.ones_like(b), b)))
+    return (
+        np.mod(a, b)
+        if a.dtype.kind == "f"
+        else np.where(b == 0, np.zeros_like(a), np.mod(a, np.where(b == 0, np.ones_like(b), b)))
+    )
 
 
 def _remainder(np: Any, a: Any, b: Any) -> Any:
-    return np.fmod(a, b) if a.dtype.kind == "f" else np.where(b == 0, np.zeros_like(a), np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
+    return (
+        np.fmod(a, b)
+        if a.dtype.kind == "f"
+        else np.where(b == 0, np.zeros_like(a), np.fmod(a, np.where(b == 0, np.ones_like(b), b)))
+    )
 
 
 def _power(np: Any, a: Any, b: Any) -> Any:
@@ -145,7 +155,18 @@ _TABLE = (
     Op("REDUCE", "reduce", 1, attrs={"op": ("name", True), "axes": ("ints", True), "dtype": ("dtype", True)}),
     Op("GATHER", "indirect", 2, attrs={"axis": ("int", True)}),
     Op("SCATTER", "indirect", 3, attrs={"axis": ("int", True), "op": ("name", True)}),
-    Op("SCAN", "indirect", 1, attrs={"op": ("name", True), "axis": ("int", True), "dtype": ("dtype", True), "reverse": ("flag", False), "exclusive": ("flag", False)}),
+    Op(
+        "SCAN",
+        "indirect",
+        1,
+        attrs={
+            "op": ("name", True),
+            "axis": ("int", True),
+            "dtype": ("dtype", True),
+            "reverse": ("flag", False),
+            "exclusive": ("flag", False),
+        },
+    ),
     Op("RANDOM", "leaf", 0, accepts="fiu", attrs={"seed": ("int", True), "offset": ("int", False)}),
 )
 
@@ -155,8 +176,8 @@ REGION_OPS: dict[str, Op] = {op.name.lower(): op for op in _TABLE if op.is_eleme
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """A reduction operator: the binary op that folds two elements (None for ARGMAX, ARGMIN) and its neutral element, which is a
-    number, or `lowest` or `highest` of the dtype."""
+    """A reduction operator: the binary op that folds two elements (None for ARGMAX, ARGMIN) and its neutral element,
+    which is a number, or `lowest` or `highest` of the dtype."""
 
     name: str
     fold: str | None

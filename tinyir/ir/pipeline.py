@@ -24,7 +24,15 @@ def language_of(stage: str) -> ModuleType:
 
 
 def filters_between(given: str, wanted: str) -> list[str]:
-    """The filters that lead from text of stage `given` to text of stage `wanted`; empty when there is no way forward."""
+    """The filters that lead from text of stage `given` to text of stage `wanted`; empty when there is no way
+    forward."""
     if given not in STAGES or wanted not in STAGES or STAGES.index(given) >= STAGES.index(wanted):
         return []
-    return [name for name, reads, writes in FILTERS if reads in STAGES and writes in STAGES and STAGES.index(given) <= STAGES.index(reads) and STAGES.index(writes) <= STAGES.index(wanted)]
+    return [
+        name
+        for name, reads, writes in FILTERS
+        if reads in STAGES
+        and writes in STAGES
+        and STAGES.index(given) <= STAGES.index(reads)
+        and STAGES.index(writes) <= STAGES.index(wanted)
+    ]

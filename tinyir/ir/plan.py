@@ -1,4 +1,5 @@
-"""Schedule Plan: how each kernel is made (seed 001 section 8; spec section 10). The region text, then one `plan` a kernel.
+"""Schedule Plan: how each kernel is made (seed 001 section 8; spec section 10). The region text, then one `plan` a
+kernel.
 
     plan gemm : sm90 contraction
       algo       synchronous
@@ -12,25 +13,27 @@
       epilogue   [bias_add, relu]
       estimate   66.1 us  bound compute  smem 8192 B  regs 128  occupancy 2 CTA/SM
 
-What the region had and this text does not have: nothing; a plan only adds, but that a region which is several kernels stands here as a region
-for each, with buffers between them: one with several contractions, since no template keeps several accumulators, one whose prologue is better
-a kernel apart, and one that no family of kernels covers as a whole. It names regions, axes, tensors and values of the regions above it, and
-decides no meaning. A plan of several regions is one kernel: of regions that a deferred buffer joins, or of siblings, contractions that are the
-same but for their tensors; it speaks of the first of them, and the axis `sibling` counts them. Several plans of the same regions
-are alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then obeyed. `algo`,
-`tile` and `stages` always stand; another field stands when it differs from its default.
+What the region had and this text does not have: nothing; a plan only adds, but that a region which is several kernels
+stands here as a region for each, with buffers between them: one with several contractions, since no template keeps
+several accumulators, one whose prologue is better a kernel apart, and one that no family of kernels covers as a whole.
+It names regions, axes, tensors and values of the regions above it, and decides no meaning. A plan of several regions is
+one kernel: of regions that a deferred buffer joins, or of siblings, contractions that are the same but for their
+tensors; it speaks of the first of them, and the axis `sibling` counts them. Several plans of the same regions are
+alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then
+obeyed. `algo`, `tile` and `stages` always stand; another field stands when it differs from its default.
 
-Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one number made of
-both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row length], of a map [elements];
-several axes of one kind are cut as their product. `threads` and `cta` count in CUDA's order x, y, z; `micro` in the tile's order.
+Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one
+number made of both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row
+length], of a map [elements]; several axes of one kind are cut as their product. `threads` and `cta` count in CUDA's
+order x, y, z; `micro` in the tile's order.
 """
 
 from __future__ import annotations
 
 import math
-
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Iterable
+from typing import Any
 
 from ..kit.diag import Diag, Refused
 from ..kit.span import Span
@@ -40,7 +43,21 @@ from .expr import show_guard
 from .model import show_name
 from .read import guard_of, name_of
 from .schedule import (
-    Async, Bind, Cache, Cluster, Consumers, Edge, Estimate, Layout, Load, Order, Plan, Regs, SplitK, Store, Vectorize,
+    Async,
+    Bind,
+    Cache,
+    Cluster,
+    Consumers,
+    Edge,
+    Estimate,
+    Layout,
+    Load,
+    Order,
+    Plan,
+    Regs,
+    SplitK,
+    Store,
+    Vectorize,
 )
 
 STAGE = "plan"
@@ -206,7 +223,10 @@ def _show_cluster(c: Cluster) -> str:
 
 def _show_estimate(e: Estimate) -> str:
     stack = f"  stack {e.stack} B" if e.stack else ""
-    return f"{show_microseconds(e.microseconds)} us  bound {e.bound}  smem {e.smem} B  regs {e.regs}  occupancy {e.occupancy} CTA/SM{stack}"
+    return (
+        f"{show_microseconds(e.microseconds)} us  bound {e.bound}  smem {e.smem} B  regs {e.regs}  occupancy "
+        f"{e.occupancy} CTA/SM{stack}"
+    )
 
 
 _SHOW: dict[str, Callable[[Any], str]] = {
@@ -229,7 +249,9 @@ _SHOW: dict[str, Callable[[Any], str]] = {
     "split_k": lambda s: f"{s.parts} {s.by}",
     "swap_ab": lambda swapped: "true" if swapped else "false",
     "cache": _joined(lambda c: f"{show_name(c.tensor)} -> {c.where} at {c.at}"),
-    "load": _joined(lambda item: f"{show_name(item.tensor)} {item.by}" + (f" swizzle {item.swizzle}" if item.swizzle else "")),
+    "load": _joined(
+        lambda item: f"{show_name(item.tensor)} {item.by}" + (f" swizzle {item.swizzle}" if item.swizzle else "")
+    ),
     "store": _joined(lambda s: f"{show_name(s.tensor)} {s.by}"),
     "vectorize": _joined(lambda v: f"{v.axis} width {v.width}"),
     "assume": show_guard,
@@ -247,13 +269,15 @@ def check(module: Module) -> list[Diag]:
     """Invariants of plan text, one function each in `ir.verify_plan`, in this order:
 
     1. the region program holds its own invariants                                                        (E13xx, E14xx)
-    2. every region is planned once or by alternatives, and deferred neighbours together                  (E1504, E1506, E1521)
+    2. every region is planned once or by alternatives, and deferred neighbours together                  (E1504, E1506,
+      E1521)
     3. arch, family, algo and every word of a field are known, and the algo's own fields are there        (E1502, E1503)
     4. the first region is of the plan's family                                                           (E1517)
     5. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
     6. cache, load, store, multicast, layout and edge name tensors and values of the regions              (E1506)
     7. no part of an axis is bound twice, and every parallel axis reaches the grid                        (E1507, E1522)
-    8. the tile has the family's numbers, made of whole warp tiles or of the threads' micro tiles         (E1508, E1509, E1519)
+    8. the tile has the family's numbers, made of whole warp tiles or of the threads' micro tiles         (E1508, E1509,
+      E1519)
     9. a CTA has 1 to 1024 threads, in whole warps where they fold together                               (E1509)
     10. stages, depths, prefetch, consumers, clusters, parts and registers are counts that there are      (E1510)
     11. the architecture has what is asked of it                                                          (E1511)
@@ -265,8 +289,8 @@ def check(module: Module) -> list[Diag]:
     17. a resident row fits in its tile at every length that the symbols allow                            (E1518)
     18. what TMA moves lies so that TMA can move it                                                       (E1523)
     19. what cp.async copies lies on multiples of 4, 8 or 16 bytes, and what gemv reads on its accesses   (E1570)
-    20. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580, E1581)
-    21. atomics fold one scatter, in an order that its bits do not depend on or that the plan leaves open (E1583)
+    20. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580,
+    E1581) 21. atomics fold one scatter, in an order that its bits do not depend on or that the plan leaves open (E1583)
     """
     from .verify_plan import check_plans
 
@@ -274,6 +298,27 @@ def check(module: Module) -> list[Diag]:
 
 
 __all__ = [
-    "Async", "Bind", "Cache", "Cluster", "Consumers", "Edge", "Estimate", "Layout", "Load", "Module", "Order", "Plan", "Regs", "SplitK",
-    "Store", "Vectorize", "check", "parse", "plans_of", "show", "show_microseconds", "show_plan", "show_plans",
+    "Async",
+    "Bind",
+    "Cache",
+    "Cluster",
+    "Consumers",
+    "Edge",
+    "Estimate",
+    "Layout",
+    "Load",
+    "Module",
+    "Order",
+    "Plan",
+    "Regs",
+    "SplitK",
+    "Store",
+    "Vectorize",
+    "check",
+    "parse",
+    "plans_of",
+    "show",
+    "show_microseconds",
+    "show_plan",
+    "show_plans",
 ]

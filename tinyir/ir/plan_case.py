@@ -13,8 +13,8 @@ from .region import Region
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One plan with what it speaks of: its regions, the first of them (or both, when they stream) as a kernel of the plan's family, and the
-    signature."""
+    """One plan with what it speaks of: its regions, the first of them (or both, when they stream) as a kernel of the
+    plan's family, and the signature."""
 
     plan: Any
     regions: tuple[Region, ...]

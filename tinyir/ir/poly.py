@@ -1,4 +1,5 @@
-"""Poly-View: what depends on what. The index text, then blocks with their domain and accesses, and edges (seed 001 section 5).
+"""Poly-View: what depends on what. The index text, then blocks with their domain and accesses, and edges (seed 001
+section 5).
 
     poly [M, K, N]
 
@@ -11,22 +12,24 @@
 
     edge gemm -> relu : true { gemm[i0, i1, k0] -> relu[i0, i1] : ... }
 
-A block computes one value, named alike: the values between are movements, which the accesses have in them, or are fused (the product
-under a contraction). A leaf (CONST, IOTA, RANDOM) is known at every point and takes no block unless it is a result. Sets and
-relations are isl's, without the parameters, which stand in the first line: the symbols, then a name for each size that isl cannot
-hold, `M_N = M*N`. In isl's tuples a name's odd characters are `_`. Where a read has no image at a point of the domain, the value
-there is the book's constant.
+A block computes one value, named alike: the values between are movements, which the accesses have in them, or are fused
+(the product under a contraction). A leaf (CONST, IOTA, RANDOM) is known at every point and takes no block unless it is
+a result. Sets and relations are isl's, without the parameters, which stand in the first line: the symbols, then a name
+for each size that isl cannot hold, `M_N = M*N`. In isl's tuples a name's odd characters are `_`. Where a read has no
+image at a point of the domain, the value there is the book's constant.
 
-Kinds: contraction (pattern matmul or conv), reduction, elementwise, movement, scan, gather, scatter, opaque (not affine: its reads are
-all that it may read). A contraction's own axes are `batch` (both factors vary along it, or neither), `left` (the first only), `right`
-(the second only); `sum` are the reduced ones. A `window` is an index that mixes a sum axis with another: it makes the pattern conv
-when that one is left or right. Edges: true (a block reads what another wrote), anti (a block overwrites a state that another reads),
-output (two blocks write one element: never in what is lowered, since each value is written once).
+Kinds: contraction (pattern matmul or conv), reduction, elementwise, movement, scan, gather, scatter, opaque (not
+affine: its reads are all that it may read). A contraction's own axes are `batch` (both factors vary along it, or
+neither), `left` (the first only), `right` (the second only); `sum` are the reduced ones. A `window` is an index that
+mixes a sum axis with another: it makes the pattern conv when that one is left or right. Edges: true (a block reads what
+another wrote), anti (a block overwrites a state that another reads), output (two blocks write one element: never in
+what is lowered, since each value is written once).
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ..kit.diag import Diag
 from ..kit.text import Grammar, body_of, header
@@ -74,7 +77,10 @@ def _block_of(parts: list[Any]) -> Block:
         if word == "fuses":
             fuses += [name_of(t) for t in inside]
         elif word == "roles":
-            fields.update((str(role), tuple(str(e) for e in index.read_index(str(axes)))) for role, axes in zip(inside[::2], inside[1::2]))
+            fields.update(
+                (str(role), tuple(str(e) for e in index.read_index(str(axes))))
+                for role, axes in zip(inside[::2], inside[1::2])
+            )
         elif word == "window":
             windows.append(Window(tiny.ref_of(inside[0]), int(inside[1]), expr_of(inside[2])))
         elif word == "poly_read":
@@ -82,7 +88,15 @@ def _block_of(parts: list[Any]) -> Block:
         else:
             fields[word] = str(inside[0])
     pattern = None if pattern is None else str(pattern)
-    return Block(name_of(name.children[0]), str(kind), pattern, reads=tuple(reads), windows=tuple(windows), fuses=tuple(fuses), **fields)
+    return Block(
+        name_of(name.children[0]),
+        str(kind),
+        pattern,
+        reads=tuple(reads),
+        windows=tuple(windows),
+        fuses=tuple(fuses),
+        **fields,
+    )
 
 
 def show(module: Module) -> str:
@@ -132,4 +146,17 @@ def check(module: Module) -> list[Diag]:
     return faults if any(d.is_error for d in faults) else [*faults, *check_blocks(module)]
 
 
-__all__ = ["ROLES", "Block", "Edge", "Module", "Param", "Reading", "Window", "check", "parse", "show", "show_poly", "tuple_names"]
+__all__ = [
+    "ROLES",
+    "Block",
+    "Edge",
+    "Module",
+    "Param",
+    "Reading",
+    "Window",
+    "check",
+    "parse",
+    "show",
+    "show_poly",
+    "tuple_names",
+]

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from .body import Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, operands_of
+from .body import (
+    Body,
+    BroadcastInDim,
+    Gather,
+    Index,
+    Literal,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    operands_of,
+)
 from .expr import Bound, Expr
 
 AxesOf = Mapping[str, tuple[str, ...]]
 
 
 def present_axes(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> frozenset[str]:
-    """The names that an expression varies along: axes, and whatever else its indices name (symbols are for the caller to take out).
-    `axes_of` gives the axes of the values it refers to."""
+    """The names that an expression varies along: axes, and whatever else its indices name (symbols are for the caller
+    to take out). `axes_of` gives the axes of the values it refers to."""
     if isinstance(body, Read):
         return names_in(body.index)
     if isinstance(body, Ref):
@@ -51,10 +66,14 @@ def is_scalar(body: Body) -> bool:
 
 
 def is_whole(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> bool:
-    """True when the operands of every op in an expression meet without a broadcast, so that it may be moved out of a fold as it is: inside of one
-    operands are read directly, whatever they vary along."""
+    """True when the operands of every op in an expression meet without a broadcast, so that it may be moved out of a
+    fold as it is: inside of one operands are read directly, whatever they vary along."""
     operands, own = operands_of(body), frozenset(iters)
-    met = {present_axes(o, iters, axes_of) & own for o in operands if not is_scalar(o) or present_axes(o, iters, axes_of) & own}
+    met = {
+        present_axes(o, iters, axes_of) & own
+        for o in operands
+        if not is_scalar(o) or present_axes(o, iters, axes_of) & own
+    }
     return len(met) <= 1 and all(isinstance(o, (Read, Ref, Literal)) or is_whole(o, iters, axes_of) for o in operands)
 
 

@@ -1,14 +1,15 @@
 """What is proven of a region: every read in bounds under its guards, every output element written exactly once.
 
-A read's obligations are linear facts about its index at every point of its axes where the guards around it hold; `ir.scope` shows
-them. A write's obligation is that the yields of an output, as maps from points to elements, are together a bijection onto it: seen at
-once when an index is the axes themselves, else shown by isl.
+A read's obligations are linear facts about its index at every point of its axes where the guards around it hold;
+`ir.scope` shows them. A write's obligation is that the yields of an output, as maps from points to elements, are
+together a bijection onto it: seen at once when an index is the axes themselves, else shown by isl.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 from ..kit.diag import Diag
 from ..kit.span import Span
@@ -22,8 +23,9 @@ MANY = 64  # cases of a chain of guards beyond which an earlier guard is no long
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """One thing to prove: what it says, and whether it was shown. `code` is E1403 (`subject` is a read, which keeps within `axis`: `bound`
-    holds at every point of the `scopes`) or E1404 (`subject` is an output; `fault` says why it may not be written once)."""
+    """One thing to prove: what it says, and whether it was shown. `code` is E1403 (`subject` is a read, which keeps
+    within `axis`: `bound` holds at every point of the `scopes`) or E1404 (`subject` is an output; `fault` says why it
+    may not be written once)."""
 
     code: str
     region: str
@@ -39,7 +41,12 @@ class Obligation:
         """The diagnostic of what is not shown."""
         if self.bound is None:
             return Diag(self.code, self.region, {"output": self.subject.name, "fault": self.fault}, self.span)
-        return Diag(self.code, self.region, {"read": show_body(self.subject), "axis": self.axis, "bound": str(self.bound)}, self.span)
+        return Diag(
+            self.code,
+            self.region,
+            {"read": show_body(self.subject), "axis": self.axis, "bound": str(self.bound)},
+            self.span,
+        )
 
 
 def check_proofs(module: Any, region: Any) -> list[Diag]:
@@ -63,7 +70,9 @@ def obligations_of(module: Any, region: Any) -> Iterator[Obligation]:
         yield _writes(region, output, ranges, axes_of)
 
 
-def _reads(name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None) -> Iterator[Obligation]:
+def _reads(
+    name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[Expr, ...]], place: Span | None
+) -> Iterator[Obligation]:
     place = body.span or place
     if isinstance(body, Read) or isinstance(body, Ref) and body.index is not None:
         yield from _read(name, body, scopes, extents, place)
@@ -73,7 +82,7 @@ def _reads(name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[
         return
     if isinstance(body, (Reduce, Scatter)):
         inner = [_widen(s, body.axes) for s in scopes]
-        for at, operand in enumerate(operands_of(body)):
+        for _at, operand in enumerate(operands_of(body)):
             is_base = isinstance(body, Scatter) and operand is body.base
             yield from _reads(name, operand, scopes if is_base else inner, extents, place)
         return
@@ -86,7 +95,8 @@ def _reads(name: str, body: Body, scopes: list[Scope], extents: dict[str, tuple[
 
 
 def _widen(scope: Scope, axes: tuple) -> Scope:
-    """The scope with the new axes of a fold. An axis of the region that is folded again runs free of the guards outside of the fold."""
+    """The scope with the new axes of a fold. An axis of the region that is folded again runs free of the guards outside
+    of the fold."""
     again = {a.name for a in axes if a.size is None}
     given = tuple(f for f in scope.given if not again & set(f.names()))
     return Scope(scope.axes + tuple((a.name, a.size) for a in axes if a.size is not None), scope.ranges, given)
@@ -97,7 +107,9 @@ def _outside(scopes: list[Scope], guard: tuple[Bound, ...]) -> list[Scope]:
     halves = [half for bound in guard for half in halves_of(bound)]
     if len(scopes) * len(halves) > MANY:
         return scopes
-    return [Scope(s.axes, s.ranges, (*s.given, *halves[:at], -half - 1)) for s in scopes for at, half in enumerate(halves)]
+    return [
+        Scope(s.axes, s.ranges, (*s.given, *halves[:at], -half - 1)) for s in scopes for at, half in enumerate(halves)
+    ]
 
 
 def _read(
@@ -133,7 +145,10 @@ def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr
     if len(yields) == 1 and not yields[0].guard:
         names = [e.name for e in yields[0].index]
         named = [n for n in names if n]
-        is_own = all(n in size_of and size_of[n] == d or e == ZERO and d == ONE for n, e, d in zip(names, yields[0].index, output.type.shape))
+        is_own = all(
+            n in size_of and size_of[n] == d or e == ZERO and d == ONE
+            for n, e, d in zip(names, yields[0].index, output.type.shape)
+        )
         if is_own and len(set(named)) == len(named):
             return ""
     return _fault_by_isl(output, yields, size_of, ranges)

@@ -1,6 +1,7 @@
 """Lark trees of the shared grammar (`grammars/expr.lark`) as Exprs, Bounds, types, names and attributes.
 
-Every stage's parser is built on these. Types and attribute lists recur in a program, so their text is read once and remembered.
+Every stage's parser is built on these. Types and attribute lists recur in a program, so their text is read once and
+remembered.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import functools
 from typing import Any
 
 from ..kit.diag import Refused, refuse
-from ..kit.span import Span, span_of
 from ..kit.quote import unquoted
+from ..kit.span import Span, span_of
 from ..kit.text import Grammar, is_count, is_word, token_span
 from .expr import Bound, Expr
 from .types import DTYPES, TensorType
@@ -25,7 +26,9 @@ def expr_of(tree: Any) -> Expr:
         return Expr.of(int(parts[0]))
     if kind == "symbol":
         if not parts[0].isascii():  # what isl and C cannot spell
-            raise refuse("E0002", found=str(parts[0]), expected="a symbol of ASCII letters, digits and `_`", span=_span(tree))
+            raise refuse(
+                "E0002", found=str(parts[0]), expected="a symbol of ASCII letters, digits and `_`", span=_span(tree)
+            )
         return Expr.of(str(parts[0]))
     if kind == "neg":
         return -expr_of(parts[0])
@@ -36,7 +39,9 @@ def expr_of(tree: Any) -> Expr:
         return left - right
     if kind == "mul":
         return left * right
-    if all(c < 0 and all(isinstance(atom, str) for atom in m) for c, m in right.terms):  # 0 has no term, and sizes are 0 or more
+    if all(
+        c < 0 and all(isinstance(atom, str) for atom in m) for c, m in right.terms
+    ):  # 0 has no term, and sizes are 0 or more
         raise refuse("E1105", divisor=str(right), span=_span(tree))
     return left // right if kind == "floor" else left.ceildiv(right)
 
@@ -71,7 +76,8 @@ def name_of(token: Any) -> str:
 
 
 def string_of(token: Any, text: str = "", offset: int = 0) -> str:
-    """The string that a QUOTED token spells, or `text` in its place; `offset` is where the token's text begins. Raises Refused (E0015)."""
+    """The string that a QUOTED token spells, or `text` in its place; `offset` is where the token's text begins. Raises
+    Refused (E0015)."""
     try:
         return unquoted(text or str(token))
     except ValueError as fault:
@@ -97,7 +103,8 @@ def read_guard(text: str) -> tuple[Bound, ...]:
 
 @functools.lru_cache(maxsize=65536)
 def read_type(text: str) -> TensorType:
-    """The type that `text` spells. Raises Refused (E0002, E0101 unknown dtype), its spans counted from the start of `text`."""
+    """The type that `text` spells. Raises Refused (E0002, E0101 unknown dtype), its spans counted from the start of
+    `text`."""
     dtype, _, inside = text.partition("[")
     if dtype not in DTYPES:
         raise refuse("E0101", given=dtype, known=", ".join(DTYPES), span=span_of(text, 0, len(dtype)))

@@ -1,20 +1,38 @@
 """Lark trees of `grammars/body.lark` as body expressions, with the dtype of every node.
 
-Names are looked up while reading, since a Read has its tensor's dtype and a Ref its value's: a name that nothing defines is refused
-here (E0202), and so are operands whose dtypes cannot meet (E1002).
+Names are looked up while reading, since a Read has its tensor's dtype and a Ref its value's: a name that nothing
+defines is refused here (E0202), and so are operands whose dtypes cannot meet (E1002).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import Span
 from ..kit.text import token_span
-from .body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
-                   Transpose, Unary)
+from .body import (
+    Axis,
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Index,
+    Literal,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Transpose,
+    Unary,
+)
 from .model import read_schema
 from .ops import REGION_OPS
 from .read import expr_of, guard_of, name_of, read_at, read_attrs
@@ -28,8 +46,8 @@ _UNTYPED = DTYPES["fp64"]  # of a literal until its neighbour is known
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names of an expression are: the dtypes of tensors (and of a kernel's arrays) and of values, and the text that spans
-    speak of. `at` is the region or kernel, for messages."""
+    """What the names of an expression are: the dtypes of tensors (and of a kernel's arrays) and of values, and the text
+    that spans speak of. `at` is the region or kernel, for messages."""
 
     tensors: Mapping[str, DType]
     values: Mapping[str, DType]
@@ -38,8 +56,8 @@ class Names:
 
 
 def body_from(tree: Any, names: Names, alone: DType | None = None) -> Body:
-    """The expression of a tree of rule `body`. A literal that stands alone without a dtype is of dtype `alone`; without that either,
-    it is refused (E1411)."""
+    """The expression of a tree of rule `body`. A literal that stands alone without a dtype is of dtype `alone`; without
+    that either, it is refused (E1411)."""
     body = _read(tree, names)
     if isinstance(body, Literal) and body.dtype is _UNTYPED and not _states_dtype(tree):
         return _typed(body, alone, names)
@@ -129,15 +147,26 @@ def _read_call(parts: list[Any], names: Names) -> Body:
     word, trees, annotation = parts[0], parts[1:-1], parts[-1]
     op, span = REGION_OPS.get(str(word)), token_span(word)
     if op is None:
-        raise refuse("E0105", names.at, op=str(word), near=", ".join(n.lower() for n in nearest(str(word), REGION_OPS)), span=span)
+        raise refuse(
+            "E0105",
+            names.at,
+            op=str(word),
+            near=", ".join(n.lower() for n in nearest(str(word), REGION_OPS)),
+            span=span,
+        )
     if len(trees) != op.arity:
         raise refuse("E0204", names.at, op=str(word), wanted=op.arity, given=len(trees), span=span)
     stated = dtype_named(annotation, names) if annotation is not None else None
     first = (body_from(trees[0], names, DTYPES["bool"]),) if op.name == "WHERE" else ()
-    same = _settle(trees[len(first):], names)
+    same = _settle(trees[len(first) :], names)
     dtypes = {o.dtype.name for o in same}
     if len(dtypes) > 1:
-        raise refuse("E1002", names.at, fault=f"{word} takes one dtype, not {' and '.join(o.dtype.name for o in same)}", span=span)
+        raise refuse(
+            "E1002",
+            names.at,
+            fault=f"{word} takes one dtype, not {' and '.join(o.dtype.name for o in same)}",
+            span=span,
+        )
     if same[0].dtype.kind not in op.accepts:
         raise refuse("E1002", names.at, fault=f"{word} does not take {same[0].dtype}", span=span)
     implied = DTYPES["bool"] if op.gives == "bool" else same[0].dtype
@@ -155,7 +184,12 @@ def _read_select(parts: list[Any], names: Names) -> Body:
     then, guard, other = parts
     chosen, rest = _settle([then, other], names)
     if chosen.dtype != rest.dtype:
-        raise refuse("E1002", names.at, fault=f"the sides of where ... else are {chosen.dtype} and {rest.dtype}", span=chosen.span)
+        raise refuse(
+            "E1002",
+            names.at,
+            fault=f"the sides of where ... else are {chosen.dtype} and {rest.dtype}",
+            span=chosen.span,
+        )
     return Select(guard_of(guard), chosen, rest, chosen.dtype, chosen.span)
 
 
@@ -172,9 +206,24 @@ def _read_reduce(parts: list[Any], names: Names) -> Body:
 
 
 def _read_scan(parts: list[Any], names: Names) -> Body:
-    keyword, op, flags, axis, dtype, inside = parts[0], parts[1], [str(f) for f in parts[2:-3]], parts[-3], parts[-2], parts[-1]
+    keyword, op, flags, axis, dtype, inside = (
+        parts[0],
+        parts[1],
+        [str(f) for f in parts[2:-3]],
+        parts[-3],
+        parts[-2],
+        parts[-1],
+    )
     body = body_from(inside, names)
-    return Scan(str(op), str(axis), body, dtype_named(dtype, names), "reverse" in flags, "exclusive" in flags, token_span(keyword))
+    return Scan(
+        str(op),
+        str(axis),
+        body,
+        dtype_named(dtype, names),
+        "reverse" in flags,
+        "exclusive" in flags,
+        token_span(keyword),
+    )
 
 
 def _ints(tree: Any) -> tuple[int, ...]:
@@ -204,10 +253,26 @@ def _read_gather(parts: list[Any], names: Names) -> Body:
 
 
 def _read_scatter(parts: list[Any], names: Names) -> Body:
-    keyword, op, axis, axes, update, at, onto = parts[0], parts[1], parts[2], parts[3:-3], parts[-3], parts[-2], parts[-1]
+    keyword, op, axis, axes, update, at, onto = (
+        parts[0],
+        parts[1],
+        parts[2],
+        parts[3:-3],
+        parts[-3],
+        parts[-2],
+        parts[-1],
+    )
     base = body_from(onto, names)
-    return Scatter(str(op), str(axis), tuple(map(_axis_from, axes)), body_from(update, names, base.dtype), body_from(at, names), base,
-                   base.dtype, token_span(keyword))
+    return Scatter(
+        str(op),
+        str(axis),
+        tuple(map(_axis_from, axes)),
+        body_from(update, names, base.dtype),
+        body_from(at, names),
+        base,
+        base.dtype,
+        token_span(keyword),
+    )
 
 
 def _read_random(parts: list[Any], names: Names) -> Body:

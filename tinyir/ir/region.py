@@ -1,7 +1,9 @@
-"""Region Buffer SSA: what shares a kernel. A program of regions, in order, and the buffers between them (seed 001 section 6).
+"""Region Buffer SSA: what shares a kernel. A program of regions, in order, and the buffers between them (seed 001
+section 6).
 
     program gemm_bias_relu
-      buffer H           : fp16[M, N]                        memory between regions; {materialize=deferred} stays on the chip
+      buffer H           : fp16[M, N]                        memory between regions; {materialize=deferred} stays on the
+                         chip
 
     region gemm
       in  A           : fp16[M, K] {alignment=16}
@@ -14,9 +16,10 @@
         parallel [i0, i1]  reduce [k0]  tail [i0, i1, k0]
         halo []  buffer reg depth 1  barrier cta
 
-The tiny text is gone, and with it every movement: a value is an expression (ir.body) over the region's axes, and a movement is the
-index of a read. A value has the free axes that its expression uses, in the order of `for`; operands have equal free axes, or
-`broadcast_in_dim` says how they meet. A region has no side effects but its yields. How it is tiled, staged and bound is the plan's.
+The tiny text is gone, and with it every movement: a value is an expression (ir.body) over the region's axes, and a
+movement is the index of a read. A value has the free axes that its expression uses, in the order of `for`; operands
+have equal free axes, or `broadcast_in_dim` says how they meet. A region has no side effects but its yields. How it is
+tiled, staged and bound is the plan's.
 """
 
 from __future__ import annotations
@@ -50,9 +53,10 @@ MEMORY_ATTRS: dict[str, tuple[str, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A buffer of the program, or an input or output of a region. Attributes, all optional: layout (row_major, col_major), alignment
-    (bytes), noalias, materialize (gmem, deferred: handed to the next region without leaving the chip), alias (the tensor in whose
-    memory a buffer of another shape lives), value (the numbers of a constant buffer)."""
+    """A buffer of the program, or an input or output of a region. Attributes, all optional: layout (row_major,
+    col_major), alignment (bytes), noalias, materialize (gmem, deferred: handed to the next region without leaving the
+    chip), alias (the tensor in whose memory a buffer of another shape lives), value (the numbers of a constant
+    buffer)."""
 
     name: str
     type: TensorType
@@ -88,9 +92,10 @@ class Yield:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What the polyhedral analysis found: axes whose points may run in any order; axes that are folded; axes whose extent a tile need
-    not divide; how far reads reach beyond the point along an axis (elements); the smallest buffer that carries the region's values
-    (reg, smem_ring, gmem) and its depth; the barrier that fits (none, cta, cp_async, mbarrier)."""
+    """What the polyhedral analysis found: axes whose points may run in any order; axes that are folded; axes whose
+    extent a tile need not divide; how far reads reach beyond the point along an axis (elements); the smallest buffer
+    that carries the region's values (reg, smem_ring, gmem) and its depth; the barrier that fits (none, cta, cp_async,
+    mbarrier)."""
 
     parallel: tuple[str, ...]
     reduce: tuple[str, ...]
@@ -103,7 +108,8 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One kernel: inputs, outputs, axes (`iters`), values and writes. Regions joined by a deferred buffer share one kernel."""
+    """One kernel: inputs, outputs, axes (`iters`), values and writes. Regions joined by a deferred buffer share one
+    kernel."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -122,7 +128,9 @@ class Region:
         return self._hash
 
     def __reduce__(self) -> tuple:
-        return Region, tuple(getattr(self, f.name) for f in fields(self) if f.init)  # another process hashes names otherwise
+        return Region, tuple(
+            getattr(self, f.name) for f in fields(self) if f.init
+        )  # another process hashes names otherwise
 
     def let(self, name: str) -> Let | None:
         """The value called `name`, or None."""
@@ -159,7 +167,8 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """The Module of a region text. Raises Refused (E00xx text, E01xx and E02xx names, E1002, E1411, E1412 expressions)."""
+    """The Module of a region text. Raises Refused (E00xx text, E01xx and E02xx names, E1002, E1411, E1412
+    expressions)."""
     body_of(text, STAGE)
     return program_of(GRAMMAR.parse(text).children[1], text)
 
@@ -217,7 +226,12 @@ def _region_of(parts: list[Any], whole: str) -> Region:
         else:
             try:
                 if part.data == "let":
-                    let = Let(name_of(part.children[0]), body_from(part.children[1], names), origin, token_span(part.children[0]))
+                    let = Let(
+                        name_of(part.children[0]),
+                        body_from(part.children[1], names),
+                        origin,
+                        token_span(part.children[0]),
+                    )
                     lets.append(let)
                     values[let.name] = let.expr.dtype
                 else:
@@ -233,7 +247,14 @@ def _yield_of(parts: list[Any], names: Names, origin: Origin | None) -> Yield:
     name, index, body, guard = parts
     token = name.children[0]
     written = tuple(expr_of(e) for e in index.children if e is not None)
-    return Yield(name_of(token), written, body_from(body, names), guard_of(guard) if guard is not None else (), origin, token_span(token))
+    return Yield(
+        name_of(token),
+        written,
+        body_from(body, names),
+        guard_of(guard) if guard is not None else (),
+        origin,
+        token_span(token),
+    )
 
 
 def _analysis_of(parts: list[Any]) -> Analysis:
@@ -250,12 +271,16 @@ def show(module: Module) -> str:
 def show_program(module: Module) -> str:
     """The signature, buffers and regions, without the header; later stages print it too."""
     program = module.program
-    lines = [show_model(module.model), f"program {show_name(program.name)}", *(_show_tensor("buffer", b) for b in program.buffers)]
+    lines = [
+        show_model(module.model),
+        f"program {show_name(program.name)}",
+        *(_show_tensor("buffer", b) for b in program.buffers),
+    ]
     return "\n".join([*lines, *("\n" + show_region(r) for r in program.regions)]) + "\n"
 
 
 def _show_tensor(word: str, tensor: Tensor) -> str:
-    return f"  {word:<3} {show_name(tensor.name):<11} : {tensor.type}{show_attrs(tensor.attrs, MEMORY_ATTRS, tensor.type.dtype)}"
+    return f"  {word:<3} {show_name(tensor.name):<11} : {tensor.type}{show_attrs(tensor.attrs, MEMORY_ATTRS, tensor.type.dtype)}"  # noqa: E501
 
 
 def show_region(region: Region) -> str:
@@ -268,7 +293,9 @@ def show_region(region: Region) -> str:
         if item.origin != origin and item.origin is not None:
             origin = item.origin
             lines.append(f"  {origin}")
-        lines.append(f"    %{show_name(item.name):<13} = {show_body(item.expr)}" if isinstance(item, Let) else _show_yield(item))
+        lines.append(
+            f"    %{show_name(item.name):<13} = {show_body(item.expr)}" if isinstance(item, Let) else _show_yield(item)
+        )
     if region.analysis is not None:
         lines.append(_show_analysis(region.analysis))
     return "\n".join(lines)
@@ -282,8 +309,10 @@ def _show_yield(item: Yield) -> str:
 def _show_analysis(found: Analysis) -> str:
     parallel, reduce, tail = (f"[{', '.join(names)}]" for names in (found.parallel, found.reduce, found.tail))
     halo = ", ".join(f"{axis}: {size}" for axis, size in found.halo)
-    return (f"  analysis\n    parallel {parallel}  reduce {reduce}  tail {tail}\n"
-            f"    halo [{halo}]  buffer {found.buffer} depth {found.depth}  barrier {found.barrier}")
+    return (
+        f"  analysis\n    parallel {parallel}  reduce {reduce}  tail {tail}\n"
+        f"    halo [{halo}]  buffer {found.buffer} depth {found.depth}  barrier {found.barrier}"
+    )
 
 
 def check(module: Module) -> list[Diag]:
@@ -296,10 +325,13 @@ def check(module: Module) -> list[Diag]:
     4. memory is written by one region, before it is read; every output is written                       (E1402)
     5. in a region a value has its name alone; each output has a yield and is not read                   (E0201, E1402)
     6. indices, sizes and guards name axes in scope and symbols; a fold's axes are new or the region's   (E1407)
-    7. an index has the rank, and a yield the dtype, of what it names                                    (E1410, E1412, E1002)
-    8. a fold is known, starts from its neutral element, and its accumulator holds what it folds         (E0106, E1405, E1406)
+    7. an index has the rank, and a yield the dtype, of what it names                                    (E1410, E1412,
+      E1002)
+    8. a fold is known, starts from its neutral element, and its accumulator holds what it folds         (E0106, E1405,
+      E1406)
     9. operands have equal free axes, or broadcast_in_dim says how they meet; a fold's body reads
-       directly what it needs (C-CON1)                                                                   (E1408, E1004, E1409)
+       directly what it needs (C-CON1)                                                                   (E1408, E1004,
+         E1409)
     10. every read is in bounds under its guards                                                         (E1403)
     11. every element of an output is written exactly once                                               (E1404)
     """
@@ -313,6 +345,18 @@ def check(module: Module) -> list[Diag]:
 
 
 __all__ = [
-    "Analysis", "Axis", "Let", "Module", "Program", "Region", "Tensor", "Yield",
-    "check", "parse", "program_of", "show", "show_program", "show_region",
-]  # fmt: skip
+    "Analysis",
+    "Axis",
+    "Let",
+    "Module",
+    "Program",
+    "Region",
+    "Tensor",
+    "Yield",
+    "check",
+    "parse",
+    "program_of",
+    "show",
+    "show_program",
+    "show_region",
+]

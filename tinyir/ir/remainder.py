@@ -1,10 +1,11 @@
-"""Remainders in integer expressions: there is no `%` in the text, so `n mod d` stands as `n - d*floor(n/d)` and is found again here."""
+"""Remainders in integer expressions: there is no `%` in the text, so `n mod d` stands as `n - d*floor(n/d)` and is
+found again here."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
 from .expr import ZERO, Expr, Floor
 
@@ -21,8 +22,8 @@ class Remainder:
 
 @functools.lru_cache(maxsize=1 << 14)
 def remainders(expr: Expr) -> tuple[Remainder, ...]:
-    """Every remainder in an expression, those first whose floor stands first. The dividend may itself be a quotient, whose floor in a
-    floor is one floor: `floor(n/c) - d*floor(n/(c*d))` is `floor(n/c) mod d`."""
+    """Every remainder in an expression, those first whose floor stands first. The dividend may itself be a quotient,
+    whose floor in a floor is one floor: `floor(n/c) - d*floor(n/(c*d))` is `floor(n/c) mod d`."""
     found = []
     for floor in dict.fromkeys(a for _, m in expr.terms for a in m if isinstance(a, Floor)):
         outside = -_coefficient(expr, floor)
@@ -63,7 +64,8 @@ def _quotients(expr: Expr, floor: Floor) -> Iterator[tuple[Expr, Expr]]:
 
 @functools.lru_cache(maxsize=1 << 14)
 def exact_quotient(product: Expr, den: Expr) -> Expr | None:
-    """product / den when there is no rest; None otherwise. Long division of polynomials, the terms in the order of their exponents."""
+    """product / den when there is no rest; None otherwise. Long division of polynomials, the terms in the order of
+    their exponents."""
     atoms = list(dict.fromkeys(a for e in (den, product) for _, m in e.terms for a in m))
 
     def lead(expr: Expr) -> tuple[tuple[int, ...], int]:

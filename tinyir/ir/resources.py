@@ -1,10 +1,11 @@
-"""What one CTA of a plan takes: threads, shared memory, registers. The checker, the cost model and the next filter read the same sums."""
+"""What one CTA of a plan takes: threads, shared memory, registers. The checker, the cost model and the next filter read
+the same sums."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
 from .arch import ARCHS, Arch
 from .body import Axis, Read, Unary, walk
@@ -20,7 +21,9 @@ WARPGROUP_ROWS = 64  # of its matrix product
 STAGED_STORES = ("tma", "rows")  # through shared memory
 SUM_PAD = 4  # columns more of a cluster's sums, so that the rows of a fragment lie in different banks
 PIECE = 16  # columns of the accumulator that a warp stores at once
-HELD_COLUMNS = 8  # columns of which a thread has four elements one behind another: the least step of a product's columns
+HELD_COLUMNS = (
+    8  # columns of which a thread has four elements one behind another: the least step of a product's columns
+)
 STAGED = 2  # pieces of an output that a warpgroup has on their way out by the copy engine
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows
@@ -43,19 +46,36 @@ ADDRESSING = 36  # registers a thread beside accumulators and fragments: pointer
 
 
 def threads_of(plan: Plan) -> int:
-    """Threads of a CTA: as stated, or a producer, where words are split who does that, and the consumers, warpgroups of 128 each."""
-    return math.prod(plan.threads) if plan.threads else WARPGROUP * (1 + plan.is_split + plan.consumers.count) if plan.consumers else 0
+    """Threads of a CTA: as stated, or a producer, where words are split who does that, and the consumers, warpgroups of
+    128 each."""
+    return (
+        math.prod(plan.threads)
+        if plan.threads
+        else WARPGROUP * (1 + plan.is_split + plan.consumers.count)
+        if plan.consumers
+        else 0
+    )
 
 
 def stack_of(regions: Iterable[Region]) -> int:
-    """Bytes of local memory of a thread: CUDA's own sines, of fp32 and of fp64, each keep the digits of a large angle there."""
-    return sum(SINE_STACK[is_wide] for is_wide in {n.dtype.bytes > 4 for r in regions for body in bodies_of(r) for n in walk(body) if isinstance(n, Unary) and n.op == "sin"})
+    """Bytes of local memory of a thread: CUDA's own sines, of fp32 and of fp64, each keep the digits of a large angle
+    there."""
+    return sum(
+        SINE_STACK[is_wide]
+        for is_wide in {
+            n.dtype.bytes > 4
+            for r in regions
+            for body in bodies_of(r)
+            for n in walk(body)
+            if isinstance(n, Unary) and n.op == "sin"
+        }
+    )
 
 
 def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ...] = ()) -> int:
-    """Shared memory of a CTA in bytes: the cached tiles, a ring of `stages` each, and the tile of every output that leaves through it. The
-    synchronous template keeps widened factors, the rows of an operand that is contiguous along the sum padded by one access.
-    `others` are the further regions of the plan, whose inputs may be cached too."""
+    """Shared memory of a CTA in bytes: the cached tiles, a ring of `stages` each, and the tile of every output that
+    leaves through it. The synchronous template keeps widened factors, the rows of an operand that is contiguous along
+    the sum padded by one access. `others` are the further regions of the plan, whose inputs may be cached too."""
     if isinstance(kernel, Row):
         return aligned(4 * WARP) if threads_of(plan) > WARP and len(plan.threads) == 1 else 0
     if isinstance(kernel, Prefix):
@@ -65,7 +85,12 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
     if plan.algo == "transposed":
         side = math.isqrt(plan.tile[0])
-        return sum(aligned(side * pitch_of(side, t.type.dtype.bytes) * t.type.dtype.bytes) for c in plan.cache for t in region.inputs if t.name == c.tensor)
+        return sum(
+            aligned(side * pitch_of(side, t.type.dtype.bytes) * t.type.dtype.bytes)
+            for c in plan.cache
+            for t in region.inputs
+            if t.name == c.tensor
+        )
     if not isinstance(kernel, Contraction):
         return 0
     if plan.algo == "warp_specialized":
@@ -75,10 +100,15 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
         if plan.has_one_tile:
             return beside + _sums(*(*plan.tile, 1, 1)[:2], plan.parts)
         count, staged = plan.consumers.count if plan.consumers else 1, staged_pieces(plan, region)
-        return beside + count * staged * math.prod(_piece_beside(plan, region, beside)) * sum(t.type.dtype.bytes for t in _staged(plan, region))
+        return beside + count * staged * math.prod(_piece_beside(plan, region, beside)) * sum(
+            t.type.dtype.bytes for t in _staged(plan, region)
+        )
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
     if plan.algo == "synchronous":
-        pads = (width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0 for side, read in enumerate((kernel.lhs, kernel.rhs)))
+        pads = (
+            width_of(plan, kernel, side) if _is_along(read, kernel.sum) else 0
+            for side, read in enumerate((kernel.lhs, kernel.rhs))
+        )
         return depth * (rows + columns + sum(pads)) * kernel.factor_bytes
     if plan.algo == "gemv":
         part = 0 if stands_along_sum(plan, kernel) else plan.threads[1] * rows * columns
@@ -94,7 +124,9 @@ def _cached(plan: Plan, region: Region, kernel: Contraction, others: tuple[Regio
     """Bytes of the tiles that a plan keeps in shared memory, of all stages."""
     rows, columns, depth = (*plan.tile, 1, 1, 1)[:3]
     if plan.algo == "warp_specialized":
-        rows, columns = (fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns)))
+        rows, columns = (
+            fetched_along(read, kernel, size) for read, size in ((kernel.lhs, rows), (kernel.rhs, columns))
+        )
     sizes = {kernel.lhs.tensor: rows * depth * kernel.lhs.dtype.bytes}
     right = columns * depth * kernel.rhs.dtype.bytes
     if kernel.rhs.tensor in sizes:
@@ -127,8 +159,15 @@ def _staged(plan: Plan, region: Region) -> list[Tensor]:
 
 
 def ends_held(plan: Plan) -> bool:
-    """Whether the consumers of a cut sum end it in their registers: each CTA's share is whole pieces of the accumulator's columns, and these are the output's."""
-    return plan.algo == "warp_specialized" and plan.parts > 1 and not plan.swap_ab and len(plan.tile) == 3 and plan.tile[1] % (PIECE * plan.parts) == 0
+    """Whether the consumers of a cut sum end it in their registers: each CTA's share is whole pieces of the
+    accumulator's columns, and these are the output's."""
+    return (
+        plan.algo == "warp_specialized"
+        and plan.parts > 1
+        and not plan.swap_ab
+        and len(plan.tile) == 3
+        and plan.tile[1] % (PIECE * plan.parts) == 0
+    )
 
 
 def across_of(plan: Plan) -> tuple[int, int]:
@@ -137,12 +176,14 @@ def across_of(plan: Plan) -> tuple[int, int]:
 
 
 def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
-    """Rows and columns of a tile that one of so many CTAs ends: rows that lie one behind another, or where there are fewer of them so many of the columns."""
+    """Rows and columns of a tile that one of so many CTAs ends: rows that lie one behind another, or where there are
+    fewer of them so many of the columns."""
     return (rows // parts, columns) if rows % parts == 0 else (rows, columns // parts)
 
 
 def _sums(rows: int, columns: int, parts: int) -> int:
-    """Bytes of a tile of sums, and where a cluster has cut them of what its CTAs send one another, with the barrier on which that lands."""
+    """Bytes of a tile of sums, and where a cluster has cut them of what its CTAs send one another, with the barrier on
+    which that lands."""
     down, across = share_of(rows, columns, parts)
     sent = aligned(4 * (parts - 1) * down * (across + SUM_PAD)) + MBARRIER_BYTES if parts > 1 else 0
     return aligned(4 * rows * (columns + SUM_PAD)) + sent
@@ -154,17 +195,23 @@ def held_of(plan: Plan) -> int:
 
 
 def pitch_of(side: int, size: int) -> int:
-    """Elements of `size` bytes from a row of a transposed tile to the next: an odd number of words, so that a column lies in different banks."""
+    """Elements of `size` bytes from a row of a transposed tile to the next: an odd number of words, so that a column
+    lies in different banks."""
     return side + max(1, 4 // size)
 
 
 def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]:
-    """Rows and columns of the tiles of a streaming kernel: the query's, the key's, the value's, the weights'. Where threads stand below one
-    another rows are padded by one access, so that they meet different banks."""
+    """Rows and columns of the tiles of a streaming kernel: the query's, the key's, the value's, the weights'. Where
+    threads stand below one another rows are padded by one access, so that they meet different banks."""
     rows, columns, _ = plan.tile
     depth, _ = kernel.sizes
     depth = -(-depth // kernel.access) * kernel.access + kernel.access
-    return ((rows, depth), (columns, depth), (columns, plan.threads[0] * width_each(plan, kernel)), (rows, columns + kernel.access))
+    return (
+        (rows, depth),
+        (columns, depth),
+        (columns, plan.threads[0] * width_each(plan, kernel)),
+        (rows, columns + kernel.access),
+    )
 
 
 def width_each(plan: Plan, kernel: Streaming) -> int:
@@ -178,17 +225,21 @@ def aligned(size: int) -> int:
 
 
 def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[int, int]:
-    """Rows and columns of a warpgroup's accumulator that leave together: 64 rows, and so many columns that they are one swizzled row of the widest output that
-    leaves through shared memory, or in a transposed product, whose columns are the output's rows, 64 at most. The copy engine takes boxes of one size. Where
-    threads write all rows (`leave_by_rows`) what is left of the columns leaves behind the others, and the output's rows are as long as shared memory has room
-    for, since their ends are dear."""
+    """Rows and columns of a warpgroup's accumulator that leave together: 64 rows, and so many columns that they are one
+    swizzled row of the widest output that leaves through shared memory, or in a transposed product, whose columns are
+    the output's rows, 64 at most. The copy engine takes boxes of one size. Where threads write all rows
+    (`leave_by_rows`) what is left of the columns leaves behind the others, and the output's rows are as long as shared
+    memory has room for, since their ends are dear."""
     return _piece_beside(plan, region, _ring_of(plan, region, kernel, ()) if leave_by_rows(plan, region) else 0)
 
 
 def _piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
     """The same, where so many bytes of shared memory are taken."""
     rows, columns = (*plan.tile, 1, 1)[:2][:: -1 if plan.swap_ab else 1]
-    sizes, count = [t.type.dtype.bytes for t in _staged(plan, region)] or [2], plan.consumers.count if plan.consumers else 1
+    sizes, count = (
+        [t.type.dtype.bytes for t in _staged(plan, region)] or [2],
+        plan.consumers.count if plan.consumers else 1,
+    )
     if not leave_by_rows(plan, region):
         turned = max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
         return WARPGROUP_ROWS, turned if plan.swap_ab else math.gcd(SWIZZLE_BYTES // max(sizes), columns)
@@ -202,7 +253,8 @@ def _piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
 
 
 def staged_pieces(plan: Plan, region: Region) -> int:
-    """Pieces of an output that a warpgroup has in shared memory: two for the copy engine, which takes its time; threads read one before they write the next."""
+    """Pieces of an output that a warpgroup has in shared memory: two for the copy engine, which takes its time; threads
+    read one before they write the next."""
     return 1 if leave_by_rows(plan, region) else STAGED
 
 
@@ -212,13 +264,15 @@ def leave_by_rows(plan: Plan, region: Region) -> bool:
 
 
 def fetched_along(read: Read, kernel: Contraction, size: int) -> int:
-    """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these lie along it."""
+    """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these
+    lie along it."""
     row = SWIZZLE_BYTES // read.dtype.bytes
     return size if _is_along(read, kernel.sum) else -(-size // row) * row
 
 
 def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
-    """Elements of an operand that a thread of the synchronous template takes from shared memory at once, 16 bytes at most."""
+    """Elements of an operand that a thread of the synchronous template takes from shared memory at once, 16 bytes at
+    most."""
     return math.gcd(plan.micro[side], max(1, ACCESS_BYTES // kernel.factor_bytes)) if len(plan.micro) > side else 1
 
 
@@ -242,8 +296,8 @@ def each_of(plan: Plan) -> int:
 
 
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
-    """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them; of a streaming kernel also fragments and what it knows of its rows; 0 when nothing is
-    accumulated over the loop."""
+    """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them; of a streaming
+    kernel also fragments and what it knows of its rows; 0 when nothing is accumulated over the loop."""
     if isinstance(kernel, Streaming):
         rows, columns, width = *plan.micro, width_each(plan, kernel)
         arrays = rows * (columns + width + 3) + kernel.access * (2 * rows + columns) + width
@@ -257,28 +311,37 @@ def accumulators_of(plan: Plan, kernel: Kernel) -> int:
         return math.prod(plan.warp_tile) // 32 * words
     if plan.consumers:
         share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
-        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (1 + plan.partials if plan.promote else 1) + operand_of(plan, kernel)
+        return plan.tile[0] * plan.tile[1] // (128 * share) * words * (
+            1 + plan.partials if plan.promote else 1
+        ) + operand_of(plan, kernel)
     return 0
 
 
 def operand_of(plan: Plan, kernel: Contraction) -> int:
-    """Registers a thread of a warpgroup whose left operand comes from there: of words, both parts of a step's where they are split, pieces of it
-    where it lies across the sum."""
+    """Registers a thread of a warpgroup whose left operand comes from there: of words, both parts of a step's where
+    they are split, pieces of it where it lies across the sum."""
     read, side = (kernel.rhs, 1) if plan.swap_ab else (kernel.lhs, 0)
     if plan.algo != "warp_specialized" or read.dtype.bytes != 4 or not plan.is_split and _is_along(read, kernel.sum):
         return 0
-    return plan.tile[side] // plan.consumers.count * (2 * plan.tile[2] if plan.is_split else OPERAND_DEPTH * OPERAND_SETS) // WARPGROUP
+    return (
+        plan.tile[side]
+        // plan.consumers.count
+        * (2 * plan.tile[2] if plan.is_split else OPERAND_DEPTH * OPERAND_SETS)
+        // WARPGROUP
+    )
 
 
 def leaving_of(plan: Plan, region: Region) -> int:
-    """Registers a thread of a consumer takes beside its accumulators when outputs of bytes leave through shared memory."""
+    """Registers a thread of a consumer takes beside its accumulators when outputs of bytes leave through shared
+    memory."""
     is_of_bytes = any(t.type.dtype.bytes == 1 and plan.store_of(t.name).by in STAGED_STORES for t in region.outputs)
     return LEAVING_BYTES if plan.consumers and is_of_bytes else 0
 
 
 def registers_of(plan: Plan, kernel: Kernel) -> int:
-    """Registers a thread, as the compiler is expected to allot them: a multiple of 8, at most the architecture's limit. For the synchronous
-    template it is enough for ptxas to spill none of 149 tiles; the more of the sum is unrolled, the more it takes."""
+    """Registers a thread, as the compiler is expected to allot them: a multiple of 8, at most the architecture's limit.
+    For the synchronous template it is enough for ptxas to spill none of 149 tiles; the more of the sum is unrolled, the
+    more it takes."""
     arch = ARCHS[plan.arch]
     if plan.consumers:
         return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
@@ -289,7 +352,11 @@ def registers_of(plan: Plan, kernel: Kernel) -> int:
         return min(arch.registers_per_thread, -(-(held + STREAMED_ADDRESSING) // 8) * 8)
     if plan.algo == "gemv" and isinstance(kernel, Contraction):
         rows = plan.micro[0] if stands_along_sum(plan, kernel) else 0  # whose elements are held too
-        wanted = held + plan.micro[2] * (plan.micro[1] * kernel.rhs.dtype.bytes + rows * kernel.lhs.dtype.bytes) // 4 + ADDRESSING
+        wanted = (
+            held
+            + plan.micro[2] * (plan.micro[1] * kernel.rhs.dtype.bytes + rows * kernel.lhs.dtype.bytes) // 4
+            + ADDRESSING
+        )
     elif plan.algo == "multistage":
         sides, words = sum(plan.warp_tile), 2 if kernel.lhs.dtype.bytes == 4 else 1
         wanted = held + words * sides // 2 + FRAGMENT_ADDRESSING  # two sets of fragments of 16 along the sum
@@ -310,7 +377,8 @@ def register_limit(plan: Plan, region: Region, kernel: Kernel) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Bytes of shared memory that a CTA takes, registers a thread, and CTAs that an SM holds at once; 0 when not one fits."""
+    """Bytes of shared memory that a CTA takes, registers a thread, and CTAs that an SM holds at once; 0 when not one
+    fits."""
 
     smem: int
     regs: int

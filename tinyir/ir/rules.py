@@ -1,12 +1,14 @@
 """Type rules: the type that an op gives, from its operands' types and its attributes. One function a rule.
 
-The builder of the front ends asks for the type; the checker compares it with the stated one. A rule that cannot hold raises Refused.
+The builder of the front ends asks for the type; the checker compares it with the stated one. A rule that cannot hold
+raises Refused.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..kit.diag import refuse
 from .expr import ONE, Expr
@@ -14,9 +16,12 @@ from .ops import OPS, REDUCERS, Op
 from .types import DTYPES, DType, TensorType, is_exact
 
 
-def infer(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str = "") -> TensorType:
-    """The result type of `op`. `stated` is needed where operands and attributes leave it open: CONST, IOTA, RANDOM, CAST, RESHAPE,
-    EXPAND, VIEW, BITCAST, and a widening MUL. Raises Refused: E0204, E1001, E1002, E1003, E1004, E1005, E1006, E11xx."""
+def infer(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str = ""
+) -> TensorType:
+    """The result type of `op`. `stated` is needed where operands and attributes leave it open: CONST, IOTA, RANDOM,
+    CAST, RESHAPE, EXPAND, VIEW, BITCAST, and a widening MUL. Raises Refused: E0204, E1001, E1002, E1003, E1004, E1005,
+    E1006, E11xx."""
     if len(types) != op.arity:
         raise refuse("E0204", at, op=op.name, wanted=op.arity, given=len(types))
     for t in types:
@@ -25,7 +30,9 @@ def infer(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated:
     return _RULES[op.group](op, types, attrs, stated, at)
 
 
-def _elementwise(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+def _elementwise(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str
+) -> TensorType:
     first, branches = types[0], types[1:] if op.name == "WHERE" else types
     for other in types[1:]:
         if other.shape != first.shape:
@@ -37,7 +44,11 @@ def _elementwise(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], 
         raise refuse("E1002", at, fault=f"WHERE chooses by bool, not by {first.dtype}")
     if op.gives == "bool":
         return TensorType(DTYPES["bool"], first.shape)
-    if op.gives == "bits" and stated is not None and (stated.dtype.bits != first.dtype.bits or stated.dtype.kind == "b"):
+    if (
+        op.gives == "bits"
+        and stated is not None
+        and (stated.dtype.bits != first.dtype.bits or stated.dtype.kind == "b")
+    ):
         raise refuse("E1002", at, fault=f"{op.name} keeps the bits of {first.dtype}, which are no {stated.dtype}")
     if op.gives in ("cast", "bits"):
         return TensorType(stated.dtype if stated else first.dtype, first.shape)
@@ -57,21 +68,39 @@ def holds_product(wide: DType, narrow: DType) -> bool:
 
 
 def broadcast_mismatch(left: TensorType, right: TensorType, at: str, where: str = "") -> Exception:
-    """E1001 for two types, with the first axis from the right that differs, and the shape in which the smaller one would broadcast."""
+    """E1001 for two types, with the first axis from the right that differs, and the shape in which the smaller one
+    would broadcast."""
     differing = [(i, a, b) for i, (a, b) in enumerate(zip(reversed(left.shape), reversed(right.shape)), 1) if a != b]
     axis = next((i for i, a, b in differing if ONE not in (a, b)), differing[0][0] if differing else None)
-    where = where or (f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}" if axis else f"rank {left.rank} against {right.rank}")
+    where = where or (
+        f"axis -{axis}: {left.shape[-axis]} against {right.shape[-axis]}"
+        if axis
+        else f"rank {left.rank} against {right.rank}"
+    )
     small, big = (left, right) if left.rank < right.rank else (right, left)
-    return refuse("E1001", at, lhs=left, rhs=right, where=where, small=small, fits="[" + ", ".join(map(str, fitting(small.shape, big.shape))) + "]")
+    return refuse(
+        "E1001",
+        at,
+        lhs=left,
+        rhs=right,
+        where=where,
+        small=small,
+        fits="[" + ", ".join(map(str, fitting(small.shape, big.shape))) + "]",
+    )
 
 
 def fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The small shape with 1s put in so that it broadcasts to the big one; where no 1s can do it, the big one's own sizes."""
+    """The small shape with 1s put in so that it broadcasts to the big one; where no 1s can do it, the big one's own
+    sizes."""
     shape: list[Expr] = []
     rest = list(small)
     for size in reversed(big):
         shape.insert(0, rest.pop() if rest and rest[-1] in (size, ONE) else ONE)
-    return tuple(shape[next((i for i, d in enumerate(shape) if d != ONE), 0) :]) if not rest else big[len(big) - len(small) :]
+    return (
+        tuple(shape[next((i for i, d in enumerate(shape) if d != ONE), 0) :])
+        if not rest
+        else big[len(big) - len(small) :]
+    )
 
 
 def product(dims: Sequence[Expr]) -> Expr:
@@ -98,11 +127,15 @@ def broadcast_dims(operand: TensorType, result: TensorType, attrs: Mapping[str, 
     return tuple(stated) if stated is not None else tuple(range(result.rank - operand.rank, result.rank))
 
 
-def _movement(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+def _movement(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str
+) -> TensorType:
     source = types[0]
     if op.name == "RESHAPE":
         if product(source.shape) != product(stated.shape):
-            raise refuse("E1003", at, source=source, result=stated, left=product(source.shape), right=product(stated.shape))
+            raise refuse(
+                "E1003", at, source=source, result=stated, left=product(source.shape), right=product(stated.shape)
+            )
         return TensorType(source.dtype, stated.shape)
     if op.name == "PERMUTE":
         perm = attrs["perm"]
@@ -125,7 +158,14 @@ def _movement(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], sta
         for axis, (size, (low, high)) in enumerate(zip(source.shape, attrs["pad"])):
             cut = [-e.constant for e in (low, high) if e.constant is not None and e.constant < 0]
             if size.constant is not None and sum(cut) > size.constant:
-                raise refuse("E1103", at, axis=axis, size=source.shape[axis], low=attrs["pad"][axis][0], high=attrs["pad"][axis][1])
+                raise refuse(
+                    "E1103",
+                    at,
+                    axis=axis,
+                    size=source.shape[axis],
+                    low=attrs["pad"][axis][0],
+                    high=attrs["pad"][axis][1],
+                )
         return TensorType(source.dtype, shape)
     if op.name == "SHRINK":
         return _shrink(source, attrs, at)
@@ -154,7 +194,9 @@ def _shrink(source: TensorType, attrs: Mapping[str, Any], at: str) -> TensorType
     return TensorType(source.dtype, tuple(shape))
 
 
-def _reduce(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+def _reduce(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str
+) -> TensorType:
     source = types[0]
     if attrs["op"] not in REDUCERS:
         raise refuse("E0106", at, given=attrs["op"], known=", ".join(REDUCERS))
@@ -163,7 +205,9 @@ def _reduce(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], state
     return TensorType(attrs["dtype"], kept)
 
 
-def _leaf(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+def _leaf(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str
+) -> TensorType:
     if op.name == "IOTA":
         _axis(attrs["axis"], stated.rank, at)
     if op.name == "CONST" and isinstance(attrs["value"], tuple) and not fills(attrs["value"], stated.shape):
@@ -182,15 +226,17 @@ def literal_shape(literal: Any) -> tuple[int, ...]:
 
 
 def fills(literal: Any, shape: Sequence[Expr]) -> bool:
-    """Whether nested lists hold the elements of `shape`. Lists cannot say what follows an empty axis: of a shape without elements they may end there,
-    and `[]` says it whatever the shape."""
+    """Whether nested lists hold the elements of `shape`. Lists cannot say what follows an empty axis: of a shape
+    without elements they may end there, and `[]` says it whatever the shape."""
     given, wanted = literal_shape(literal), tuple(d.constant for d in shape)
     if 0 in wanted and None not in wanted:
         return given in ((0,), wanted[: wanted.index(0) + 1])
     return given == wanted
 
 
-def _indirect(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+def _indirect(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str
+) -> TensorType:
     source = types[0]
     axis = _axis(attrs["axis"], source.rank, at)
     if op.name == "GATHER":

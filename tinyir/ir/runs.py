@@ -1,18 +1,19 @@
 """Runs: axes of which neighbouring points lie side by side in memory, so that a thread may move several in one access.
 
-The points of a run's axes are counted through, the last axis the fastest. In every tensor that is written, and in every one that is read at all
-points, the element of a point lies that far behind the run's first one; all of these first elements lie equally far behind a whole access. So
-vectors that begin on whole accesses in one tensor do so in all. `X[i0, i1] + Z[i0, i1]` of shape [M, N] is a run of M*N elements whatever N is;
-a few may be left behind its last whole vector. A row of C elements is a run that begins C*i0 elements into the tensor: a few may stand in front of
-its first whole vector too. What is read at fewer points (a row beside a matrix) lies as it lies, and is taken one by one. So is, beside writes in whole vectors, what a map
-reads from between two accesses, or in steps: `X[2*i0 + i1 - 1]`, a window.
+The points of a run's axes are counted through, the last axis the fastest. In every tensor that is written, and in every
+one that is read at all points, the element of a point lies that far behind the run's first one; all of these first
+elements lie equally far behind a whole access. So vectors that begin on whole accesses in one tensor do so in all.
+`X[i0, i1] + Z[i0, i1]` of shape [M, N] is a run of M*N elements whatever N is; a few may be left behind its last whole
+vector. A row of C elements is a run that begins C*i0 elements into the tensor: a few may stand in front of its first
+whole vector too. What is read at fewer points (a row beside a matrix) lies as it lies, and is taken one by one. So is,
+beside writes in whole vectors, what a map reads from between two accesses, or in steps: `X[2*i0 + i1 - 1]`, a window.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Iterable, Mapping
 
 from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
@@ -31,8 +32,8 @@ WORTH_CUTTING = 8  # vectors of a run whose first and last are cut
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`width` points along `axes` move at once. The run begins `start` elements, of which only the remainder by `width` counts, behind a whole
-    access; 0 where it begins on one."""
+    """`width` points along `axes` move at once. The run begins `start` elements, of which only the remainder by `width`
+    counts, behind a whole access; 0 where it begins on one."""
 
     axes: tuple[Axis, ...]
     width: int
@@ -72,15 +73,16 @@ class Run:
         return 0 if self.is_whole else self.width - 1 if self.start == ZERO else 2 * (self.width - 1)
 
     def left(self, thread: Expr, head: Expr, whole: Expr) -> Expr:
-        """The element that a thread takes of those which no whole vector has, in front of them and behind: of that element and the run's end both
-        must be below the latter, and the thread's number not above the element's."""
+        """The element that a thread takes of those which no whole vector has, in front of them and behind: of that
+        element and the run's end both must be below the latter, and the thread's number not above the element's."""
         behind = ONE if head == ZERO else (thread + self.width - head) // self.width
         return thread + self.width * whole * behind
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Elements in front of a run's first in a tensor, whose elements take `size` bytes, whether it is written there, and elements from one point's to the next."""
+    """Elements in front of a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
+    and elements from one point's to the next."""
 
     at: Expr
     size: int
@@ -89,18 +91,27 @@ class Start:
 
 
 def map_runs(region: Region) -> tuple[Run, ...]:
-    """The runs of a map that are worth a plan: along the fewest axes in whole vectors, and the widest; of those in which all moves in vectors, and of all."""
-    every = [run for count in range(1, len(region.iters) + 1) for width in WIDTHS if (run := map_run(region, count, width)) is not None]
+    """The runs of a map that are worth a plan: along the fewest axes in whole vectors, and the widest; of those in
+    which all moves in vectors, and of all."""
+    every = [
+        run
+        for count in range(1, len(region.iters) + 1)
+        for width in WIDTHS
+        if (run := map_run(region, count, width)) is not None
+    ]
     found: dict[Run, None] = {}
     for runs in ([run for run in every if not singles_of(region, len(run.axes), run.width)], every):
         widest = max(runs, key=lambda run: (run.width, -len(run.axes)), default=None)
-        found |= dict.fromkeys(run for run in (widest, *[r for r in runs if r.is_whole and len(r.axes) == 1][:1]) if run is not None)
+        found |= dict.fromkeys(
+            run for run in (widest, *[r for r in runs if r.is_whole and len(r.axes) == 1][:1]) if run is not None
+        )
     return tuple(found)
 
 
 @functools.lru_cache(maxsize=4096)
 def map_run(region: Region, count: int, width: int) -> Run | None:
-    """The run of a map's last `count` axes in vectors of `width`; None where it is none. One along all axes may end in a piece of a vector."""
+    """The run of a map's last `count` axes in vectors of `width`; None where it is none. One along all axes may end in
+    a piece of a vector."""
     if not all(map(_is_by_neighbours, bodies_of(region))):
         return None
     axes = region.iters[len(region.iters) - count :]
@@ -116,7 +127,8 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
 
 @functools.lru_cache(maxsize=4096)
 def singles_of(region: Region, count: int, width: int) -> tuple[int, ...]:
-    """Bytes from one point's element to the next, of each read of the run of a map that is taken one by one, since it begins between two accesses, or has elements between them."""
+    """Bytes from one point's element to the next, of each read of the run of a map that is taken one by one, since it
+    begins between two accesses, or has elements between them."""
     return _singles(_starts(region, (region.iters[len(region.iters) - count :],), is_everywhere=True), width)
 
 
@@ -128,8 +140,14 @@ def _is_by_neighbours(body: Body) -> bool:
     """Whether what a body folds can be folded for neighbours beside one another: plainly, and of what is read."""
     nodes = tuple(walk(body))
     inner = [n for fold in nodes if isinstance(fold, Reduce) for n in walk(fold.body)]
-    is_plain_fold = all(is_plain(n.op) and all(a.size is not None for a in n.axes) for n in nodes if isinstance(n, Reduce))
-    return is_plain_fold and not any(isinstance(n, (Scan, Scatter)) for n in nodes) and not any(isinstance(n, (Reduce, Ref, Gather)) for n in inner)
+    is_plain_fold = all(
+        is_plain(n.op) and all(a.size is not None for a in n.axes) for n in nodes if isinstance(n, Reduce)
+    )
+    return (
+        is_plain_fold
+        and not any(isinstance(n, (Scan, Scatter)) for n in nodes)
+        and not any(isinstance(n, (Reduce, Ref, Gather)) for n in inner)
+    )
 
 
 def row_runs(region: Region, kernel: Row | Prefix) -> tuple[Run, ...]:
@@ -165,7 +183,8 @@ def _is_worth_cutting(run: Run) -> bool:
 
 def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> list[Start]:
     """Where the first element of the run lies in what is written, then in what is read at all points; empty where
-    neighbours do not lie side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every write is along them."""
+    neighbours do not lie side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every
+    write is along them."""
     along = {a.name for group in groups for a in group}
     nodes = [n for b in bodies_of(region) for n in walk(b)]
     is_moved = any(isinstance(n, Transpose) or isinstance(n, Ref) and n.index is not None for n in nodes)
@@ -174,14 +193,19 @@ def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere:
         return []
     found = []
     writes = [(y.output, y.index, True) for y in region.yields]
-    for name, index, is_write in dict.fromkeys([*writes, *((n.tensor, n.index, False) for n in nodes if isinstance(n, Read))]):
+    for name, index, is_write in dict.fromkeys(
+        [*writes, *((n.tensor, n.index, False) for n in nodes if isinstance(n, Read))]
+    ):
         names = names_in(index)
         if not along & names and not (is_write and is_everywhere):
             continue
         if not is_write and not _is_everywhere(region, groups, names):
             continue
         steps = (1,) if is_write or not is_everywhere else STEPS
-        start, step = next(((at, step) for step in steps if (at := start_of(region.tensor(name), index, groups, step)) is not None), (None, 0))
+        start, step = next(
+            ((at, step) for step in steps if (at := start_of(region.tensor(name), index, groups, step)) is not None),
+            (None, 0),
+        )
         if start is None:
             return []
         found.append(Start(start, region.tensor(name).type.dtype.bytes, is_write, step))
@@ -195,8 +219,11 @@ def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: 
     return rows <= names and any({a.name for a in group} <= names for group in groups)
 
 
-def start_of(tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1) -> Expr | None:
-    """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many elements."""
+def start_of(
+    tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1
+) -> Expr | None:
+    """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many
+    elements."""
     if is_exchanged(tensor):
         return None
     offset = offset_of(tensor.type.shape, index)

@@ -1,4 +1,5 @@
-"""Scatters in which each update goes to its place by itself: which regions are such, and which folds give the same bits in any order."""
+"""Scatters in which each update goes to its place by itself: which regions are such, and which folds give the same bits
+in any order."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ BYTES = (4, 8)  # of what an atomic takes
 
 
 def scatter_of(region: Region) -> Scatter | str:
-    """The scatter that the region's one output is, where an atomic can take each of its updates; else what stands against it."""
+    """The scatter that the region's one output is, where an atomic can take each of its updates; else what stands
+    against it."""
     found = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)]
     if len(found) != 1 or len(region.yields) != 1:
         return "is not of one scatter alone"
@@ -32,7 +34,8 @@ def scatter_of(region: Region) -> Scatter | str:
 
 
 def updates_of(region: Region, scatter: Scatter) -> tuple[Axis, ...]:
-    """The axes along which the updates lie: the region's, with the scatter's own in place of the one along which it scatters."""
+    """The axes along which the updates lie: the region's, with the scatter's own in place of the one along which it
+    scatters."""
     return tuple(axis for a in region.iters for axis in (scatter.axes if a.name == scatter.axis else (a,)))
 
 
@@ -47,8 +50,8 @@ def base_of(region: Region, scatter: Scatter) -> Region:
 
 
 def is_ordered(op: str, dtype: DType) -> bool:
-    """Whether the bits of a fold depend on the order of what is folded: sums and products of floats are rounded, and of zeros that differ in their
-    sign, and of NaNs, fp64 has no hardware that keeps a certain one."""
+    """Whether the bits of a fold depend on the order of what is folded: sums and products of floats are rounded, and of
+    zeros that differ in their sign, and of NaNs, fp64 has no hardware that keeps a certain one."""
     return dtype.is_float and (op not in ("max", "min") or dtype.name != "fp32")
 
 
@@ -58,7 +61,12 @@ def unmet_by_atomics(region: Region, atomics: str) -> str:
     if isinstance(scatter, str):
         return scatter
     is_open = is_ordered(scatter.op, scatter.dtype) and atomics != UNORDERED
-    return f"gives other bits at each run, as a {scatter.op} of {scatter.dtype} in any order does: `atomics {UNORDERED}` allows it" if is_open else ""
+    return (
+        f"gives other bits at each run, as a {scatter.op} of {scatter.dtype} in any order does: `atomics "
+        f"{UNORDERED}` allows it"
+        if is_open
+        else ""
+    )
 
 
 def _through(region: Region, body: Body) -> Body:

@@ -8,14 +8,13 @@ from ..kit.span import Span
 from .expr import Bound
 from .plan_words import LEAST_SUM
 
-
 ONCE = "_once"  # at the end of a hint: the copy is kept
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread, warp, warpgroup
-    or lane, with .x, .y or .z where it has several."""
+    """`i0.o*i2.o -> cta.x`: the axes, outermost first, whose joint number the place counts. A place is cta, thread,
+    warp, warpgroup or lane, with .x, .y or .z where it has several."""
 
     axes: tuple[str, ...]
     place: str
@@ -41,8 +40,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """How an output leaves: `global` from registers, `tma` through shared memory by the copy engine, `rows` through shared memory by
-    threads along its rows."""
+    """How an output leaves: `global` from registers, `tma` through shared memory by the copy engine, `rows` through
+    shared memory by threads along its rows."""
 
     tensor: str
     by: str
@@ -50,7 +49,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Vectorize:
-    """`i1 width 4`: so many elements along `axis` move as one access; of `i0*i1` along both as one, the first outermost."""
+    """`i1 width 4`: so many elements along `axis` move as one access; of `i0*i1` along both as one, the first
+    outermost."""
 
     axis: str
     width: int
@@ -87,7 +87,8 @@ class Regs:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which tiles are taken: `group` of `width` rows of tiles, or `hilbert`; column by column where a plan says none."""
+    """The order in which tiles are taken: `group` of `width` rows of tiles, or `hilbert`; column by column where a plan
+    says none."""
 
     by: str
     width: int = 0
@@ -95,7 +96,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SplitK:
-    """The sum is cut in `parts`, joined `by` cluster (distributed shared memory), serial (in order), workspace or atomic."""
+    """The sum is cut in `parts`, joined `by` cluster (distributed shared memory), serial (in order), workspace or
+    atomic."""
 
     parts: int
     by: str
@@ -103,7 +105,8 @@ class SplitK:
 
 @dataclass(frozen=True, slots=True)
 class Async:
-    """How many tiles ahead loads are issued, and what they overlap with beside the main loop (`epilogue`, or nothing)."""
+    """How many tiles ahead loads are issued, and what they overlap with beside the main loop (`epilogue`, or
+    nothing)."""
 
     prefetch: int
     overlap: str = ""
@@ -111,9 +114,9 @@ class Async:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is a copy of it in
-    which each row begins on a line of 128 bytes, `turned` one whose rows lie along the sum besides; with `_once` behind it one that is kept, of
-    a constant of the model."""
+    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is
+    a copy of it in which each row begins on a line of 128 bytes, `turned` one whose rows lie along the sum besides;
+    with `_once` behind it one that is kept, of a constant of the model."""
 
     tensor: str
     hint: str
@@ -121,7 +124,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What carries a value or buffer from its maker to its user inside the kernel: reg, smem or smem_ring, `depth` deep."""
+    """What carries a value or buffer from its maker to its user inside the kernel: reg, smem or smem_ring, `depth`
+    deep."""
 
     source: str
     target: str
@@ -131,8 +135,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA takes; `stack` is what a thread
-    may keep in local memory, in bytes."""
+    """What the cost model expected at the first shape set: time in microseconds, what bounds it, and what one CTA
+    takes; `stack` is what a thread may keep in local memory, in bytes."""
 
     microseconds: float
     bound: str
@@ -144,10 +148,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a tile); `assume` is what
-    must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`), `promote` after how
-    many elements of the sum what they have summed is added in fp32 (0: at no time), `partials` how many such sums are held: with two one is added while
-    the other runs. `atomics unordered` lets updates be folded in any order. `spans` say where each field stands."""
+    """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a
+    tile); `assume` is what must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan_words`),
+    `promote` after how many elements of the sum what they have summed is added in fp32 (0: at no time), `partials` how
+    many such sums are held: with two one is added while the other runs. `atomics unordered` lets updates be folded in
+    any order. `spans` say where each field stands."""
 
     regions: tuple[str, ...]
     arch: str
@@ -239,13 +244,15 @@ class Plan:
 
     @property
     def has_one_tile(self) -> bool:
-        """Whether a warp-specialised CTA has one tile, or a cluster's share of one: where the sum is cut, and where a tile that does not stay leaves
-        transposed. Its threads end the sum in shared memory, but for those that `resources.ends_held` tells of."""
+        """Whether a warp-specialised CTA has one tile, or a cluster's share of one: where the sum is cut, and where a
+        tile that does not stay leaves transposed. Its threads end the sum in shared memory, but for those that
+        `resources.ends_held` tells of."""
         return self.parts > 1 or self.swap_ab and not self.persistent
 
     @property
     def least_sum(self) -> int:
-        """Elements along the sum without which some part would have no tile, or `math` would not be as exact as fp32."""
+        """Elements along the sum without which some part would have no tile, or `math` would not be as exact as
+        fp32."""
         return max(self.tile[-1] * (self.parts - 1) + 1, LEAST_SUM[self.math])
 
     def width_of(self, axis: str) -> int:

@@ -1,16 +1,18 @@
-"""What is known at the points of a domain: axes within their sizes, symbols within their ranges; and what follows from it.
+"""What is known at the points of a domain: axes within their sizes, symbols within their ranges; and what follows from
+it.
 
-`Scope.proves` answers "is this expression >= 0 at every point": first by linear bounds, then by a counterexample at a corner, and
-only when both are silent by isl. `Scope.simplify` puts floors into lowest form with the same knowledge (seed 001 section 4.3):
-`floor((4*i0 + i1)/8)` with i1 < 4 is `floor(i0/2)`. A domain may be empty (a symbol may be 0); everything holds there.
+`Scope.proves` answers "is this expression >= 0 at every point": first by linear bounds, then by a counterexample at a
+corner, and only when both are silent by isl. `Scope.simplify` puts floors into lowest form with the same knowledge
+(seed 001 section 4.3): `floor((4*i0 + i1)/8)` with i1 < 4 is `floor(i0/2)`. A domain may be empty (a symbol may be 0);
+everything holds there.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
 from .expr import ONE, ZERO, Atom, Bound, Expr, Floor, Monomial
 
@@ -20,7 +22,8 @@ SAMPLE = 24  # what a symbol without an upper range stands for when a counterexa
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Axes with their sizes, symbols with their ranges (bounds included), and expressions that are >= 0 at the points in question."""
+    """Axes with their sizes, symbols with their ranges (bounds included), and expressions that are >= 0 at the points
+    in question."""
 
     axes: tuple[tuple[str, Expr], ...] = ()
     ranges: tuple[tuple[str, int, int], ...] = ()
@@ -46,7 +49,7 @@ class Scope:
         """An equal expression (at every point of the scope) with its floors in lowest form."""
         return _simplify(self, expr) if has_floor(expr) else expr
 
-    def with_given(self, guard: tuple[Bound, ...]) -> "Scope":
+    def with_given(self, guard: tuple[Bound, ...]) -> Scope:
         """The points of this scope at which `guard` holds."""
         if not guard:
             return self
@@ -81,7 +84,11 @@ def _proves(scope: Scope, expr: Expr) -> bool:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _outside(scope: Scope, index: tuple[Expr, ...], shape: tuple[Expr, ...]) -> tuple[int, ...]:
-    return tuple(axis for axis, (at, size) in enumerate(zip(index, shape)) if not (scope.proves(at) and scope.proves(size - 1 - at)))
+    return tuple(
+        axis
+        for axis, (at, size) in enumerate(zip(index, shape))
+        if not (scope.proves(at) and scope.proves(size - 1 - at))
+    )
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -109,7 +116,8 @@ def _proves_by_isl(scope: Scope, broken: Expr | None) -> bool:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _is_bounded_below(scope: Scope, expr: Expr) -> bool:
-    """Whether linear reasoning shows expr >= 0: floors are replaced by their rational bounds, axes by their ends, then symbols."""
+    """Whether linear reasoning shows expr >= 0: floors are replaced by their rational bounds, axes by their ends, then
+    symbols."""
     sizes = dict(scope.axes)
     scale = 1
     for _ in range(STEPS):
@@ -234,9 +242,9 @@ def _corners(expr: Expr, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
     low = {axis: 0 if sign > 0 else sizes[axis] - 1 for axis, sign in signs.items()}
     yield {**middle, **low}
     yield middle
-    yield {axis: 0 for axis in sizes}
+    yield dict.fromkeys(sizes, 0)
     yield {axis: size - 1 for axis, size in sizes.items()}
-    for axis, sign in signs.items():
+    for axis, _sign in signs.items():
         for at in {0, 1, 2, sizes[axis] - 3, sizes[axis] - 2, sizes[axis] - 1}:
             if 0 <= at < sizes[axis]:
                 yield {**middle, axis: at}
@@ -252,7 +260,11 @@ def _simplify(scope: Scope, expr: Expr) -> Expr:
     for coefficient, monomial in expr.terms:
         product = Expr.of(coefficient)
         for atom in monomial:
-            product = product * (atom if isinstance(atom, str) else _simplify_floor(scope, scope.simplify(atom.num), scope.simplify(atom.den)))
+            product = product * (
+                atom
+                if isinstance(atom, str)
+                else _simplify_floor(scope, scope.simplify(atom.num), scope.simplify(atom.den))
+            )
         total = total + product
     return total if total == expr or not has_floor(total) else scope.simplify(total)
 
@@ -302,7 +314,8 @@ def _constant_quotient(scope: Scope, rest: Expr, divisor: int) -> int | None:
 
 
 def _without_remainder(scope: Scope, num: Expr, den: Expr) -> Expr | None:
-    """num // den for a symbolic divisor q*g when num = g*a + r with 0 <= r < g shown: a // q. None when nothing is shown."""
+    """num // den for a symbolic divisor q*g when num = g*a + r with 0 <= r < g shown: a // q. None when nothing is
+    shown."""
     if len(den.terms) != 1 or den.terms[0][0] < 1:
         return _by_divisor(scope, num, den, 1)
     ((count, monomial),) = den.terms

@@ -1,7 +1,9 @@
-"""Exprs and guards as isl's sets and maps. The text of an affine Expr is isl's own notation, so isl reads it as it stands.
+"""Exprs and guards as isl's sets and maps. The text of an affine Expr is isl's own notation, so isl reads it as it
+stands.
 
-isl knows affine expressions only. A product of symbols such as `M*N`, or a floor by a symbol, in a size is a parameter of its own
-here (`M_N = M*N`): what isl proves for every value of it holds for the one that it has. isl is imported when the first set is made.
+isl knows affine expressions only. A product of symbols such as `M*N`, or a floor by a symbol, in a size is a parameter
+of its own here (`M_N = M*N`): what isl proves for every value of it holds for the one that it has. isl is imported when
+the first set is made.
 """
 
 from __future__ import annotations
@@ -9,17 +11,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from typing import Any, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from .expr import Atom, Bound, Expr, Floor, Monomial
 
-WORDS = frozenset("and or not exists all mod floor ceil floord ceild min max true false implies rat infty infinity NaN".split())
+WORDS = frozenset(
+    "and or not exists all mod floor ceil floord ceild min max true false implies rat infty infinity NaN".split()
+)
 Axes = tuple[tuple[str, Expr], ...]
 Ranges = tuple[tuple[str, int, int], ...]
 
 
 def identifier(name: str, taken: Collection[str] = ()) -> str:
-    """`name` as an isl identifier: other characters become `_`; `_` and a number follow until it is not among `taken`."""
+    """`name` as an isl identifier: other characters become `_`; `_` and a number follow until it is not among
+    `taken`."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
     word = f"_{word}" if word[0].isdigit() else word
     plain, count = word, 1
@@ -66,7 +72,8 @@ def _names_of(monomial: Monomial) -> set[str]:
 
 
 def as_affine(expr: Expr, params: dict[Expr, str]) -> Expr:
-    """The expression with each non-affine term of symbols replaced by a parameter, which is added to `params` (Expr -> name)."""
+    """The expression with each non-affine term of symbols replaced by a parameter, which is added to `params` (Expr ->
+    name)."""
     if expr.is_affine() and not any(Expr.of(name) in params for name in expr.names()):
         return expr
     total = Expr.of(0)
@@ -98,6 +105,7 @@ def domain_text(axes: Axes, params: dict[Expr, str]) -> list[str]:
 
 def bound_text(bound: Bound, params: dict[Expr, str]) -> str:
     """The guard in isl's notation."""
+
     def put(e: Expr | None) -> Expr | None:
         return None if e is None else as_affine(e, params)
 
@@ -111,9 +119,13 @@ def is_empty(axes: Axes, ranges: Ranges, facts: Iterable[Expr]) -> bool:
     params = symbol_params(sorted(names))
     constraints = domain_text(axes, params)
     constraints += [f"{as_affine(fact, params)} >= 0" for fact in facts]
-    constraints += [f"{low} <= {as_affine(Expr.of(name), params)} <= {high}" for name, low, high in ranges if name in names]
+    constraints += [
+        f"{low} <= {as_affine(Expr.of(name), params)} <= {high}" for name, low, high in ranges if name in names
+    ]
     symbols = {str(as_affine(Expr.of(name), params)) for name in names} | set(params.values())
-    return _is_empty(f"{{ [{', '.join(name for name, _ in axes)}] : {' and '.join(constraints) or 'true'} }}", tuple(sorted(symbols)))
+    return _is_empty(
+        f"{{ [{', '.join(name for name, _ in axes)}] : {' and '.join(constraints) or 'true'} }}", tuple(sorted(symbols))
+    )
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -144,7 +156,8 @@ def _read(kind: str, text: str, params: tuple[str, ...]) -> Any:
 
 @contextlib.contextmanager
 def within_steps(most: int) -> Iterator[None]:
-    """Questions to isl that may take so many steps together; what it has not answered then stays open, and what follows inside is left out."""
+    """Questions to isl that may take so many steps together; what it has not answered then stays open, and what follows
+    inside is left out."""
     import islpy
 
     context = islpy.DEFAULT_CONTEXT
@@ -162,7 +175,9 @@ def within_steps(most: int) -> Iterator[None]:
 def with_names(text: str, *names: str) -> str:
     """A set's or map's text with other tuple names: the first of each piece, and the second behind its arrow."""
     pieces = (piece.split(" -> ") for piece in text.split(";"))
-    return ";".join(" -> ".join(re.sub(r"\w+\[", f"{name}[", side, count=1) for name, side in zip(names, piece)) for piece in pieces)
+    return ";".join(
+        " -> ".join(re.sub(r"\w+\[", f"{name}[", side, count=1) for name, side in zip(names, piece)) for piece in pieces
+    )
 
 
 def tuples(text: str) -> list[tuple[str, list[str]]]:

@@ -1,17 +1,18 @@
-"""Contractions that are the same but for their tensors, as one kernel: an axis of its own, `sibling`, says which of them is computed.
+"""Contractions that are the same but for their tensors, as one kernel: an axis of its own, `sibling`, says which of
+them is computed.
 
     region q    %q = reduce sum (k0: K) { mul(X[i0, k0], Wq[k0, i1]) }      sibling 0: Wq, q
     region k    %k = reduce sum (k0: K) { mul(X[i0, k0], Wk[k0, i1]) }      sibling 1: Wk, k
 
-A plan of several regions that hand one another nothing is of this kind. It speaks of the first region's tensors and values; the axis stands
-outermost among those that both factors have.
+A plan of several regions that hand one another nothing is of this kind. It speaks of the first region's tensors and
+values; the axis stands outermost among those that both factors have.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Hashable, Iterable
 
 from .body import Axis, Body, Read, Reduce, Ref, rebuild, walk
 from .expr import Expr
@@ -21,8 +22,8 @@ from .region import Let, Region, Tensor, Yield
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """`kernel` is the first region's contraction with the axis of the siblings. `tensors` gives for each tensor of the first region that is not
-    all siblings' own the tensors in its place, one of each sibling."""
+    """`kernel` is the first region's contraction with the axis of the siblings. `tensors` gives for each tensor of the
+    first region that is not all siblings' own the tensors in its place, one of each sibling."""
 
     regions: tuple[Region, ...]
     kernel: Contraction
@@ -39,7 +40,9 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
     if any(a.name.rstrip("_") == SIBLING for a in first.iters):
         return f"{first.name} has an axis of the name that counts siblings"
     written = {t.name for one in regions for t in one.outputs}
-    if len(written) < sum(len(one.outputs) for one in regions) or any(t.name in written for one in regions for t in one.inputs):
+    if len(written) < sum(len(one.outputs) for one in regions) or any(
+        t.name in written for one in regions for t in one.inputs
+    ):
         return "one hands another what it writes"
     places = [_Place(one) for one in regions]
     for one, place in zip(regions[1:], places[1:]):
@@ -47,7 +50,9 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
             return f"{one.name} is not {first.name} with other tensors"
     rows = tuple((name, tuple(place.order[at] for place in places)) for at, name in enumerate(places[0].order))
     axis = Axis(SIBLING, Expr.of(len(regions)))
-    return Siblings(regions, replace(kernel, batch=(axis, *kernel.batch)), tuple(row for row in rows if len(set(row[1])) > 1))
+    return Siblings(
+        regions, replace(kernel, batch=(axis, *kernel.batch)), tuple(row for row in rows if len(set(row[1])) > 1)
+    )
 
 
 def likeness_of(region: Region) -> tuple[Hashable, ...]:
@@ -62,7 +67,8 @@ def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 class _Place:
-    """A region without the names of its tensors and values: `shape` is what is left, `order` the tensors as they come."""
+    """A region without the names of its tensors and values: `shape` is what is left, `order` the tensors as they
+    come."""
 
     def __init__(self, region: Region):
         self.tensors: dict[str, str] = {}
@@ -99,7 +105,13 @@ def siblings_in(regions: Iterable[Region]) -> tuple[tuple[Region, ...], ...]:
     """Neighbours among the regions that are siblings with an operand in common, as many together as there are."""
     found: list[tuple[Region, ...]] = []
     for one in regions:
-        if found and _folds(found[-1][-1]) and _folds(one) and _share_an_operand(found[-1][-1], one) and isinstance(siblings_of((*found[-1], one)), Siblings):
+        if (
+            found
+            and _folds(found[-1][-1])
+            and _folds(one)
+            and _share_an_operand(found[-1][-1], one)
+            and isinstance(siblings_of((*found[-1], one)), Siblings)
+        ):
             found[-1] = (*found[-1], one)
         else:
             found.append((one,))
@@ -112,7 +124,11 @@ def _folds(region: Region) -> bool:
 
 def _share_an_operand(left: Region, right: Region) -> bool:
     kernels = [kernel_of(one, "contraction") for one in (left, right)]
-    operands = [{n.tensor for f in k.factors for n in walk(f) if isinstance(n, Read)} for k in kernels if isinstance(k, Contraction)]
+    operands = [
+        {n.tensor for f in k.factors for n in walk(f) if isinstance(n, Read)}
+        for k in kernels
+        if isinstance(k, Contraction)
+    ]
     return len(operands) == 2 and bool(operands[0] & operands[1])
 
 

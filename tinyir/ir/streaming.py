@@ -1,24 +1,44 @@
-"""Two contractions with a softmax between them as one kernel, read off two regions alone (seed 001 sections 6.8.3 and 15.3).
+"""Two contractions with a softmax between them as one kernel, read off two regions alone (seed 001 sections 6.8.3 and
+15.3).
 
-    scores   X[r, n]   sum over depth of a factor of r and a factor of n, and any work on one element: scale, masks, bias
+    scores   X[r, n]   sum over depth of a factor of r and a factor of n, and any work on one element: scale, masks,
+             bias
     top      M[r]      the greatest X along n
     weight   E[r, n]   exp2(c*(X - M)) with c > 0
     total    Z[r]      the sum of E along n
     handed   P[r, n]   E, E / H or E * H with H of the row alone
     output   O[r, e]   sum over n of P * V[n, e], and any work on one element
 
-Then O = (sum of E*V) / H, and what was summed under an old M is right under a new one when it is scaled by exp2(c*(old - new)): n is walked
-once, and no row is ever whole (Milakov and Gimelshein 2018; Rabe and Staats 2021; Dao et al. 2022). The weights are not rounded to P's dtype.
+Then O = (sum of E*V) / H, and what was summed under an old M is right under a new one when it is scaled by exp2(c*(old
+- new)): n is walked once, and no row is ever whole (Milakov and Gimelshein 2018; Rabe and Staats 2021; Dao et al.
+2022). The weights are not rounded to P's dtype.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
-from .body import Axis, Binary, Body, BroadcastInDim, Gather, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Unary, walk
+from .body import (
+    Axis,
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Literal,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Unary,
+    walk,
+)
 from .expr import Bound, Expr
 from .kernels import axes_of, bodies_of, extent_of
 from .neighbours import ACCESS_BYTES
@@ -31,10 +51,10 @@ WIDEST = 256  # elements of a row of either operand that a CTA keeps
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """What the kernel is made of. `row` are the rows of X that a CTA shares among its threads, `column` the axis n, `outer` the other axes of
-    the first region; `width` are the axes e of the second. `element`, `top`, `total` and `scores` are values of the first region,
-    `output` the sum of the second. `weight` is E; `norm` is `fdiv` or `mul`, by `norm_by`, or empty. `meets` gives for each axis of the second
-    region that P has the axis of the first."""
+    """What the kernel is made of. `row` are the rows of X that a CTA shares among its threads, `column` the axis n,
+    `outer` the other axes of the first region; `width` are the axes e of the second. `element`, `top`, `total` and
+    `scores` are values of the first region, `output` the sum of the second. `weight` is E; `norm` is `fdiv` or `mul`,
+    by `norm_by`, or empty. `meets` gives for each axis of the second region that P has the axis of the first."""
 
     row: Axis
     column: Axis
@@ -115,9 +135,27 @@ def _streaming(first: Region, second: Region) -> Streaming:
         raise _No(f"scores, weights and sums in {', '.join(sorted(dtypes))}")
     width = tuple(a for a in second.iters if a.name not in there)
     found = Streaming(
-        shared[-1], axes[column], fold.axes, width, tuple(a for a in first.iters if a not in (shared[-1], axes[column])), query, key, value,
-        scores, element.name, top, total, weight, norm, norm_by, output, meets, fold.dtype, fold.body.dtype, last.body.dtype,
-    )  # fmt: skip
+        shared[-1],
+        axes[column],
+        fold.axes,
+        width,
+        tuple(a for a in first.iters if a not in (shared[-1], axes[column])),
+        query,
+        key,
+        value,
+        scores,
+        element.name,
+        top,
+        total,
+        weight,
+        norm,
+        norm_by,
+        output,
+        meets,
+        fold.dtype,
+        fold.body.dtype,
+        last.body.dtype,
+    )
     for what, size in zip(("depth", "width"), (extent_of(fold.axes).constant, extent_of(width).constant)):
         if size is None or not 1 <= size <= WIDEST:
             raise _No(f"a {what} of {extent_of(fold.axes if what == 'depth' else width)}, where 1 to {WIDEST} fit")
@@ -131,7 +169,9 @@ def _folds(region: Region) -> tuple[str, str, str]:
     if count != 3 or [f.expr.op for f in folds] != ["sum", "max", "sum"] or any(f.expr.init is not None for f in folds):
         raise _No("other folds than a sum, a maximum and a sum")
     scores, *rows = folds
-    if any(a.size is None for a in scores.expr.axes) or any(len(f.expr.axes) != 1 or f.expr.axes[0].size is not None for f in rows):
+    if any(a.size is None for a in scores.expr.axes) or any(
+        len(f.expr.axes) != 1 or f.expr.axes[0].size is not None for f in rows
+    ):
         raise _No("folds that do not run along one axis of the region")
     return tuple(f.name for f in folds)
 
@@ -163,10 +203,19 @@ def _is_exponential(region: Region, weight: Body, element: Ref, top: str) -> boo
         inner = _value(region, inner)
     if not isinstance(inner, Binary) or inner.op != "sub" or inner.left != element or not 0 < factor < math.inf:
         return False
-    base = _value(region, inner.right.x) if isinstance(inner.right, BroadcastInDim) and isinstance(inner.right.x, Ref) else getattr(inner.right, "x", None)
+    base = (
+        _value(region, inner.right.x)
+        if isinstance(inner.right, BroadcastInDim) and isinstance(inner.right.x, Ref)
+        else getattr(inner.right, "x", None)
+    )
     if isinstance(inner.right, BroadcastInDim) and inner.right.x == Ref(top, element.dtype):
         return True
-    return isinstance(base, Ternary) and base.op == "where" and _is_emptiness(base.first, top) and base.third == Ref(top, element.dtype)
+    return (
+        isinstance(base, Ternary)
+        and base.op == "where"
+        and _is_emptiness(base.first, top)
+        and base.third == Ref(top, element.dtype)
+    )
 
 
 def _is_emptiness(body: Body, top: str) -> bool:
@@ -174,7 +223,9 @@ def _is_emptiness(body: Body, top: str) -> bool:
     if not isinstance(body, Binary) or body.op != "cmpeq":
         return False
     sides = (body.left, body.right)
-    return any(isinstance(s, Ref) and s.name == top for s in sides) and any(isinstance(s, Literal) and s.value == -math.inf for s in sides)
+    return any(isinstance(s, Ref) and s.name == top for s in sides) and any(
+        isinstance(s, Literal) and s.value == -math.inf for s in sides
+    )
 
 
 def _normalized(region: Region, handed: Body, weight: Body, column: str) -> tuple[str, Body | None]:
@@ -186,7 +237,11 @@ def _normalized(region: Region, handed: Body, weight: Body, column: str) -> tupl
         return "", None
     if isinstance(body, Binary) and body.op in ("fdiv", "mul"):
         for scaled, by in ((body.left, body.right), (body.right, body.left))[: 1 if body.op == "fdiv" else 2]:
-            if _value(region, scaled) == weight and isinstance(by, BroadcastInDim) and column not in _reach(region, by.x):
+            if (
+                _value(region, scaled) == weight
+                and isinstance(by, BroadcastInDim)
+                and column not in _reach(region, by.x)
+            ):
                 return body.op, by
     raise _No("a weight that is not the exponential over a number of its row")
 
@@ -197,7 +252,11 @@ def _reach(region: Region, body: Body) -> set[str]:
     for node in walk(body):
         if isinstance(node, Ref):
             expr = region.let(node.name).expr
-            found |= _reach(region, expr.body) - {a.name for a in expr.axes} if isinstance(expr, Reduce) else _reach(region, expr)
+            found |= (
+                _reach(region, expr.body) - {a.name for a in expr.axes}
+                if isinstance(expr, Reduce)
+                else _reach(region, expr)
+            )
     return found | axes_of(body)
 
 
@@ -210,7 +269,11 @@ def _factors(region: Region, scores: str, column: str) -> tuple[Body, Body]:
     if column in axes_of(left):
         left, right = right, left
     depth = {a.name for a in region.let(scores).expr.axes}
-    if column in axes_of(left) or column not in axes_of(right) or any(isinstance(n, Ref) for f in (left, right) for n in walk(f)):
+    if (
+        column in axes_of(left)
+        or column not in axes_of(right)
+        or any(isinstance(n, Ref) for f in (left, right) for n in walk(f))
+    ):
         raise _No(f"%{scores} has not one factor along {column}")
     if not depth <= axes_of(left) or not depth <= axes_of(right):
         raise _No(f"%{scores} sums along an axis that one factor has not")
@@ -221,12 +284,18 @@ def _second(first: Region, second: Region, handed: Yield, column: str) -> tuple[
     """The second region's sum, its factor beside P, and how its axes meet the first region's."""
     folds = [let for let in second.lets if isinstance(let.expr, Reduce)]
     count = sum(isinstance(n, Reduce) for body in bodies_of(second) for n in walk(body))
-    if count != 1 or not folds or folds[0].expr.op != "sum" or folds[0].expr.init is not None or len(folds[0].expr.axes) != 1:
+    if (
+        count != 1
+        or not folds
+        or folds[0].expr.op != "sum"
+        or folds[0].expr.init is not None
+        or len(folds[0].expr.axes) != 1
+    ):
         raise _No("a reader that is not one sum")
     fold = folds[0].expr
     if not isinstance(fold.body, Binary) or fold.body.op != "mul" or fold.axes[0].size is None:
         raise _No("a reader that is no sum of products")
-    for weights, value in ((fold.body.left, fold.body.right), (fold.body.right, fold.body.left)):
+    for weights, value in ((fold.body.left, fold.body.right), (fold.body.right, fold.body.left)):  # noqa: B007
         read = weights.x if isinstance(weights, Unary) and weights.op == "cast" else weights
         if isinstance(read, Read) and read.tensor == handed.output:
             break
@@ -257,8 +326,11 @@ def masks_of(kernel: Streaming, region: Region) -> Iterator[Bound]:
         body = _value(region, body.then)
 
 
-def tile_is_touched(kernel: Streaming, region: Region, tile: tuple[int, int], first: tuple[Expr, Expr]) -> tuple[Bound, ...]:
-    """What must hold for a tile of rows and columns, whose first are `first`, to have an element inside the masks; empty when nothing is known."""
+def tile_is_touched(
+    kernel: Streaming, region: Region, tile: tuple[int, int], first: tuple[Expr, Expr]
+) -> tuple[Bound, ...]:
+    """What must hold for a tile of rows and columns, whose first are `first`, to have an element inside the masks;
+    empty when nothing is known."""
     names = (kernel.row.name, kernel.column.name)
     found = []
     for bound in masks_of(kernel, region):

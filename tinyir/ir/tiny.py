@@ -5,16 +5,17 @@
       %gemm        = REDUCE(%gemm.mul) {op=SUM, axes=[2], dtype=fp32}  : fp32[M, N]
     outputs: C2=%C2
 
-It has no implicit broadcast, no implicit cast, no memory and no order but that of need. The operands of an op have one shape and one
-dtype; the result's shape and dtype stand in its type. One op may widen: `MUL(fp16, fp16) : fp32` is the exact product, which is
-how a contraction states that it rounds only when it accumulates. A value and an input never share a name; an operand that is a
-value is written `%name`, one that is an input `name`.
+It has no implicit broadcast, no implicit cast, no memory and no order but that of need. The operands of an op have one
+shape and one dtype; the result's shape and dtype stand in its type. One op may widen: `MUL(fp16, fp16) : fp32` is the
+exact product, which is how a contraction states that it rounds only when it accumulates. A value and an input never
+share a name; an operand that is a value is written `%name`, one that is an input `name`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Iterable
+from typing import Any
 
 from ..kit.diag import Diag, Refused
 from ..kit.span import Span
@@ -32,8 +33,8 @@ GRAMMAR = Grammar("tiny")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One instruction, `%name = op(operands) {attrs} : type`. Operands are names of values or inputs. `origin` and `span` ride
-    along and take no part in equality."""
+    """One instruction, `%name = op(operands) {attrs} : type`. Operands are names of values or inputs. `origin` and
+    `span` ride along and take no part in equality."""
 
     name: str
     op: str
@@ -109,7 +110,9 @@ def program_of(tree: Any, whole: str) -> Module:
                 faults.extend(fault.diags)
         else:
             output, ref = part.children
-            value = name_of(ref.children[0] if not hasattr(ref.children[0], "children") else ref.children[0].children[0])
+            value = name_of(
+                ref.children[0] if not hasattr(ref.children[0], "children") else ref.children[0].children[0]
+            )
             results.append(Result(name_of(output.children[0]) if output is not None else value, value))
     if faults:
         raise Refused(faults)
@@ -122,13 +125,24 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
     span = token_span(token)
     op = OPS.get(op_token)
     if op is None:
-        raise Refused([Diag("E0105", name, {"op": str(op_token), "near": ", ".join(verify.nearest(str(op_token), OPS))}, token_span(op_token))])
+        raise Refused(
+            [
+                Diag(
+                    "E0105",
+                    name,
+                    {"op": str(op_token), "near": ", ".join(verify.nearest(str(op_token), OPS))},
+                    token_span(op_token),
+                )
+            ]
+        )
     operands = tuple(ref_of(r) for r in parts[2:-2] if r is not None)
     read = read_at(read_type, type_token, whole)
     attrs: Attrs = ()
     if attrs_token is not None or op.attrs:
         items = read_at(read_attrs, attrs_token, whole) if attrs_token is not None else ()
-        attrs = read_schema(items, op.attrs or {}, name, token_span(attrs_token) if attrs_token is not None else span, read.dtype)
+        attrs = read_schema(
+            items, op.attrs or {}, name, token_span(attrs_token) if attrs_token is not None else span, read.dtype
+        )
     return Value(name, op.name, operands, attrs, read, origin, span)
 
 
@@ -154,7 +168,10 @@ def show_program(module: Module) -> str:
             lines.append(f"\n{origin}" if len(lines) > 1 else str(origin))
         lines.append(show_value(value, value_names))
     results = ", ".join(
-        show_ref(r.value, value_names) if r.output == r.value else f"{show_name(r.output)}={show_ref(r.value, value_names)}" for r in module.results
+        show_ref(r.value, value_names)
+        if r.output == r.value
+        else f"{show_name(r.output)}={show_ref(r.value, value_names)}"
+        for r in module.results
     )
     return "\n".join([*lines, "", f"outputs: {results}".rstrip()]) + "\n"
 

@@ -1,7 +1,7 @@
 """Dtypes and tensor types, shared by every language.
 
-Text: `fp16[M, K]`, `fp32[]`. A shape is a tuple of Expr (ir.expr): integers, symbols of the signature, and sums, products and
-floors of them.
+Text: `fp16[M, K]`, `fp32[]`. A shape is a tuple of Expr (ir.expr): integers, symbols of the signature, and sums,
+products and floors of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ MOST_AXES = 32  # of a tensor: as many as NumPy has, so that all can be played b
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """A scalar type. `kind` is f (float), i (signed), u (unsigned) or b (bool); `digits` counts a float's significand bits, the
-    hidden one included; `numpy` is the NumPy or ml_dtypes name; `cuda` is the spelling in the emitted CUDA."""
+    """A scalar type. `kind` is f (float), i (signed), u (unsigned) or b (bool); `digits` counts a float's significand
+    bits, the hidden one included; `numpy` is the NumPy or ml_dtypes name; `cuda` is the spelling in the emitted
+    CUDA."""
 
     name: str
     kind: str
@@ -107,7 +108,8 @@ _WIDER_FLOATS = {
 
 
 def promote(left: DType, right: DType) -> DType:
-    """The smallest dtype in the table that holds both exactly, an integer if one does; fp64 when none does. Front ends insert CAST to it."""
+    """The smallest dtype in the table that holds both exactly, an integer if one does; fp64 when none does. Front ends
+    insert CAST to it."""
     if is_exact(left, right):
         return right
     if is_exact(right, left):
@@ -124,7 +126,9 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
         wrapped = int(value) & ((1 << dtype.bits) - 1)
         return wrapped - (1 << dtype.bits) if dtype.kind == "i" and wrapped >> (dtype.bits - 1) else wrapped
     value = float(value)
-    if value != value or value in (math.inf, -math.inf) and dtype.name == "fp8e4m3":  # the one float without an infinity
+    if (
+        value != value or value in (math.inf, -math.inf) and dtype.name == "fp8e4m3"
+    ):  # the one float without an infinity
         return math.nan  # always this object, so that programs with NaN compare equal
     if dtype.bits == 64 or value in (math.inf, -math.inf) or value == 0.0:
         return value
@@ -144,9 +148,10 @@ def round_to(dtype: DType, value: float | int | bool) -> float | int | bool:
 
 
 def number_of(dtype: DType, value: float | int | bool) -> float | int | bool:
-    """A number that a text states, as the nearest value of `dtype`: the one rule for constants of every language. Raises Refused (E1026) for a number
-    out of the dtype's range, and for one of another kind: true or a fraction as an integer, true as a float, anything but true, false, 0 and 1 as
-    a bool. A whole float is an integer, since JSON has one kind of number."""
+    """A number that a text states, as the nearest value of `dtype`: the one rule for constants of every language.
+    Raises Refused (E1026) for a number out of the dtype's range, and for one of another kind: true or a fraction as an
+    integer, true as a float, anything but true, false, 0 and 1 as a bool. A whole float is an integer, since JSON has
+    one kind of number."""
     if isinstance(value, bool) or dtype.kind == "b":
         is_value = dtype.kind == "b" and (isinstance(value, bool) or isinstance(value, int) and value in (0, 1))
     elif dtype.is_integer:

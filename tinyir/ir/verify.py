@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
 from .expr import ONE, Bound, Expr
@@ -20,11 +21,17 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
 
 
 def check_tiny(module: Any) -> list[Diag]:
-    """Invariants 2 to 10 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is one message."""
+    """Invariants 2 to 10 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is
+    one message."""
     definitions = [*_check_definitions(module), *_check_uses(module)]
     return [
-        *definitions, *_check_types(module), *_check_names(module), *_check_results(module), *_check_inputs_used(module), *_check_order(module),
-    ]  # fmt: skip
+        *definitions,
+        *_check_types(module),
+        *_check_names(module),
+        *_check_results(module),
+        *_check_inputs_used(module),
+        *_check_order(module),
+    ]
 
 
 def _check_definitions(module: Any) -> Iterator[Diag]:
@@ -45,9 +52,20 @@ def _check_uses(module: Any) -> Iterator[Diag]:
             if operand in known:
                 continue
             if operand in later:
-                yield Diag("E0203", value.name, {"name": operand}, value.span, (Label(later[operand].span, "defined here"),) if later[operand].span else ())
+                yield Diag(
+                    "E0203",
+                    value.name,
+                    {"name": operand},
+                    value.span,
+                    (Label(later[operand].span, "defined here"),) if later[operand].span else (),
+                )
             else:
-                yield Diag("E0202", value.name, {"name": operand, "near": ", ".join(nearest(operand, known)) or "nothing like it"}, value.span)
+                yield Diag(
+                    "E0202",
+                    value.name,
+                    {"name": operand, "near": ", ".join(nearest(operand, known)) or "nothing like it"},
+                    value.span,
+                )
         known.add(value.name)
 
 
@@ -75,9 +93,17 @@ def _check_names(module: Any) -> Iterator[Diag]:
         used = [*value.type.shape, *_exprs_in(tuple(item for _, item in value.attrs))]
         for name in dict.fromkeys(n for e in used for n in e.names()):
             if _AXIS.fullmatch(name) and name not in axes:
-                yield Diag("E1205", value.name, {"name": name, "known": ", ".join(axes) or "no axis, since the value is a scalar"}, value.span)
+                yield Diag(
+                    "E1205",
+                    value.name,
+                    {"name": name, "known": ", ".join(axes) or "no axis, since the value is a scalar"},
+                    value.span,
+                )
             elif name not in symbols and name not in axes:
-                facts = {"left": f"{name} in {value.name}", "right": f"a size made of {', '.join(symbols) or 'no symbol'}"}
+                facts = {
+                    "left": f"{name} in {value.name}",
+                    "right": f"a size made of {', '.join(symbols) or 'no symbol'}",
+                }
                 yield Diag("E1304", value.name, facts, value.span)
 
 
@@ -104,10 +130,19 @@ def _check_results(module: Any) -> Iterator[Diag]:
         elif result.output in given:
             yield Diag("E1305", result.output, {"fault": f"{result.output} is given twice"})
         elif result.value not in types:
-            yield Diag("E0202", result.output, {"name": result.value, "near": ", ".join(nearest(result.value, types)) or "nothing like it"})
+            yield Diag(
+                "E0202",
+                result.output,
+                {"name": result.value, "near": ", ".join(nearest(result.value, types)) or "nothing like it"},
+            )
         elif types[result.value] != module.model.output(result.output).type:
             declared = module.model.output(result.output)
-            yield Diag("E1305", result.output, {"fault": f"{result.output} is declared {declared.type} but %{result.value} is {types[result.value]}"}, declared.span)
+            yield Diag(
+                "E1305",
+                result.output,
+                {"fault": f"{result.output} is declared {declared.type} but %{result.value} is {types[result.value]}"},
+                declared.span,
+            )
         given[result.output] = result.value
     for output in module.model.outputs:
         if output.name not in given:
@@ -130,7 +165,13 @@ def _check_order(module: Any) -> Iterator[Diag]:
 
 
 def reorders_symbols(source: Sequence[Expr], result: Sequence[Expr]) -> bool:
-    """Whether a RESHAPE changes nothing but the order of symbols, beside axes of size 1: it looks like a transposition and is none."""
+    """Whether a RESHAPE changes nothing but the order of symbols, beside axes of size 1: it looks like a transposition
+    and is none."""
     left, right = ([d for d in shape if d != ONE] for shape in (source, result))
     moved = [a for a, b in zip(left, right) if a != b]
-    return bool(moved) and sorted(map(str, left)) == sorted(map(str, right)) and len(set(moved)) == len(moved) and all(d.name is not None for d in moved)
+    return (
+        bool(moved)
+        and sorted(map(str, left)) == sorted(map(str, right))
+        and len(set(moved)) == len(moved)
+        and all(d.name is not None for d in moved)
+    )

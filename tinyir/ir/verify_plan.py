@@ -1,11 +1,13 @@
-"""The verifier of plan text: can each plan be obeyed? One function an invariant, in the order that `ir.plan.check` lists them."""
+"""The verifier of plan text: can each plan be obeyed? One function an invariant, in the order that `ir.plan.check`
+lists them."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Iterator
+from typing import Any
 
 from ..kit.diag import Diag, Edit
 from . import resources
@@ -28,7 +30,8 @@ MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 
 def check_plans(module: Any) -> list[Diag]:
-    """Invariants 2 to 21 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault is one message."""
+    """Invariants 2 to 21 of `ir.plan.check`. What rests on a word that is not known is not looked at, so that one fault
+    is one message."""
     program = module.program.program
     diags = [*_check_coverage(module)]
     for plan in module.plans:
@@ -40,10 +43,16 @@ def check_plans(module: Any) -> list[Diag]:
         if plan.algo == "streaming":
             kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
             if isinstance(kernel, str):
-                diags.append(fault_of(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel))
+                diags.append(
+                    fault_of(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel)
+                )
                 continue
         elif len(regions) > 1 and plan.algo not in STREAMING:
-            found = siblings_of(regions) if are_neighbours(regions, program.regions) else "another region stands between them"
+            found = (
+                siblings_of(regions)
+                if are_neighbours(regions, program.regions)
+                else "another region stands between them"
+            )
             if isinstance(found, str):
                 diags.append(fault_of(plan, "E1582", "plan", regions=", ".join(plan.regions), reason=found))
                 continue
@@ -62,8 +71,19 @@ def check_plans(module: Any) -> list[Diag]:
 
 def _has_counts(plan: Any, kernel: Kernel) -> bool:
     """Whether the fields that the later checks divide by are counts; where they are not, an earlier check says so."""
-    optional = [n for given, n in ((plan.consumers, "count"), (plan.split_k, "parts")) if given for n in (getattr(given, n),)]
-    counts = (*plan.tile, *plan.warp_tile, *plan.micro, *plan.threads, *(plan.cluster.shape if plan.cluster else ()), plan.stages, plan.partials, *optional)
+    optional = [
+        n for given, n in ((plan.consumers, "count"), (plan.split_k, "parts")) if given for n in (getattr(given, n),)
+    ]
+    counts = (
+        *plan.tile,
+        *plan.warp_tile,
+        *plan.micro,
+        *plan.threads,
+        *(plan.cluster.shape if plan.cluster else ()),
+        plan.stages,
+        plan.partials,
+        *optional,
+    )
     return len(plan.tile) == len(kernel.groups) and min(counts) >= 1
 
 
@@ -88,13 +108,17 @@ def _check_coverage(module: Any) -> Iterator[Diag]:
         if not own:
             yield Diag("E1504", region.name, {"region": region.name, "count": 0}, region.span)
         for tensor in region.inputs:
-            maker = next((r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)), None)
+            maker = next(
+                (r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)),
+                None,
+            )
             if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
                 yield fault_of(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
 
 
 def _are_alternatives(plans: list[Any]) -> bool:
-    """Whether plans of one region can stand beside each other: they are of the same regions, and only the last is for all sizes."""
+    """Whether plans of one region can stand beside each other: they are of the same regions, and only the last is for
+    all sizes."""
     return all(p.regions == plans[0].regions for p in plans) and all(p.assume for p in plans[:-1])
 
 
@@ -132,9 +156,15 @@ def _check_words(plan: Any) -> Iterator[Diag]:
 
 def _check_axes(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
-    known = {a.name for r in regions for a in r.iters} | {a.name for g in kernel.groups for a in g} | {a.name for a in getattr(kernel, "batch", ())}
+    known = (
+        {a.name for r in regions for a in r.iters}
+        | {a.name for g in kernel.groups for a in g}
+        | {a.name for a in getattr(kernel, "batch", ())}
+    )
     used = [("bind", part) for b in plan.bind for part in b.axes] + [("cache", c.at) for c in plan.cache]
-    used += [("vectorize", axis) for v in plan.vectorize for axis in v.axes] + [("predicate", axis) for axis in plan.predicate]
+    used += [("vectorize", axis) for v in plan.vectorize for axis in v.axes] + [
+        ("predicate", axis) for axis in plan.predicate
+    ]
     for word, part in used:
         axis = re.sub(r"(\.[oi])*$", "", part)
         if axis not in known:
@@ -206,7 +236,9 @@ def _check_tile(case: Case) -> Iterator[Diag]:
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
-    groups = kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) and plan.algo != "gemv" else kernel.groups
+    groups = (
+        kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) and plan.algo != "gemv" else kernel.groups
+    )
     for group in groups:
         place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
@@ -224,7 +256,15 @@ def _check_threads(case: Case) -> Iterator[Diag]:
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in ("synchronous", "gemv", "streaming", *FAMILIES["row"], *FAMILIES["scan"], *FAMILIES["map"], *FAMILIES["plain"])
+    ringless = plan.algo in (
+        "synchronous",
+        "gemv",
+        "streaming",
+        *FAMILIES["row"],
+        *FAMILIES["scan"],
+        *FAMILIES["map"],
+        *FAMILIES["plain"],
+    )
     counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
     counts.append(("partials", "partials", plan.partials, 1, 2 if plan.promote else 1))
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
@@ -235,10 +275,22 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     if plan.cluster and ARCHS[plan.arch].has_tma:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
-        counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS))
+        counts.append(
+            (
+                "split_k",
+                "split_k",
+                plan.split_k.parts,
+                1,
+                ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS,
+            )
+        )
     counts += [("order", "the width of order", plan.order.width, 0, MAX_COUNT)] if plan.order else []
     counts += [(word, word, getattr(plan, word), 0, MAX_COUNT) for word in ("persistent", "promote")]
-    counts += [(word, word, max(getattr(plan, word), default=1), 1, MAX_COUNT) for word in ("tile", "micro", "warp_tile") if min(getattr(plan, word), default=1) >= 1]
+    counts += [
+        (word, word, max(getattr(plan, word), default=1), 1, MAX_COUNT)
+        for word in ("tile", "micro", "warp_tile")
+        if min(getattr(plan, word), default=1) >= 1
+    ]
     for word, what, given, least, most in counts:
         if not least <= given <= most:
             yield fault_of(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
@@ -271,14 +323,28 @@ def _check_registers(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
     arch = ARCHS[plan.arch]
     threads, held = resources.threads_of(plan), resources.accumulators_of(plan, kernel)
-    takes = [("micro" if plan.micro else "tile", "accumulators", held + (0 if plan.regs else resources.ADDRESSING // 2), arch.registers_per_thread)]
+    takes = [
+        (
+            "micro" if plan.micro else "tile",
+            "accumulators",
+            held + (0 if plan.regs else resources.ADDRESSING // 2),
+            arch.registers_per_thread,
+        )
+    ]
     if plan.algo == "row_resident" and plan.threads and len(plan.tile) == 2:
         takes.append(("tile", "elements of a row", resources.each_of(plan), arch.registers_per_thread))
     if plan.algo == "scan_look_back":
         takes.append(("tile", "elements of a tile", resources.held_of(plan), arch.registers_per_thread))
     if plan.regs:
         consumers = plan.consumers.count if plan.consumers else 1
-        takes.append(("regs", "regs", 128 * (plan.regs.producer * (1 + plan.is_split) + plan.regs.consumer * consumers), arch.registers_per_sm))
+        takes.append(
+            (
+                "regs",
+                "regs",
+                128 * (plan.regs.producer * (1 + plan.is_split) + plan.regs.consumer * consumers),
+                arch.registers_per_sm,
+            )
+        )
         takes.append(("regs", "accumulators", held + 1, plan.regs.consumer))
     else:
         takes.append(("threads", "threads", (held + resources.ADDRESSING // 2) * threads, arch.registers_per_sm))
@@ -298,7 +364,8 @@ def _check_predicate(case: Case) -> Iterator[Diag]:
 
 
 def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
-    """The axes of a group that predicate must name: none where the tile divides their product, else those of symbolic size, else all."""
+    """The axes of a group that predicate must name: none where the tile divides their product, else those of symbolic
+    size, else all."""
     if is_multiple(extent_of(group), tile):
         return ()
     symbolic = tuple(a.name for a in group if a.size is None or a.size.constant is None)
@@ -314,7 +381,9 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
     if plan.algo in STREAMING:
         return
-    wanted = [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
+    wanted = (
+        [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
+    )
     if list(plan.epilogue) != wanted:
         fault = fault_of(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
         yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
@@ -325,7 +394,15 @@ def _check_vectors(case: Case) -> Iterator[Diag]:
     narrowest = min((t.type.dtype.bytes for r in regions for t in r.inputs + r.outputs), default=1)
     for item in plan.vectorize:
         if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > ACCESS_BYTES:
-            yield fault_of(plan, "E1516", "vectorize", axis=item.axis, width=item.width, bytes=item.width * narrowest, most=ACCESS_BYTES)
+            yield fault_of(
+                plan,
+                "E1516",
+                "vectorize",
+                axis=item.axis,
+                width=item.width,
+                bytes=item.width * narrowest,
+                most=ACCESS_BYTES,
+            )
 
 
 def _check_row(case: Case) -> Iterator[Diag]:
@@ -362,7 +439,17 @@ def most_of(size: Expr, model: Model) -> int | None:
 
 _FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
 _CHECKS = (
-    *_FORM_CHECKS, _check_arch, _check_smem, _check_registers,
-    _check_predicate, _check_epilogue, _check_vectors, _check_row, check_boxes, check_copies, _check_streaming, _check_atomics,
+    *_FORM_CHECKS,
+    _check_arch,
+    _check_smem,
+    _check_registers,
+    _check_predicate,
+    _check_epilogue,
+    _check_vectors,
+    _check_row,
+    check_boxes,
+    check_copies,
+    _check_streaming,
+    _check_atomics,
 )
 __all__ = ["check_plans", "guarded_axes", "is_multiple", "most_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 from ..kit.diag import Diag
 from .ampere import COPIES
@@ -18,13 +18,31 @@ def check_boxes(case: Case) -> Iterator[Diag]:
     for item in plan.layout:
         way = item.hint.replace("_", " ")
         if plan.is_copied(item.tensor) and plan.load_of(item.tensor).by not in ("tma", "cp_async"):
-            yield fault_of(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and fetched neither by tma nor by cp_async")
+            yield fault_of(
+                plan,
+                "E1523",
+                "layout",
+                tensor=item.tensor,
+                fault=f"{item.tensor} is {way}, and fetched neither by tma nor by cp_async",
+            )
         if plan.is_kept(item.tensor) and not any(is_constant(t) for t in case.model.inputs if t.name == item.tensor):
-            yield fault_of(plan, "E1523", "layout", tensor=item.tensor, fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)")
+            yield fault_of(
+                plan,
+                "E1523",
+                "layout",
+                tensor=item.tensor,
+                fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)",
+            )
     if not isinstance(kernel, Contraction) or plan.algo != "warp_specialized":
         return
-    moved = [("load", r.tensor, view_of(region, r.tensor, r.index, kernel)) for r in (kernel.lhs, kernel.rhs) if plan.load_of(r.tensor).by == "tma"]
-    moved += [("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"]
+    moved = [
+        ("load", r.tensor, view_of(region, r.tensor, r.index, kernel))
+        for r in (kernel.lhs, kernel.rhs)
+        if plan.load_of(r.tensor).by == "tma"
+    ]
+    moved += [
+        ("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"
+    ]
     views = []
     for word, name, view in moved:
         if isinstance(view, View):
@@ -53,7 +71,13 @@ def check_copies(case: Case) -> Iterator[Diag]:
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)
         if not is_gemv and width * read.dtype.bytes < COPIES[-1]:
-            yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {COPIES[-1]} B is the least")
+            yield fault_of(
+                plan,
+                "E1570",
+                "load",
+                tensor=read.tensor,
+                fault=f"vectorize says {width * read.dtype.bytes} B along {axis}, {COPIES[-1]} B is the least",
+            )
         for need in multiple_of(size, width):
             if need not in plan.assume:
                 yield fault_of(plan, "E1570", word, tensor=read.tensor, fault=f"nothing assumes {need}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 from ..kit.diag import Diag
 from .blocks import KINDS, ROLES, Module, tuple_names
@@ -44,8 +44,9 @@ def _check_names(module: Module) -> Iterator[Diag]:
     known = {*values, *(t.name for t in module.index.tiny.model.inputs)}
     last = -1
     for block in module.blocks:
+
         def fault(text: str) -> Diag:
-            return Diag("E1210", block.name, {"fault": text}, getattr(values.get(block.name), "span", None))
+            return Diag("E1210", block.name, {"fault": text}, getattr(values.get(block.name), "span", None))  # noqa: B023
 
         if block.kind not in KINDS:
             yield fault(f"{block.kind} is no kind of block")
@@ -61,7 +62,12 @@ def _check_names(module: Module) -> Iterator[Diag]:
     have = {b.name for b in module.blocks}
     for result in module.index.tiny.results:
         if result.value in values and result.value not in have:
-            yield Diag("E1210", result.value, {"fault": f"%{result.value} is a result and has no block"}, values[result.value].span)
+            yield Diag(
+                "E1210",
+                result.value,
+                {"fault": f"%{result.value} is a result and has no block"},
+                values[result.value].span,
+            )
 
 
 def _check_sets(module: Module) -> Iterator[Diag]:
@@ -75,7 +81,14 @@ def _check_sets(module: Module) -> Iterator[Diag]:
         for piece in range(0, len(found), len(want)):
             for (name, inside), (wanted, rank) in zip(found[piece:], want):
                 if name != wanted or len(inside) != rank:
-                    return Diag("E1211", at, {"text": text, "fault": f"{name}[{', '.join(inside)}] stands where {wanted} with {rank} axes is wanted"})
+                    return Diag(
+                        "E1211",
+                        at,
+                        {
+                            "text": text,
+                            "fault": f"{name}[{', '.join(inside)}] stands where {wanted} with {rank} axes is wanted",
+                        },
+                    )
         try:
             if not found:
                 raise ValueError("it has no tuple")
@@ -88,7 +101,11 @@ def _check_sets(module: Module) -> Iterator[Diag]:
         here = (names[block.name], len(axes[block.name]))
         own = tuples(block.domain)
         if own and own[0][1] != axes[block.name]:
-            yield Diag("E1211", block.name, {"text": block.domain, "fault": f"the axes are not those of the book, [{', '.join(axes[block.name])}]"})
+            yield Diag(
+                "E1211",
+                block.name,
+                {"text": block.domain, "fault": f"the axes are not those of the book, [{', '.join(axes[block.name])}]"},
+            )
             continue
         wants = [(block.domain, [here]), (block.write, [here, (names[block.name], types[block.name].rank)])]
         wants += [(r.relation, [here, (names[r.source], types[r.source].rank)]) for r in block.reads]
@@ -109,7 +126,10 @@ def _check_roles(module: Module) -> Iterator[Diag]:
         elif block.pattern not in ("matmul", "conv"):
             fault = f"{block.pattern} is no pattern of a contraction"
         elif sorted(stated) != sorted(a.name for a in axes[block.name]):
-            fault = f"the axes in roles are [{', '.join(stated)}], not each of [{', '.join(a.name for a in axes[block.name])}] once"
+            fault = (
+                f"the axes in roles are [{', '.join(stated)}], not each of "
+                f"[{', '.join(a.name for a in axes[block.name])}] once"
+            )
         elif set(block.sum) != {a.name for a in axes[block.name] if a.kind == "reduce"}:
             fault = f"sum is [{', '.join(block.sum)}], not the reduced axes of the book"
         if fault:

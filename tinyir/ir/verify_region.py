@@ -1,13 +1,32 @@
-"""The verifier of region text, but for its proofs: names, order, axes and forms, in the order that `ir.region.check` lists them."""
+"""The verifier of region text, but for its proofs: names, order, axes and forms, in the order that `ir.region.check`
+lists them."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ..kit.diag import Diag, Label
 from .accumulate import neutral_of
-from .body import (Axis, Binary, Body, BroadcastInDim, Gather, Index, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary, Transpose,
-                   operands_of, walk)
+from .body import (
+    Axis,
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Index,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Transpose,
+    operands_of,
+    walk,
+)
 from .expr import Expr
 from .model import is_exchanged
 from .ops import REDUCERS
@@ -42,19 +61,28 @@ def _twice(items: Any, at: str) -> Iterator[Diag]:
     for item in items:
         if item.name in first:
             earlier = first[item.name].span
-            yield Diag("E0201", at or item.name, {"name": item.name}, item.span, (Label(earlier, "first defined here"),) if earlier else ())
+            yield Diag(
+                "E0201",
+                at or item.name,
+                {"name": item.name},
+                item.span,
+                (Label(earlier, "first defined here"),) if earlier else (),
+            )
         first.setdefault(item.name, item)
 
 
 def _check_names(module: Any) -> Iterator[Diag]:
     program = module.program
     states = {t.name for t in module.model.inputs}  # a state is an input and an output of one name, and one memory
-    yield from _twice((*module.model.inputs, *(t for t in module.model.outputs if t.name not in states), *program.buffers), "")
+    yield from _twice(
+        (*module.model.inputs, *(t for t in module.model.outputs if t.name not in states), *program.buffers), ""
+    )
     yield from _twice(program.regions, "")
 
 
 def _check_memory(module: Any) -> Iterator[Diag]:
-    """Every tensor of a region is an input, output or buffer of its type; an alias has the elements of what it lives in."""
+    """Every tensor of a region is an input, output or buffer of its type; an alias has the elements of what it lives
+    in."""
     known = {t.name: t for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
     for buffer in module.program.buffers:
         target = buffer.attr("alias")
@@ -62,14 +90,33 @@ def _check_memory(module: Any) -> Iterator[Diag]:
             continue
         home = known.get(target)
         lies_otherwise = home is not None and (is_exchanged(home) or is_exchanged(buffer))
-        if home is None or lies_otherwise or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
-            fault = f"{target} is not memory of the program" if home is None else f"{target} is {home.type}, of another size or dtype"
+        if (
+            home is None
+            or lies_otherwise
+            or home.type.dtype != buffer.type.dtype
+            or _elements(home) != _elements(buffer)
+        ):
+            fault = (
+                f"{target} is not memory of the program"
+                if home is None
+                else f"{target} is {home.type}, of another size or dtype"
+            )
             fault = f"{target} lies col_major, and another shape of it reads rows" if lies_otherwise else fault
-            yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"}, buffer.span)
+            yield Diag(
+                "E1402",
+                buffer.name,
+                {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"},
+                buffer.span,
+            )
     for region in module.program.regions:
         for tensor in region.inputs + region.outputs:
             if tensor.name not in known:
-                yield Diag("E1402", region.name, {"name": tensor.name, "fault": "no input, output or buffer of the program is called so"}, tensor.span)
+                yield Diag(
+                    "E1402",
+                    region.name,
+                    {"name": tensor.name, "fault": "no input, output or buffer of the program is called so"},
+                    tensor.span,
+                )
             elif known[tensor.name].type != tensor.type:
                 fault = f"it is {tensor.type} here, but {known[tensor.name].type} where it is declared"
                 place = known[tensor.name].span
@@ -96,18 +143,29 @@ def owner_of(program: Any, name: str) -> str:
 
 
 def _check_order(module: Any) -> Iterator[Diag]:
-    """Memory is written by one region, before it is read, but for a state, whose old value may be read first; every output is written."""
+    """Memory is written by one region, before it is read, but for a state, whose old value may be read first; every
+    output is written."""
     program = module.program
     written = {t.name: SIGNATURE for t in module.model.inputs}
     written.update((b.name, "its value") for b in program.buffers if b.attr("value") is not None)
     for region in program.regions:
         for tensor in region.inputs:
             if owner_of(program, tensor.name) not in written:
-                yield Diag("E1402", region.name, {"name": tensor.name, "fault": "it is read before any region writes it"}, tensor.span)
+                yield Diag(
+                    "E1402",
+                    region.name,
+                    {"name": tensor.name, "fault": "it is read before any region writes it"},
+                    tensor.span,
+                )
         for tensor in region.outputs:
             owner = owner_of(program, tensor.name)
             if owner in written and not (written[owner] == SIGNATURE and module.model.output(owner) is not None):
-                yield Diag("E1402", region.name, {"name": tensor.name, "fault": f"it is already written by {written[owner]}"}, tensor.span)
+                yield Diag(
+                    "E1402",
+                    region.name,
+                    {"name": tensor.name, "fault": f"it is already written by {written[owner]}"},
+                    tensor.span,
+                )
             written[owner] = region.name
     for output in module.model.outputs:
         if written.get(owner_of(program, output.name), SIGNATURE) == SIGNATURE:
@@ -120,19 +178,32 @@ def _check_own_names(region: Any) -> Iterator[Diag]:
     outputs = {t.name for t in region.outputs}
     for let in region.yields:
         if let.output not in outputs:
-            yield Diag("E1402", region.name, {"name": let.output, "fault": "it is yielded but is no output of the region"}, let.span)
+            yield Diag(
+                "E1402",
+                region.name,
+                {"name": let.output, "fault": "it is yielded but is no output of the region"},
+                let.span,
+            )
     yielded = {y.output for y in region.yields}
     for tensor in region.outputs:
         if tensor.name not in yielded:
-            yield Diag("E1402", region.name, {"name": tensor.name, "fault": "the region has no yield for it"}, tensor.span)
-    for item, body in expressions_of(region):
+            yield Diag(
+                "E1402", region.name, {"name": tensor.name, "fault": "the region has no yield for it"}, tensor.span
+            )
+    for _item, body in expressions_of(region):
         for node in walk(body):
             if isinstance(node, Read) and node.tensor in outputs:
-                yield Diag("E1402", region.name, {"name": node.tensor, "fault": "a region does not read what it writes"}, node.span)
+                yield Diag(
+                    "E1402",
+                    region.name,
+                    {"name": node.tensor, "fault": "a region does not read what it writes"},
+                    node.span,
+                )
 
 
 def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
-    """Indices and guards name axes in scope and symbols; the axes of a fold are new with a size, or the region's without one."""
+    """Indices and guards name axes in scope and symbols; the axes of a fold are new with a size, or the region's
+    without one."""
     symbols = frozenset(module.model.symbols())
     iters = tuple(a.name for a in region.iters)
     for at, axis in enumerate(region.iters):
@@ -147,7 +218,9 @@ def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
         yield from _check_scope(region, body, iters, symbols, frozenset(iters), item.span)
     if region.analysis is not None:
         nodes = [n for _, body in expressions_of(region) for n in walk(body)]
-        inside = {a.name for n in nodes if isinstance(n, (Reduce, Scatter)) for a in n.axes} | {n.axis.name for n in nodes if isinstance(n, Gather)}
+        inside = {a.name for n in nodes if isinstance(n, (Reduce, Scatter)) for a in n.axes} | {
+            n.axis.name for n in nodes if isinstance(n, Gather)
+        }
         found = region.analysis
         for name in (*found.parallel, *found.reduce, *found.tail, *(axis for axis, _ in found.halo)):
             if name not in iters and name not in inside:
@@ -178,7 +251,9 @@ def _own_names(node: Body) -> frozenset[str]:
     return frozenset()
 
 
-def _check_scope(region: Any, body: Body, iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any) -> Iterator[Diag]:
+def _check_scope(
+    region: Any, body: Body, iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any
+) -> Iterator[Diag]:
     place = body.span or place
     for name in sorted(_own_names(body) - scope - symbols):
         yield _axis_fault(region, name, "it is no axis in scope and no symbol", place)
@@ -197,12 +272,21 @@ def _check_scope(region: Any, body: Body, iters: tuple[str, ...], symbols: froze
 
 
 def _check_fold_axes(
-    region: Any, axes: tuple[Axis, ...], iters: tuple[str, ...], symbols: frozenset[str], scope: frozenset[str], place: Any
+    region: Any,
+    axes: tuple[Axis, ...],
+    iters: tuple[str, ...],
+    symbols: frozenset[str],
+    scope: frozenset[str],
+    place: Any,
 ) -> Iterator[Diag]:
     for at, axis in enumerate(axes):
         if axis.size is None and axis.name not in iters:
             yield _axis_fault(region, axis.name, "it has no size and is no axis of the region", place)
-        if axis.size is not None and (axis.name in scope or axis.name in symbols) or axis.name in [a.name for a in axes[:at]]:
+        if (
+            axis.size is not None
+            and (axis.name in scope or axis.name in symbols)
+            or axis.name in [a.name for a in axes[:at]]
+        ):
             yield _axis_fault(region, axis.name, "it has this name in scope already", place)
         if axis.size is not None and names_in((axis.size,)) - symbols:
             yield _axis_fault(region, axis.name, f"its size {axis.size} names more than symbols", place)
@@ -234,12 +318,17 @@ def _rank_fault(region: Any, name: str, given: int, rank: int, span: Any) -> Ite
 
 def _check_reductions(region: Any) -> Iterator[Diag]:
     """The fold is known, starts from its neutral element, and its accumulator holds what is folded."""
-    for item, body in expressions_of(region):
+    for _item, body in expressions_of(region):
         for node in walk(body):
             if isinstance(node, (Reduce, Scan)):
                 known = REDUCERS if isinstance(node, Reduce) else {r: row for r, row in REDUCERS.items() if row.fold}
                 if node.op.upper() not in known:
-                    yield Diag("E0106", region.name, {"given": node.op, "known": ", ".join(r.lower() for r in known)}, node.span)
+                    yield Diag(
+                        "E0106",
+                        region.name,
+                        {"given": node.op, "known": ", ".join(r.lower() for r in known)},
+                        node.span,
+                    )
                     continue
                 yield from _check_accumulator(region, node)
             elif isinstance(node, Scatter) and node.op not in FOLDS:
@@ -248,7 +337,9 @@ def _check_reductions(region: Any) -> Iterator[Diag]:
                 fault = f"scatter of {node.update.dtype} at {node.at.dtype} onto {node.base.dtype}"
                 yield Diag("E1002", region.name, {"fault": fault}, node.span)
             elif isinstance(node, Gather) and not node.at.dtype.is_integer:
-                yield Diag("E1002", region.name, {"fault": f"gather takes an integer place, not {node.at.dtype}"}, node.span)
+                yield Diag(
+                    "E1002", region.name, {"fault": f"gather takes an integer place, not {node.at.dtype}"}, node.span
+                )
 
 
 def _check_accumulator(region: Any, node: Reduce | Scan) -> Iterator[Diag]:
@@ -257,7 +348,12 @@ def _check_accumulator(region: Any, node: Reduce | Scan) -> Iterator[Diag]:
         yield Diag("E1406", region.name, {"op": node.op, "acc": node.dtype, "body": node.body.dtype}, node.span)
     init = getattr(node, "init", None)
     if init is not None and init != neutral_of(node.op, node.dtype).value:
-        yield Diag("E1405", region.name, {"op": node.op, "given": init, "neutral": neutral_of(node.op, node.dtype).value, "dtype": node.dtype}, node.span)
+        yield Diag(
+            "E1405",
+            region.name,
+            {"op": node.op, "given": init, "neutral": neutral_of(node.op, node.dtype).value, "dtype": node.dtype},
+            node.span,
+        )
 
 
 def _check_broadcasts(region: Any) -> Iterator[Diag]:
@@ -265,7 +361,7 @@ def _check_broadcasts(region: Any) -> Iterator[Diag]:
     axes_of = axes_of_values(region)
     iters = tuple(a.name for a in region.iters)
     size_of = {a.name: a.size for a in region.iters}
-    for item, body in expressions_of(region):
+    for _item, body in expressions_of(region):
         yield from _check_meeting(region, body, iters, axes_of, size_of)
 
 
@@ -295,7 +391,12 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
         if sorted(body.perm) != list(range(len(own))):
             yield Diag("E1004", region.name, {"perm": list(body.perm), "rank": len(own)}, body.span)
         elif any(size_of[own[p]] != size_of[name] for p, name in zip(body.perm, own)):
-            yield Diag("E1408", region.name, {"fault": f"transpose exchanges axes of different sizes among {list(own)}"}, body.span)
+            yield Diag(
+                "E1408",
+                region.name,
+                {"fault": f"transpose exchanges axes of different sizes among {list(own)}"},
+                body.span,
+            )
     if isinstance(body, (Binary, Ternary, Select)):
         varying = [o for o in operands_of(body) if not (is_scalar(o) and not axes(o))]
         if len({axes(o) for o in varying}) > 1:
@@ -313,7 +414,12 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
 def _check_contraction(region: Any, body: Body) -> Iterator[Diag]:
     for node in walk(body):
         if isinstance(node, (BroadcastInDim, Transpose)):
-            yield Diag("E1409", region.name, {"word": "broadcast_in_dim" if isinstance(node, BroadcastInDim) else "transpose"}, node.span)
+            yield Diag(
+                "E1409",
+                region.name,
+                {"word": "broadcast_in_dim" if isinstance(node, BroadcastInDim) else "transpose"},
+                node.span,
+            )
 
 
 __all__ = ["check_program", "check_region", "expressions_of", "owner_of"]

@@ -1,8 +1,8 @@
 """The contract that every executable keeps, written once (spec sections 2 and 3).
 
-A filter reads a text, parses and checks it, lowers it, checks the result and prints it: all of it, or on any error nothing.
-Exit codes: 0 done, 1 the input is at fault, 2 usage, 70 our own fault. Diagnostics go to stderr. The only user of argv, stdin,
-stdout and exit codes.
+A filter reads a text, parses and checks it, lowers it, checks the result and prints it: all of it, or on any error
+nothing. Exit codes: 0 done, 1 the input is at fault, 2 usage, 70 our own fault. Diagnostics go to stderr. The only user
+of argv, stdin, stdout and exit codes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import gc
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterator, Sequence
+from typing import Any, BinaryIO
 
 from .. import __version__
 from .diag import Diag, Refused, refuse
@@ -22,7 +23,8 @@ from .quote import visible
 from .text import MAX_TEXT, decode
 
 OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
-MAX_BINARY = 1 << 31  # bytes of an input that is no text: the most that a protocol buffer, and so an ONNX file, can have
+# bytes of an input that is no text: the most that a protocol buffer, and so an ONNX file, can have
+MAX_BINARY = 1 << 31
 Notes = list[Diag]
 
 
@@ -38,7 +40,8 @@ class Session:
         self.times: list[tuple[str, float]] = []
 
     def read(self, wants: str) -> str:
-        """The input: the FILE argument or stdin, as text. `wants` says what it should be, for the message when there is nothing.
+        """The input: the FILE argument or stdin, as text. `wants` says what it should be, for the message when there is
+        nothing.
 
         Raises Refused: E0001 empty, E0007 not UTF-8, E0008 unreadable, E0006 too large."""
         return self.decode(self.read_bytes(), wants)
@@ -77,7 +80,8 @@ class Session:
         self.notes += diags
 
     def write(self, text: str) -> None:
-        """The whole output as UTF-8, whatever the locale, to `-o FILE` (atomically) or stdout. Raises Refused (E0009)."""
+        """The whole output as UTF-8, whatever the locale, to `-o FILE` (atomically) or stdout. Raises Refused
+        (E0009)."""
         target = getattr(self.args, "output", None)
         if target and target != "-":
             write_whole(Path(target), text.encode("utf-8"))
@@ -121,7 +125,8 @@ def tell(text: str) -> None:
 
 
 def _read_bounded(source: BinaryIO) -> bytes:
-    """All of the source, or one byte more than a text may have: only what does not begin as text does is read further. Raises Refused (E0006)."""
+    """All of the source, or one byte more than a text may have: only what does not begin as text does is read further.
+    Raises Refused (E0006)."""
     raw = source.read(MAX_TEXT + 1)
     if len(raw) <= MAX_TEXT or raw[:1] in _TEXT_BEGINS:
         return raw
@@ -152,7 +157,9 @@ def write_whole(path: Path, content: bytes) -> None:
     except (OSError, ValueError) as fault:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        raise refuse("E0009", at=str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)) from None
+        raise refuse(
+            "E0009", at=str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)
+        ) from None
 
 
 def parser_of(name: str, summary: str, reads: str | None, has_output: bool = True) -> argparse.ArgumentParser:
@@ -165,9 +172,22 @@ def parser_of(name: str, summary: str, reads: str | None, has_output: bool = Tru
     if has_output:
         parser.add_argument("-o", dest="output", metavar="FILE", help="write here instead of stdout; all or nothing")
     parser.add_argument("--version", action="version", version=f"{name} {__version__}")
-    parser.add_argument("--diag", choices=("rich", "plain", "json"), default="rich" if sys.stderr.isatty() else "plain", help="how messages are drawn (default: rich on a terminal, else plain)")
-    parser.add_argument("--lang", choices=("en", "ja"), default=_locale(), help="language of messages (default: from the locale)")
-    parser.add_argument("--remarks", nargs="?", const="text", choices=("text", "json"), help="say on stderr what was done, and what was not and why")
+    parser.add_argument(
+        "--diag",
+        choices=("rich", "plain", "json"),
+        default="rich" if sys.stderr.isatty() else "plain",
+        help="how messages are drawn (default: rich on a terminal, else plain)",
+    )
+    parser.add_argument(
+        "--lang", choices=("en", "ja"), default=_locale(), help="language of messages (default: from the locale)"
+    )
+    parser.add_argument(
+        "--remarks",
+        nargs="?",
+        const="text",
+        choices=("text", "json"),
+        help="say on stderr what was done, and what was not and why",
+    )
     parser.add_argument("--time", action="store_true", help="print the seconds of each step on stderr")
     return parser
 
@@ -194,7 +214,8 @@ def _locale() -> str:
 
 
 def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | None]) -> int:
-    """`body` under the contract: Refused is drawn and gives 1, a closed pipe ends quietly, anything else is our fault and gives 70."""
+    """`body` under the contract: Refused is drawn and gives 1, a closed pipe ends quietly, anything else is our fault
+    and gives 70."""
     session = Session(name, args)
     gc.disable()  # a command lives for one text and makes few cycles; collecting them costs half its time on long ones
     try:
@@ -239,14 +260,20 @@ def _report_our_fault(session: Session, fault: Exception) -> None:
 
     frames = traceback.extract_tb(fault.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-    with tempfile.NamedTemporaryFile("w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8", errors="surrogatepass") as kept:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8", errors="surrogatepass"
+    ) as kept:
         kept.write("".join(traceback.format_exception(fault)) + "\n--- input\n" + session.text)
-    tell(f"{session.name}: a fault of ours, not of the input: {type(fault).__name__} at {place}: {visible(str(fault)[:200])}")
+    tell(
+        f"{session.name}: a fault of ours, not of the input: {type(fault).__name__} at {place}: "
+        f"{visible(str(fault)[:200])}"
+    )
     tell(f"  the input and the trace are kept in {kept.name}; please report them")
 
 
 def must_be_faultless(diags: Sequence[Diag]) -> None:
-    """Raise AssertionError on an error in what we made: what is printed must hold, or the fault is ours (exit code 70)."""
+    """Raise AssertionError on an error in what we made: what is printed must hold, or the fault is ours (exit code
+    70)."""
     faults = [d for d in diags if d.is_error]
     if faults:
         raise AssertionError("; ".join(f"{d.code} at {d.at}: {d.why()}" for d in faults[:5]))
@@ -262,7 +289,8 @@ def filter_main(
     lower: Callable[[Any, argparse.Namespace, Notes], Any],
     options: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> int:
-    """A filter from one language to the next. `read` gives the checked module, `target()` is the ir module of the result."""
+    """A filter from one language to the next. `read` gives the checked module, `target()` is the ir module of the
+    result."""
     parser = parser_of(name, summary, reads)
     if options:
         options(parser)

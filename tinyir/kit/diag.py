@@ -1,15 +1,16 @@
 """Diagnostics as data. Drawing them is `kit.render`; their words are in `explain/catalogue.toml`.
 
-A diagnostic is a code and the facts of one case. The catalogue turns it into English or Japanese, so that the code that finds a
-fault states facts only and every message of one kind reads alike.
+A diagnostic is a code and the facts of one case. The catalogue turns it into English or Japanese, so that the code that
+finds a fault states facts only and every message of one kind reads alike.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any
 
 from .quote import visible
 from .span import Span
@@ -36,7 +37,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Diag:
-    """One message. `facts` fill the catalogue's sentences; `at` names the value, op or tensor; `span` is the smallest faulty place.
+    """One message. `facts` fill the catalogue's sentences; `at` names the value, op or tensor; `span` is the smallest
+    faulty place.
 
     `code` is `E....` (error), `W....` (warning) or `R....` (remark).
     """
@@ -71,8 +73,9 @@ class Diag:
 
 
 class Refused(Exception):
-    """The input is at fault. Carries every diagnostic found; the command line prints them and exits with 1. `file` is the input's name, where it
-    has one. As a string: for each diagnostic its code, what it is about, why, the place and the help."""
+    """The input is at fault. Carries every diagnostic found; the command line prints them and exits with 1. `file` is
+    the input's name, where it has one. As a string: for each diagnostic its code, what it is about, why, the place and
+    the help."""
 
     def __init__(self, diags: Iterable[Diag], file: str = ""):
         self.diags = tuple(diags)
@@ -86,7 +89,14 @@ class Refused(Exception):
         return "\n".join(_told(d, self.file) for d in self.diags)
 
 
-def refuse(code: str, at: str = "", span: Span | None = None, labels: tuple[Label, ...] = (), edit: Edit | None = None, **facts: Any) -> Refused:
+def refuse(
+    code: str,
+    at: str = "",
+    span: Span | None = None,
+    labels: tuple[Label, ...] = (),
+    edit: Edit | None = None,
+    **facts: Any,
+) -> Refused:
     """The exception for one diagnostic: `raise refuse("E1001", at="add", lhs=..., rhs=...)`."""
     return Refused([Diag(code, at, facts, span, labels, edit)])
 

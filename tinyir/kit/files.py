@@ -1,7 +1,7 @@
 """Files that a model names: opened only where that can do no harm.
 
-A text or an ONNX file comes from anywhere, and what it says of its weights is not trusted: the file must be a regular one inside the model's folder
-once links are resolved, and as large as what is to be read from it.
+A text or an ONNX file comes from anywhere, and what it says of its weights is not trusted: the file must be a regular
+one inside the model's folder once links are resolved, and as large as what is to be read from it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Iterator
+from typing import BinaryIO
 
 
 class FileFault(Exception):
@@ -19,8 +20,8 @@ class FileFault(Exception):
 
 @contextlib.contextmanager
 def opened_under(folder: Path, name: str) -> Iterator[BinaryIO]:
-    """The regular file `name` (a relative path with slashes) inside `folder`, open for reading. Raises FileFault; a device or a pipe is never waited
-    for."""
+    """The regular file `name` (a relative path with slashes) inside `folder`, open for reading. Raises FileFault; a
+    device or a pipe is never waited for."""
     place = PurePosixPath(name)
     if "\0" in name or not place.parts:
         raise FileFault("that is no name of a file")
@@ -47,7 +48,8 @@ def size_of(file: BinaryIO) -> int:
 
 
 def read_range(folder: Path, name: str, offset: int, size: int) -> bytes:
-    """`size` bytes from `offset` on of the file `name` inside `folder`. Raises FileFault before anything is read when there are not as many."""
+    """`size` bytes from `offset` on of the file `name` inside `folder`. Raises FileFault before anything is read when
+    there are not as many."""
     with opened_under(folder, name) as file:
         if offset < 0 or size < 0 or offset + size > size_of(file):
             raise FileFault(f"it has {size_of(file)} bytes, and {size} from byte {offset} on were to be read")

@@ -1,7 +1,7 @@
 """The user's cache: what can be made again, kept as long as it is whole.
 
-A file appears whole or not at all, and its content is checked by its sha256 before it is used: one that a crash, a full disk or another tool has
-damaged counts as absent and is made again.
+A file appears whole or not at all, and its content is checked by its sha256 before it is used: one that a crash, a full
+disk or another tool has damaged counts as absent and is made again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def cache_dir() -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is no error: the cache is a favour."""
+    """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is no error: the cache
+    is a favour."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)

@@ -1,10 +1,12 @@
-"""Diagnostics drawn: inside their text with a caret, as plain lines, in colour through rich, or as JSON (spec section 14)."""
+"""Diagnostics drawn: inside their text with a caret, as plain lines, in colour through rich, or as JSON (spec section
+14)."""
 
 from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from .diag import MOST_SHOWN, Diag
 from .quote import json_line, visible
@@ -37,9 +39,18 @@ def draw(diags: Sequence[Diag], text: str, file: str, form: str, lang: str) -> N
 
 def as_json(d: Diag, lang: str) -> dict[str, Any]:
     """One diagnostic as the JSON object of seed 001 section 14, with span, labels and edit."""
-    shown: dict[str, Any] = {"code": d.code, "kind": d.kind, "at": d.at, "why": d.why(lang), "suggestion": d.suggestion(lang)}
+    shown: dict[str, Any] = {
+        "code": d.code,
+        "kind": d.kind,
+        "at": d.at,
+        "why": d.why(lang),
+        "suggestion": d.suggestion(lang),
+    }
     if d.facts:
-        shown["facts"] = {k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else str(v)[:MOST_SHOWN] for k, v in d.facts.items()}
+        shown["facts"] = {
+            k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else str(v)[:MOST_SHOWN]
+            for k, v in d.facts.items()
+        }
     if d.span:
         shown["span"] = _span(d.span)
     if d.labels:
@@ -79,7 +90,10 @@ def _excerpt(text: str, span: Span, note: str, style: str, context: int = 1) -> 
         yield [(f"{number:>5} | ", "blue"), (line, "")]
         if number == span.line:
             width = min(max(1, span.end - span.start), max(1, len(line) - (span.column - 1 - shift)))
-            yield [("      | ", "blue"), (" " * (span.column - 1 - shift) + "^" * width + (f" {note}" if note else ""), style)]
+            yield [
+                ("      | ", "blue"),
+                (" " * (span.column - 1 - shift) + "^" * width + (f" {note}" if note else ""), style),
+            ]
 
 
 def _window(line: str, column: int, width: int = 140) -> tuple[str, int]:

@@ -26,7 +26,8 @@ def span_of(text: str, start: int, end: int) -> Span:
 
 
 def span_of_line(text: str, line: int, column: int = 0) -> Span | None:
-    """The Span of a 1-based line from a 1-based `column` on (0: from its first word); None beyond the text. For tools that name lines."""
+    """The Span of a 1-based line from a 1-based `column` on (0: from its first word); None beyond the text. For tools
+    that name lines."""
     lines = text.split("\n")
     if not 1 <= line <= len(lines):
         return None

@@ -1,7 +1,7 @@
 """Texts: the header line, the Lark grammars, and syntax errors with spans.
 
-The only user of lark. A grammar is built once and its tables are kept in the user's cache as JSON, named by the sha256 of the
-grammar files and lark's version, so that a filter starts fast and nothing is ever unpickled.
+The only user of lark. A grammar is built once and its tables are kept in the user's cache as JSON, named by the sha256
+of the grammar files and lark's version, so that a filter starts fast and nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MAX_TEXT = 1 << 28  # bytes; a text beyond this is refused rather than read for 
 MAX_DIGITS = 300  # of one number: as many as the largest double has, and far fewer than Python refuses to read
 
 
-MOST_UNBROKEN = 1 << 16  # characters between two commas or ends of lines: longer expressions are nobody's, and take minutes to read
+# characters between two commas or ends of lines: longer expressions are nobody's, and take minutes to read
+MOST_UNBROKEN = 1 << 16
 _UNBROKEN = re.compile(rf"[^,\n]{{{MOST_UNBROKEN}}}")
 
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -46,7 +47,8 @@ def header(stage: str) -> str:
 
 
 def decode(raw: bytes, wants: str) -> str:
-    """The bytes of an input as text. `wants` says what it should be, for the message. Raises Refused (E0001 empty, E0006 too large, E0007 not UTF-8)."""
+    """The bytes of an input as text. `wants` says what it should be, for the message. Raises Refused (E0001 empty,
+    E0006 too large, E0007 not UTF-8)."""
     if len(raw) > MAX_TEXT:
         raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
     try:
@@ -69,11 +71,35 @@ def body_of(text: str, stage: str) -> int:
     found = HEADER.match(text)
     if not found:
         first = text.split("\n", 1)[0][:60]
-        raise Refused([Diag("E0003", facts={"stage": stage, "first": first, "version": VERSION}, span=span_of(text, 0, len(first)))])
+        raise Refused(
+            [
+                Diag(
+                    "E0003",
+                    facts={"stage": stage, "first": first, "version": VERSION},
+                    span=span_of(text, 0, len(first)),
+                )
+            ]
+        )
     if found[3] != stage:
-        raise Refused([Diag("E0004", facts={"stage": stage, "given": found[3], "hint": ""}, span=span_of(text, found.start(3), found.end(3)))])
+        raise Refused(
+            [
+                Diag(
+                    "E0004",
+                    facts={"stage": stage, "given": found[3], "hint": ""},
+                    span=span_of(text, found.start(3), found.end(3)),
+                )
+            ]
+        )
     if (int(found[1]), int(found[2])) > tuple(int(n) for n in VERSION.split(".")):
-        raise Refused([Diag("E0005", facts={"given": f"{found[1]}.{found[2]}", "version": VERSION}, span=span_of(text, found.start(1), found.end(2)))])
+        raise Refused(
+            [
+                Diag(
+                    "E0005",
+                    facts={"given": f"{found[1]}.{found[2]}", "version": VERSION},
+                    span=span_of(text, found.start(1), found.end(2)),
+                )
+            ]
+        )
     return found.end()
 
 
@@ -92,12 +118,17 @@ class Grammar:
         return _load(self.name, self.starts)
 
     def parse(self, text: str, start: str | None = None, offset: int = 0, whole: str | None = None) -> Any:
-        """The Lark tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by `offset`."""
+        """The Lark tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by
+        `offset`."""
         from lark.exceptions import UnexpectedInput
 
         if len(text) > MOST_UNBROKEN and (found := _UNBROKEN.search(text)):
             start, end = found.start() + offset, found.start() + offset + 60
-            raise refuse("E0006", what=f"a word or an expression of more than {MOST_UNBROKEN} characters", span=span_of(whole if whole is not None else text, start, end))
+            raise refuse(
+                "E0006",
+                what=f"a word or an expression of more than {MOST_UNBROKEN} characters",
+                span=span_of(whole if whole is not None else text, start, end),
+            )
         try:
             return self._lark.parse(text, start=start or self.starts[0])
         except UnexpectedInput as fault:
@@ -119,7 +150,12 @@ def _load(name: str, starts: tuple[str, ...]) -> Any:
     source = _source_of(folder, name)
     key = sha256("\0".join([lark.__version__, repr(starts), source]).encode()).hexdigest()[:32]
     kept = cache_dir() / f"grammar-{name}-{key}.json"
-    options: dict[str, Any] = dict(parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=True)
+    options: dict[str, Any] = {
+        "parser": "lalr",
+        "lexer": "contextual",
+        "propagate_positions": True,
+        "maybe_placeholders": True,
+    }
     found = read_sealed(kept)
     if found is not None:
         try:
@@ -168,9 +204,15 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     if getattr(fault, "pos_in_stream", 0) == 0 and token is not None and token.type == "$END":
         start = len(text.rstrip())
     if re.compile(rf"%?[0-9]{{{MAX_DIGITS + 1}}}").match(text, start):
-        return refuse("E0006", what=f"an integer of more than {MAX_DIGITS} digits", span=span_of(whole, start + offset, start + offset + MAX_DIGITS))
+        return refuse(
+            "E0006",
+            what=f"an integer of more than {MAX_DIGITS} digits",
+            span=span_of(whole, start + offset, start + offset + MAX_DIGITS),
+        )
     found = "the end of the text" if start >= len(text.rstrip()) else _word_at(text, start)
-    wanted = getattr(fault, "accepts", None) or getattr(fault, "expected", None) or getattr(fault, "allowed", None) or ()
+    wanted = (
+        getattr(fault, "accepts", None) or getattr(fault, "expected", None) or getattr(fault, "allowed", None) or ()
+    )
     words = sorted({_terminal_word(t, lark) for t in wanted})
     end = start + (len(found) if start < len(text.rstrip()) else 0)
     span = span_of(whole, start + offset, end + offset)
@@ -201,5 +243,6 @@ def _one_of(words: list[str]) -> str:
 
 
 def token_span(token: Any, offset: int = 0) -> Span:
-    """The Span of a Lark token of a text whose first character stands at `offset` of the whole (same line numbering as lark's)."""
+    """The Span of a Lark token of a text whose first character stands at `offset` of the whole (same line numbering as
+    lark's)."""
     return Span(token.start_pos + offset, token.end_pos + offset, token.line, token.column)

@@ -13,7 +13,7 @@ def lowering_of(stage: str) -> ModuleType:
 
 
 def lower_to(stage: str, module: Any, arch: str, card: str | None = None) -> Any:
-    """The module of `stage` from the module of the stage before it, planned for `arch` (sm80 or sm90) and for `card` (default: the
-    architecture's own). Raises Refused."""
+    """The module of `stage` from the module of the stage before it, planned for `arch` (sm80 or sm90) and for `card`
+    (default: the architecture's own). Raises Refused."""
     lowering = lowering_of(stage)
     return lowering.lower(module, arch=arch, device=card) if stage == "plan" else lowering.lower(module)

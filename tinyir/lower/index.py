@@ -1,13 +1,14 @@
-"""tiny -> index: gives every value its axes and the map to each operand, and composes the maps of movements (seed 001 section 4.4).
+"""tiny -> index: gives every value its axes and the map to each operand, and composes the maps of movements (seed 001
+section 4.4).
 
-One function an op group says where an element comes from; composition and simplification are `analysis.access`. Movements cost
-nothing to read through: the composed map of a value is built from the composed map of its operand, so that a chain of a thousand
-movements is as short as its net effect.
+One function an op group says where an element comes from; composition and simplification are `analysis.access`.
+Movements cost nothing to read through: the composed map of a value is built from the composed map of its operand, so
+that a chain of a thousand movements is as short as its net effect.
 """
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 from ..analysis.access import compose, identity, padded, simplify, whole
 from ..analysis.closure import openings
@@ -30,7 +31,8 @@ Step = tuple[tuple[Axis, ...], tuple[Access, ...]]
 
 
 def lower(module: tiny.Module) -> index.Module:
-    """The module with its book. Raises Refused (E1208 a symbol called as an axis, E1304 one the signature lacks, E1207 a read outside)."""
+    """The module with its book. Raises Refused (E1208 a symbol called as an axis, E1304 one the signature lacks, E1207
+    a read outside)."""
     faults = list(check_symbols(module))
     if faults:
         raise Refused(faults)
@@ -56,22 +58,24 @@ def lower(module: tiny.Module) -> index.Module:
 
 
 def _scope_of(step: Access, axes: tuple[Axis, ...], ranges: tuple[tuple[str, int, int], ...]) -> Scope:
-    """The points at which an operand is read. Without the axes of the places that a scatter writes to and a gather reads from, unless it is read along
-    them: there may be none of these, and what is scattered onto, and the index, are read all the same."""
+    """The points at which an operand is read. Without the axes of the places that a scatter writes to and a gather
+    reads from, unless it is read along them: there may be none of these, and what is scattered onto, and the index, are
+    read all the same."""
     named = {name for e in step.exprs() for name in e.names()}
     return Scope(tuple((a.name, a.size) for a in axes if a.kind != "indirect" or a.name in named), ranges)
 
 
 class Chains:
-    """The composed accesses of the movements so far. `affine` ends at a value that is computed, input, or not affine; `exact` reads
-    through that last kind too, so that a reshape across symbols and its undoing leave nothing."""
+    """The composed accesses of the movements so far. `affine` ends at a value that is computed, input, or not affine;
+    `exact` reads through that last kind too, so that a reshape across symbols and its undoing leave nothing."""
 
     def __init__(self) -> None:
         self.affine: dict[str, Access] = {}
         self.exact: dict[str, Access] = {}
 
     def source_of(self, step: Access, operand: str, scope: Scope) -> Access:
-        """The step composed with the operand's access; the step itself where the operand is no movement or cannot be read through."""
+        """The step composed with the operand's access; the step itself where the operand is no movement or cannot be
+        read through."""
         if operand in self.exact:
             exact = compose(step, self.exact[operand], scope)
             if _is_affine(exact, scope) and _is_light(exact):
@@ -87,7 +91,9 @@ class Chains:
         (operand,) = value.operands
         if is_scop and len(source.pieces) <= MANY:
             self.affine[value.name] = source
-        inner = self.exact.get(operand) or (None if is_scop else self.affine.get(operand) or identity(operand, _axes_of(step)))
+        inner = self.exact.get(operand) or (
+            None if is_scop else self.affine.get(operand) or identity(operand, _axes_of(step))
+        )
         if inner is not None:
             exact = compose(step, inner, scope)
             if len(exact.pieces) <= MANY and _is_light(exact):
@@ -109,7 +115,8 @@ def _is_affine(access: Access, scope: Scope) -> bool:
 
 
 def remarks(module: index.Module) -> list[Diag]:
-    """A remark for each value whose map isl cannot hold (R3201), or that is read as it is since the map through it would be too long (R3204)."""
+    """A remark for each value whose map isl cannot hold (R3201), or that is read as it is since the map through it
+    would be too long (R3204)."""
     values = module.tiny.value_of()
     found: dict[str, Diag] = {}
     for place in openings(module):
@@ -123,7 +130,9 @@ def remarks(module: index.Module) -> list[Diag]:
 
 
 def _own_axes(value: tiny.Value, broadcast: frozenset[int] = frozenset()) -> tuple[Axis, ...]:
-    return tuple(Axis(f"i{n}", size, "broadcast" if n in broadcast else "iter") for n, size in enumerate(value.type.shape))
+    return tuple(
+        Axis(f"i{n}", size, "broadcast" if n in broadcast else "iter") for n, size in enumerate(value.type.shape)
+    )
 
 
 def _names(count: int) -> list[Expr]:
@@ -178,7 +187,9 @@ def _expand(value: tiny.Value, source: TensorType) -> Movement:
     stands = broadcast_dims(source, value.type, dict(value.attrs))
     varies = {d for size, d in zip(source.shape, stands) if size != ONE}
     stretched = frozenset(d for d, size in enumerate(value.type.shape) if d not in varies and size != ONE)
-    return stretched, whole(value.operands[0], [Expr.of(f"i{d}") if size != ONE else ZERO for size, d in zip(source.shape, stands)])
+    return stretched, whole(
+        value.operands[0], [Expr.of(f"i{d}") if size != ONE else ZERO for size, d in zip(source.shape, stands)]
+    )
 
 
 def _reshape(value: tiny.Value, source: TensorType) -> Movement:
@@ -196,12 +207,17 @@ def _pad(value: tiny.Value, source: TensorType) -> Movement:
 
 def _shrink(value: tiny.Value, source: TensorType) -> Movement:
     steps = value.attr("step") or (1,) * source.rank
-    return NONE, whole(value.operands[0], [i * step + low for i, step, low in zip(_names(source.rank), steps, value.attr("lo"))])
+    return NONE, whole(
+        value.operands[0], [i * step + low for i, step, low in zip(_names(source.rank), steps, value.attr("lo"))]
+    )
 
 
 def _flip(value: tiny.Value, source: TensorType) -> Movement:
     flipped = {axis % source.rank for axis in value.attr("axes")}
-    return NONE, whole(value.operands[0], [size - 1 - i if n in flipped else i for n, (i, size) in enumerate(zip(_names(source.rank), source.shape))])
+    return NONE, whole(
+        value.operands[0],
+        [size - 1 - i if n in flipped else i for n, (i, size) in enumerate(zip(_names(source.rank), source.shape))],
+    )
 
 
 def _view(value: tiny.Value, source: TensorType) -> Movement:
@@ -233,7 +249,11 @@ def _scatter(value: tiny.Value, operands: list[TensorType]) -> Step:
     extra = tuple(Axis(f"k{n}", size, "indirect") for n, size in enumerate(chosen.shape))
     at = [Expr.of(a.name) for a in extra]
     data, indices, updates = value.operands
-    return (*_own_axes(value), *extra), (whole(data, own), whole(indices, at), whole(updates, [*own[:axis], *at, *own[axis + 1 :]]))
+    return (*_own_axes(value), *extra), (
+        whole(data, own),
+        whole(indices, at),
+        whole(updates, [*own[:axis], *at, *own[axis + 1 :]]),
+    )
 
 
 def _scan(value: tiny.Value, operands: list[TensorType]) -> Step:

@@ -1,7 +1,8 @@
-"""index -> poly: the values that need computing as blocks, with domains, accesses and dependences (seed 001 section 5.2).
+"""index -> poly: the values that need computing as blocks, with domains, accesses and dependences (seed 001 section
+5.2).
 
-From the results backwards: a block for each value that is needed, what it reads is needed in turn, and what lies between is in the
-accesses. A product that only a contraction needs is fused into it.
+From the results backwards: a block for each value that is needed, what it reads is needed in turn, and what lies
+between is in the accesses. A product that only a contraction needs is fused into it.
 """
 
 from __future__ import annotations
@@ -37,10 +38,17 @@ def lower(module: index.Module) -> poly.Module:
             reads = reads_of(entry, found.factors if found else entry.sources, names, name, params)
         else:
             reads = tuple((o, may_read(entry, types[o].shape, names[o], name, params)) for o in value.operands)
-        block = Block(value.name, _kind_of(value, entry, found), found.pattern if found else None, domain, tuple(Reading(*r) for r in reads), write_of(entry, name))
+        block = Block(
+            value.name,
+            _kind_of(value, entry, found),
+            found.pattern if found else None,
+            domain,
+            tuple(Reading(*r) for r in reads),
+            write_of(entry, name),
+        )
         blocks.append(_with_roles(block, found, needed) if found else block)
     plain = [Param(s, Expr.of(s)) for s in program.model.symbols() if Expr.of(s) not in params]
-    made = tuple([*plain, *(Param(name, means) for means, name in params.items())])
+    made = (*plain, *(Param(name, means) for means, name in params.items()))
     return poly.Module(module, made, tuple(blocks), _edges(blocks, names, made, program))
 
 
@@ -80,7 +88,9 @@ def _with_roles(block: Block, found: Contraction, needed: set[str]) -> Block:
     )  # fmt: skip
 
 
-def _edges(blocks: list[Block], names: dict[str, str], params: tuple[Param, ...], program: tiny.Module) -> tuple[Edge, ...]:
+def _edges(
+    blocks: list[Block], names: dict[str, str], params: tuple[Param, ...], program: tiny.Module
+) -> tuple[Edge, ...]:
     writers = {b.name: b for b in blocks}
     words = tuple(p.name for p in params)
     edges = []
@@ -90,13 +100,17 @@ def _edges(blocks: list[Block], names: dict[str, str], params: tuple[Param, ...]
             if writer is None:
                 continue
             relations = tuple(r.relation for r in block.reads if r.source == source)
-            found = dependence((names[source], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
+            found = dependence(
+                (names[source], writer.domain, writer.write), (names[block.name], block.domain, relations), words
+            )
             if found is not None:
                 edges.append(Edge(source, block.name, "true", found))
     return (*edges, *_state_edges(blocks, names, words, program))
 
 
-def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, ...], program: tiny.Module) -> list[Edge]:
+def _state_edges(
+    blocks: list[Block], names: dict[str, str], words: tuple[str, ...], program: tiny.Module
+) -> list[Edge]:
     """A block that writes the result kept in a mutable state comes after every block that reads the state."""
     edges = []
     by_name = {b.name: b for b in blocks}
@@ -108,15 +122,19 @@ def _state_edges(blocks: list[Block], names: dict[str, str], words: tuple[str, .
         for block in blocks:
             relations = tuple(r.relation for r in block.reads if r.source == state.name)
             if relations and block is not writer:
-                found = dependence((names[writer.name], writer.domain, writer.write), (names[block.name], block.domain, relations), words)
+                found = dependence(
+                    (names[writer.name], writer.domain, writer.write),
+                    (names[block.name], block.domain, relations),
+                    words,
+                )
                 if found is not None:
                     edges.append(Edge(block.name, writer.name, "anti", reverse(found, words)))
     return edges
 
 
 def remarks(module: poly.Module) -> list[Diag]:
-    """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203); and for each dependence whether the
-    value can be computed where it is read (R3205), or what shows that it cannot (R3206)."""
+    """A remark for each reduction: the contraction that it is (R3202), or why it is none (R3203); and for each
+    dependence whether the value can be computed where it is read (R3205), or what shows that it cannot (R3206)."""
     values = module.index.tiny.value_of()
     said = []
     for name, found in _found(module.index):
@@ -126,14 +144,27 @@ def remarks(module: poly.Module) -> list[Diag]:
             roles = {role: getattr(found, role) for role in poly.ROLES}
             said.append(Diag("R3202", name, {"pattern": found.pattern, **roles}, values[name].span))
     for edge in edges_of(module):
-        facts = {"source": edge.source, "reader": edge.reader, "axes": edge.axes, "buffer": edge.buffer, "depth": edge.depth}
+        facts = {
+            "source": edge.source,
+            "reader": edge.reader,
+            "axes": edge.axes,
+            "buffer": edge.buffer,
+            "depth": edge.depth,
+        }
         if edge.witness is None:
             said.append(Diag("R3205", edge.source, facts, values[edge.source].span))
             continue
         halo = ", ".join(f"{axis}: {'?' if size is None else size}" for axis, size in edge.halo)
         sizes = [f"{symbol}={size}" for symbol, size in edge.witness.sizes]
         element, first, second = ([*point] for point in (edge.witness.element, edge.witness.first, edge.witness.second))
-        facts |= {"element": element, "first": first, "second": second, "along": edge.witness.axes, "sizes": sizes, "halo": f"[{halo}]"}
+        facts |= {
+            "element": element,
+            "first": first,
+            "second": second,
+            "along": edge.witness.axes,
+            "sizes": sizes,
+            "halo": f"[{halo}]",
+        }
         said.append(Diag("R3206", edge.source, facts, values[edge.source].span))
     return said
 

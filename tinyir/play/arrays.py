@@ -1,9 +1,10 @@
-"""Arrays against the signature: the sizes that the arrays' shapes give to symbols, the ABI errors. Tiny and region playback share this.
-Shapes are in elements."""
+"""Arrays against the signature: the sizes that the arrays' shapes give to symbols, the ABI errors. Tiny and region
+playback share this. Shapes are in elements."""
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from ..kit.diag import Diag, Refused
 
 
 def adopt(array: Any, dtype: DType) -> np.ndarray:
-    """`array` as NumPy sees it. A .npz file keeps bf16 and fp8 as raw bytes; these are seen as the dtype of the signature again."""
+    """`array` as NumPy sees it. A .npz file keeps bf16 and fp8 as raw bytes; these are seen as the dtype of the
+    signature again."""
     found = np.asarray(array)
     if found.dtype.kind == "V" and dtype.numpy in FROM_ML_DTYPES and found.dtype.itemsize == dtype.bytes:
         return found.view(numpy_dtype(dtype))
@@ -23,9 +25,9 @@ def adopt(array: Any, dtype: DType) -> np.ndarray:
 
 
 def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
-    """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault: E1701 a tensor is missing, E1702 of another dtype, E1703 of
-    another shape, E1704 an array that the signature does not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is
-    no symbol."""
+    """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault:
+    E1701 a tensor is missing, E1702 of another dtype, E1703 of another shape, E1704 an array that the signature does
+    not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is no symbol."""
     faults = [
         Diag("E1701", t.name, {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or "nothing"}, t.span)
         for t in model.inputs
@@ -34,7 +36,9 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
     known = {t.name for t in model.inputs}
     for name in arrays:
         if name not in known:
-            faults.append(Diag("E1704", name, {"tensor": name, "known": ", ".join(t.name for t in model.inputs) or "no input"}))
+            faults.append(
+                Diag("E1704", name, {"tensor": name, "known": ", ".join(t.name for t in model.inputs) or "no input"})
+            )
     for tensor in model.inputs:
         if tensor.name in arrays:
             found = adopt(arrays[tensor.name], tensor.type.dtype)
@@ -46,9 +50,11 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
         raise Refused(faults)
 
 
-def bind_symbols(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, is_partial: bool = False) -> dict[str, int]:
-    """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand; where `is_partial`, of those that they
-    settle. Raises Refused (E1703, E1705, E1706, E1714)."""
+def bind_symbols(
+    model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, is_partial: bool = False
+) -> dict[str, int]:
+    """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand; where
+    `is_partial`, of those that they settle. Raises Refused (E1703, E1705, E1706, E1714)."""
     sizes, faults = _bind(model, arrays, symbols, is_partial)
     if faults:
         raise Refused(faults)
@@ -61,7 +67,9 @@ def _dtype_name(dtype: np.dtype) -> str:
     return next((d.name for d in DTYPES.values() if d.numpy == dtype.name), dtype.name)
 
 
-def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None, is_partial: bool = False) -> tuple[dict[str, int], list[Diag]]:
+def _bind(
+    model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None, is_partial: bool = False
+) -> tuple[dict[str, int], list[Diag]]:
     sizes: dict[str, int] = dict(symbols or {})
     giver: dict[str, str] = dict.fromkeys(sizes, "the caller")
     given = {t.name: np.shape(arrays[t.name]) for t in model.inputs if t.name in arrays}
@@ -79,7 +87,11 @@ def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | 
             if solved is not None and solved[0] not in sizes:
                 sizes[solved[0]], giver[solved[0]] = solved[1], name
                 is_progress = True
-    faults = [_shape_fault(t, given[t.name], sizes, giver) for t in model.inputs if t.name in given and not _fits(t, given[t.name], sizes)]
+    faults = [
+        _shape_fault(t, given[t.name], sizes, giver)
+        for t in model.inputs
+        if t.name in given and not _fits(t, given[t.name], sizes)
+    ]
     strange = [s for s in symbols or () if s not in model.symbols()]
     faults += [Diag("E1714", s, {"symbol": s, "known": ", ".join(model.symbols()) or "none"}) for s in strange]
     for symbol in model.symbols():
@@ -88,7 +100,13 @@ def _bind(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | 
             if not faults and not is_partial and len(given) == len(model.inputs):
                 faults.append(Diag("E1705", symbol, {"symbol": symbol}))
         elif not bounds.low <= sizes[symbol] <= bounds.high:
-            facts = {"symbol": symbol, "size": sizes[symbol], "low": bounds.low, "high": bounds.high, "tensor": giver[symbol]}
+            facts = {
+                "symbol": symbol,
+                "size": sizes[symbol],
+                "low": bounds.low,
+                "high": bounds.high,
+                "tensor": giver[symbol],
+            }
             faults.append(Diag("E1706", symbol, facts))
     return sizes, faults
 
@@ -120,8 +138,16 @@ def _is_size(dim: Expr, size: int, sizes: Mapping[str, int]) -> bool:
 
 def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int], giver: Mapping[str, str]) -> Diag:
     names = dict.fromkeys(n for d in tensor.type.shape for n in d.names() if n in sizes)
-    bound = ", ".join(f"{n} = {sizes[n]} from {giver[n]}" for n in names if giver[n] != tensor.name) or "no symbol is set by another tensor"
-    return Diag("E1703", tensor.name, {"tensor": tensor.name, "expected": tensor.type, "given": list(shape), "bound": bound}, tensor.span)
+    bound = (
+        ", ".join(f"{n} = {sizes[n]} from {giver[n]}" for n in names if giver[n] != tensor.name)
+        or "no symbol is set by another tensor"
+    )
+    return Diag(
+        "E1703",
+        tensor.name,
+        {"tensor": tensor.name, "expected": tensor.type, "given": list(shape), "bound": bound},
+        tensor.span,
+    )
 
 
 __all__ = ["adopt", "bind_symbols", "check_arrays", "compute_dtype", "convert", "numpy_dtype", "sizes_of"]

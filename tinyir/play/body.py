@@ -1,7 +1,7 @@
 """Body expressions on NumPy: one function a form, from an expression and a Frame to a Grid of the expression's dtype.
 
-Arithmetic on 16- and 8-bit floats is done in fp32 and rounded after each op; a fold accumulates in the compute dtype of its
-accumulator and rounds once at its end. A fold is played in pieces where its points would not fit in memory.
+Arithmetic on 16- and 8-bit floats is done in fp32 and rounded after each op; a fold accumulates in the compute dtype of
+its accumulator and rounds once at its end. A fold is played in pieces where its points would not fit in memory.
 """
 
 from __future__ import annotations
@@ -10,21 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.body import (Binary, Body, BroadcastInDim, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select, Ternary,
-                       Transpose, Unary, operands_of)
+from ..ir.body import (
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Index,
+    Literal,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Transpose,
+    Unary,
+    operands_of,
+)
 from ..ir.ops import OPS, REDUCERS
 from ..ir.types import DType, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
-from .product import contract, factors_of
-from .indirect import random_at
 from .grid import Frame, Grid, union
+from .indirect import random_at
+from .product import contract, factors_of
 
 MOST_POINTS = 1 << 25  # elements that one fold lays out at a time
 
 
 def evaluate(body: Body, frame: Frame, is_guarded: bool = False) -> Grid:
-    """The expression at every point of its axes within the frame's ranges. `is_guarded` is True where a Select masks what is read
-    out of bounds. Raises Refused (E1403) for an unguarded read out of bounds."""
+    """The expression at every point of its axes within the frame's ranges. `is_guarded` is True where a Select masks
+    what is read out of bounds. Raises Refused (E1403) for an unguarded read out of bounds."""
     return _PLAY[type(body)](body, frame, is_guarded)
 
 
@@ -55,11 +72,16 @@ def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool)
     if body.op == "cast":
         return Grid(convert(grids[0].array, body.dtype), grids[0].axes)
     if body.op == "bitcast":
-        return Grid(np.ascontiguousarray(grids[0].array, numpy_dtype(operands_of(body)[0].dtype)).view(numpy_dtype(body.dtype)), grids[0].axes)
+        return Grid(
+            np.ascontiguousarray(grids[0].array, numpy_dtype(operands_of(body)[0].dtype)).view(numpy_dtype(body.dtype)),
+            grids[0].axes,
+        )
     op = OPS[body.op.upper()]
     dtypes = [o.dtype for o in operands_of(body)]
     works_in = compute_dtype(body.dtype if body.op == "mul" else dtypes[-1])
-    operands = [g.along(axes) if d.kind == "b" else g.along(axes).astype(works_in, copy=False) for g, d in zip(grids, dtypes)]
+    operands = [
+        g.along(axes) if d.kind == "b" else g.along(axes).astype(works_in, copy=False) for g, d in zip(grids, dtypes)
+    ]
     with np.errstate(all="ignore"):
         result = op.numpy(np, *operands)
     return Grid(convert(np.asarray(result), body.dtype), axes)
@@ -117,7 +139,9 @@ def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) 
     points = int(np.prod([float(n) for n in frame.extent(set(names) | _axes_read(body.body, frame))]))
     if body.op not in ("argmax", "argmin") and points > MOST_POINTS and stop - start > 1:
         middle = (start + stop) // 2
-        halves = [_fold(body, frame.within({names[0]: half}), names, is_guarded) for half in ((start, middle), (middle, stop))]
+        halves = [
+            _fold(body, frame.within({names[0]: half}), names, is_guarded) for half in ((start, middle), (middle, stop))
+        ]
         fold = OPS[REDUCERS[body.op.upper()].fold]
         axes = union(halves, frame.order)
         with np.errstate(all="ignore"):
@@ -176,9 +200,14 @@ def _gather(body: Gather, frame: Frame, is_guarded: bool) -> Grid:
 def _scatter(body: Scatter, frame: Frame, is_guarded: bool) -> Grid:
     names = tuple(a.name for a in body.axes)
     inside = frame.within({a.name: (0, a.size.evaluate(frame.symbols)) for a in body.axes if a.size is not None})
-    base, update, at = (evaluate(b, f, is_guarded) for b, f in ((body.base, frame), (body.update, inside), (body.at, inside)))
+    base, update, at = (
+        evaluate(b, f, is_guarded) for b, f in ((body.base, frame), (body.update, inside), (body.at, inside))
+    )
     start, stop = frame.spans[body.axis]
-    axes = union((base, Grid(update.array, tuple(a for a in update.axes if a not in names)), Grid(np.empty(()), (body.axis,))), frame.order)
+    axes = union(
+        (base, Grid(update.array, tuple(a for a in update.axes if a not in names)), Grid(np.empty(()), (body.axis,))),
+        frame.order,
+    )
     result = np.broadcast_to(base.along(axes), frame.extent(axes)).astype(compute_dtype(body.dtype))
     others = tuple(a for a in axes if a != body.axis)
     space = (*others, *names)
@@ -192,7 +221,9 @@ def _scatter(body: Scatter, frame: Frame, is_guarded: bool) -> Grid:
         result[index] = points[is_inside]
     else:
         with np.errstate(all="ignore"):
-            {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op].at(result, index, points[is_inside])
+            {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op].at(
+                result, index, points[is_inside]
+            )
     return Grid(convert(result, body.dtype), axes)
 
 

@@ -1,13 +1,15 @@
-"""Playback of index text by its book: what is computed is computed of what the composed maps read, and no movement is played.
+"""Playback of index text by its book: what is computed is computed of what the composed maps read, and no movement is
+played.
 
-So a fault of the book shows in the numbers. A movement has an array of its own only where composition ends at it (a reshape across
-symbols, a chain that is cut) or where it is a result. Poly text is played by the book that it carries.
+So a fault of the book shows in the numbers. A movement has an array of its own only where composition ends at it (a
+reshape across symbols, a chain that is cut) or where it is a result. Poly text is played by the book that it carries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +24,11 @@ from .grid import Frame, Grid, union
 from .tiny import PLAYED, Watch
 
 
-def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name, for input arrays by name, as `play.tiny.play`. Raises Refused (E1701 to E1711, E1403 a read out of bounds)."""
+def play(
+    module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None
+) -> dict[str, np.ndarray]:
+    """The outputs by name, for input arrays by name, as `play.tiny.play`. Raises Refused (E1701 to E1711, E1403 a read
+    out of bounds)."""
     model = module.tiny.model
     check_arrays(model, arrays, symbols)
     sizes = bind_symbols(model, arrays, symbols)
@@ -60,7 +65,9 @@ class _Player:
             if value.name in needed:
                 entry = self.entries[value.name]
                 product = self.product_of(value, entry)
-                needed |= {s for a in (self.entries[product.name].sources if product else entry.sources) if (s := a.source)}
+                needed |= {
+                    s for a in (self.entries[product.name].sources if product else entry.sources) if (s := a.source)
+                }
         return needed
 
     def product_of(self, value: Value, entry: Entry) -> Value | None:
@@ -75,7 +82,10 @@ class _Player:
         product = self.product_of(value, entry)
         if product is not None:
             read = entry.sources[0].read
-            x, y = (self.whole(o, _through(a, read.index), entry, frame) for o, a in zip(product.operands, self.entries[product.name].sources))
+            x, y = (
+                self.whole(o, _through(a, read.index), entry, frame)
+                for o, a in zip(product.operands, self.entries[product.name].sources)
+            )
             return fold_product(x, y, tuple(range(value.type.rank, x.ndim)), product.type.dtype, value.attr("dtype"))
         if OPS[value.op].group == "indirect":
             return _INDIRECT[value.op](self, value, entry, frame)
@@ -91,7 +101,15 @@ class _Player:
 
     def frame(self, entry: Entry) -> Frame:
         spans = {a.name: (0, a.size.evaluate(self.symbols)) for a in entry.axes}
-        return Frame(entry.value, self.symbols, spans, self.found, {}, order={name: n for n, name in enumerate(spans)}, block=spans)
+        return Frame(
+            entry.value,
+            self.symbols,
+            spans,
+            self.found,
+            {},
+            order={name: n for n, name in enumerate(spans)},
+            block=spans,
+        )
 
     def whole(self, operand: str, access: Access, entry: Entry, frame: Frame) -> np.ndarray:
         """What an access reads, over every axis of the entry."""
@@ -104,7 +122,9 @@ class _Player:
 
     def read(self, operand: str, access: Access, frame: Frame, over: Iterable[str]) -> Grid:
         """What an access reads over some axes, along those on which it varies."""
-        if any(frame.spans[axis][0] == frame.spans[axis][1] for axis in over):  # no point, so that the index of none need be inside
+        if any(
+            frame.spans[axis][0] == frame.spans[axis][1] for axis in over
+        ):  # no point, so that the index of none need be inside
             return Grid(np.zeros((), numpy_dtype(self.types[operand].dtype)))
         found: Grid | None = None
         for piece in reversed(access.pieces):
@@ -126,7 +146,9 @@ class _Player:
         own = [a.name for a in entry.own_axes]
         (axis,) = (a for a in entry.axes if a.kind == "indirect")
         source, chosen = entry.sources
-        inside, holds = frame.choosing(axis.name, axis.size.evaluate(self.symbols), self.read(value.operands[1], chosen, frame, [*own, axis.name]))
+        inside, holds = frame.choosing(
+            axis.name, axis.size.evaluate(self.symbols), self.read(value.operands[1], chosen, frame, [*own, axis.name])
+        )
         found = self.over(value.operands[0], source, inside, own)
         return np.where(np.broadcast_to(holds.along(own), found.shape), found, np.zeros((), found.dtype))
 
@@ -136,7 +158,10 @@ class _Player:
         spread = [own, places, [*own[:axis], *places, *own[axis + 1 :]]]
         # The base does not vary along the places, of which there may be none.
         frames = [frame.within({name: (0, 1) for name in frame.spans if name not in axes}) for axes in spread]
-        operands = [self.over(o, a, own_frame, axes) for o, a, own_frame, axes in zip(value.operands, entry.sources, frames, spread)]
+        operands = [
+            self.over(o, a, own_frame, axes)
+            for o, a, own_frame, axes in zip(value.operands, entry.sources, frames, spread)
+        ]
         return PLAYED["SCATTER"](value, shape_of(value, self.symbols), *operands)
 
     def scan(self, value: Value, entry: Entry, frame: Frame) -> np.ndarray:
@@ -146,8 +171,19 @@ class _Player:
         rows = []
         for at in range(*frame.spans[here]):
             row = self.whole(value.operands[0], entry.sources[0], entry, frame.within({here: (at, at + 1)}))
-            rows.append(fold(value.attr("op"), convert(row, dtype).astype(compute_dtype(dtype), copy=False), (row.ndim - 1,), dtype))
-        return convert(np.concatenate(rows, own.index(here)), dtype) if rows else np.zeros(shape_of(value, self.symbols), numpy_dtype(dtype))
+            rows.append(
+                fold(
+                    value.attr("op"),
+                    convert(row, dtype).astype(compute_dtype(dtype), copy=False),
+                    (row.ndim - 1,),
+                    dtype,
+                )
+            )
+        return (
+            convert(np.concatenate(rows, own.index(here)), dtype)
+            if rows
+            else np.zeros(shape_of(value, self.symbols), numpy_dtype(dtype))
+        )
 
 
 def _through(access: Access, index: tuple[Expr, ...]) -> Access:
@@ -155,11 +191,19 @@ def _through(access: Access, index: tuple[Expr, ...]) -> Access:
     point = {f"i{n}": e for n, e in enumerate(index)}
 
     def moved(piece: Piece) -> Piece:
-        target = piece.target if isinstance(piece.target, Fill) else Read(piece.target.source, tuple(e.substitute(point) for e in piece.target.index))
+        target = (
+            piece.target
+            if isinstance(piece.target, Fill)
+            else Read(piece.target.source, tuple(e.substitute(point) for e in piece.target.index))
+        )
         return Piece(tuple(b.substitute(point) for b in piece.guard), target)
 
     return Access(tuple(map(moved, access.pieces)))
 
 
-_INDIRECT: dict[str, Callable[..., np.ndarray]] = {"GATHER": _Player.gather, "SCATTER": _Player.scatter, "SCAN": _Player.scan}
+_INDIRECT: dict[str, Callable[..., np.ndarray]] = {
+    "GATHER": _Player.gather,
+    "SCATTER": _Player.scatter,
+    "SCAN": _Player.scan,
+}
 __all__ = ["play"]

@@ -1,14 +1,14 @@
 """Sums of products without the product: MUL then REDUCE SUM as one batched matrix product.
 
-The operands of the MUL are views of one shape; NumPy's strides say along which axes each really varies, so that GEMM, convolution
-windows and attention are all found by one rule, as `analysis` finds them from index maps.
+The operands of the MUL are views of one shape; NumPy's strides say along which axes each really varies, so that GEMM,
+convolution windows and attention are all found by one rule, as `analysis` finds them from index maps.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,8 @@ BLOCK = 1 << 24  # elements of a product that is formed piece by piece
 
 
 def fold_product(x: np.ndarray, y: np.ndarray, axes: tuple[int, ...], middle: DType, dtype: DType) -> np.ndarray:
-    """The sum over `axes` in `dtype` of the product of two views of one shape, which is rounded to `middle`: formed in blocks where it rounds."""
+    """The sum over `axes` in `dtype` of the product of two views of one shape, which is rounded to `middle`: formed in
+    blocks where it rounds."""
     if middle == dtype and compute_dtype(dtype) == numpy_dtype(dtype):
         return sum_of_products(x, y, axes, numpy_dtype(dtype))
     total = np.zeros([size for axis, size in enumerate(x.shape) if axis not in axes], compute_dtype(dtype))
@@ -38,12 +39,15 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
         step = max(1, min(size, room))
         steps.append(step)
         room //= step
-    spans = [[slice(i, min(i + step, size)) for i in range(0, size, step)] for size, step in zip(shape, reversed(steps))]
+    spans = [
+        [slice(i, min(i + step, size)) for i in range(0, size, step)] for size, step in zip(shape, reversed(steps))
+    ]
     return itertools.product(*spans)
 
 
 def sum_of_products(x: np.ndarray, y: np.ndarray, axes: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """`(x * y).sum(axes)` in `dtype`, for views of one shape. Only what varies is ever copied, and the product never is."""
+    """`(x * y).sum(axes)` in `dtype`, for views of one shape. Only what varies is ever copied, and the product never
+    is."""
     shape = x.shape
     kept = tuple(size for axis, size in enumerate(shape) if axis not in axes)
     if 0 in shape:

@@ -1,13 +1,14 @@
 """Arrays over named axes: how the values of a region, and what a book reads, lie in NumPy.
 
-A Grid is an array and the names of its axes, one a dimension. Each axis runs over a range of a Frame, so that a region can be played
-in blocks. Index expressions become integer Grids; a read whose index is plain (each dim one axis, scaled and shifted) is a view.
+A Grid is an array and the names of its axes, one a dimension. Each axis runs over a range of a Frame, so that a region
+can be played in blocks. Index expressions become integer Grids; a read whose index is plain (each dim one axis, scaled
+and shifted) is a view.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,10 +26,11 @@ class Grid:
     axes: tuple[str, ...] = ()
 
     def along(self, axes: Sequence[str]) -> np.ndarray:
-        """The array with one dimension for each of `axes`, of size 1 where it does not vary. Its own axes must be among them."""
+        """The array with one dimension for each of `axes`, of size 1 where it does not vary. Its own axes must be among
+        them."""
         order = sorted(range(len(self.axes)), key=lambda d: axes.index(self.axes[d]))
         moved = self.array.transpose(order) if order != list(range(len(order))) else self.array
-        return moved.reshape([size for size in _sizes(moved, [self.axes[d] for d in order], axes)])
+        return moved.reshape(list(_sizes(moved, [self.axes[d] for d in order], axes)))
 
 
 def _sizes(array: np.ndarray, own: list[str], axes: Sequence[str]) -> Iterable[int]:
@@ -43,8 +45,9 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Frame:
-    """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each axis (start, stop),
-    tensors, values, the order of axes, the points of axes that a value has chosen (Gather), and the ranges over which the values lie (`block`)."""
+    """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each
+    axis (start, stop), tensors, values, the order of axes, the points of axes that a value has chosen (Gather), and the
+    ranges over which the values lie (`block`)."""
 
     name: str
     symbols: Mapping[str, int]
@@ -56,16 +59,26 @@ class Frame:
     chosen: dict[str, Grid] = field(default_factory=dict)
     block: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
-    def within(self, spans: Mapping[str, tuple[int, int]]) -> "Frame":
+    def within(self, spans: Mapping[str, tuple[int, int]]) -> Frame:
         """The same frame with some axes over other ranges, or with new ones."""
         order = dict(self.order)
         for name in spans:
             order.setdefault(name, len(order))
-        return Frame(self.name, self.symbols, {**self.spans, **spans}, self.tensors, self.dtypes, self.values, order, dict(self.chosen), self.block)
+        return Frame(
+            self.name,
+            self.symbols,
+            {**self.spans, **spans},
+            self.tensors,
+            self.dtypes,
+            self.values,
+            order,
+            dict(self.chosen),
+            self.block,
+        )
 
-    def choosing(self, axis: str, size: int, at: Grid) -> tuple["Frame", Grid]:
-        """The frame in which `axis`, of `size` points, stands where the integers `at` choose, counted from the end below 0; and where they lie
-        inside. Elsewhere it stands at 0."""
+    def choosing(self, axis: str, size: int, at: Grid) -> tuple[Frame, Grid]:
+        """The frame in which `axis`, of `size` points, stands where the integers `at` choose, counted from the end
+        below 0; and where they lie inside. Elsewhere it stands at 0."""
         place, is_inside = in_range(at.array, size)
         inside = self.within({axis: (0, size)})
         inside.chosen[axis] = Grid(place, at.axes)
@@ -110,7 +123,9 @@ class Frame:
         cuts = [(self.spans[a], self.block[a]) for a in found.axes]
         if all(span == block for span, block in cuts):
             return found
-        return Grid(found.array[tuple(slice(span[0] - block[0], span[1] - block[0]) for span, block in cuts)], found.axes)
+        return Grid(
+            found.array[tuple(slice(span[0] - block[0], span[1] - block[0]) for span, block in cuts)], found.axes
+        )
 
     def mask(self, guard: Iterable[Bound]) -> Grid:
         """Where a guard holds, as bool."""
@@ -133,11 +148,13 @@ class Frame:
             yield Grid(below.array > 0, below.axes)
 
     def pick(self, name: str, array: np.ndarray, index: Sequence[Expr], is_guarded: bool) -> Grid:
-        """The elements of an array at an index. Where a guard stands around it, places outside give any element; without a guard
-        they are refused (E1403)."""
+        """The elements of an array at an index. Where a guard stands around it, places outside give any element;
+        without a guard they are refused (E1403)."""
         axes = self._axes_of(index)
         walked = {*axes, *(self.spans.keys() - self.block.keys())}
-        if 0 in self.extent(walked):  # no point, under an empty fold for one: the index need not be inside, nor have a meaning
+        if 0 in self.extent(
+            walked
+        ):  # no point, under an empty fold for one: the index need not be inside, nor have a meaning
             return Grid(np.zeros(self.extent(axes), array.dtype), axes)
         plain = self._plain(array, index)
         if plain is not None:

@@ -12,7 +12,9 @@ from ..ir.types import DType
 
 def in_range(index: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices with the negative ones counted from the end, and which of them are within 0..size."""
-    wide = index.astype(np.int64) if index.dtype != np.uint64 else np.minimum(index, np.uint64(1 << 62)).astype(np.int64)
+    wide = (
+        index.astype(np.int64) if index.dtype != np.uint64 else np.minimum(index, np.uint64(1 << 62)).astype(np.int64)
+    )
     counted = np.where(wide < 0, wide + size, wide)
     is_inside = (0 <= counted) & (counted < size)
     return np.where(is_inside, counted, 0), is_inside
@@ -33,8 +35,8 @@ def gather(source: np.ndarray, index: np.ndarray, axis: int) -> np.ndarray:
 
 
 def scatter(source: np.ndarray, index: np.ndarray, update: np.ndarray, axis: int, op: str) -> np.ndarray:
-    """A copy of `source` with `update` (shaped as GATHER's result) put at `index` along `axis`: UPDATE (the last one stays), SUM, PROD,
-    MAX or MIN. An update out of range is dropped."""
+    """A copy of `source` with `update` (shaped as GATHER's result) put at `index` along `axis`: UPDATE (the last one
+    stays), SUM, PROD, MAX or MIN. An update out of range is dropped."""
     axis %= source.ndim
     where, is_inside = in_range(index, source.shape[axis])
     found = np.moveaxis(source.copy(), axis, 0)
@@ -68,7 +70,8 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 def philox(counter: np.ndarray, key: int) -> np.ndarray:
-    """Philox 4x32-10 (Salmon et al., SC 2011): four 32-bit words, shape [4, n], for each 64-bit counter and a 64-bit key."""
+    """Philox 4x32-10 (Salmon et al., SC 2011): four 32-bit words, shape [4, n], for each 64-bit counter and a 64-bit
+    key."""
     words = [counter & _LOW, counter >> np.uint64(32), np.zeros_like(counter), np.zeros_like(counter)]
     low, high = key & 0xFFFFFFFF, key >> 32 & 0xFFFFFFFF
     for _ in range(10):
@@ -84,8 +87,8 @@ def philox(counter: np.ndarray, key: int) -> np.ndarray:
 
 
 def random(seed: int, offset: int, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-    """RANDOM: element e of the row-major order is word e mod 4 of Philox block offset + e/4. Floats are uniform in [0, 1) with 24 random
-    bits, integers take the low bits of the word, a bool its lowest."""
+    """RANDOM: element e of the row-major order is word e mod 4 of Philox block offset + e/4. Floats are uniform in [0,
+    1) with 24 random bits, integers take the low bits of the word, a bool its lowest."""
     return random_at(seed, offset, np.arange(math.prod(shape), dtype=np.int64), dtype).reshape(shape)
 
 

@@ -1,14 +1,15 @@
 """Sums of products through matrix products: no array over all axes of the product is ever made.
 
-Axes of the fold whose index is tied to another axis (the taps of a convolution, `2*i2 + k1 - 1`) are looped over, so that each step
-is a plain matrix product of views; the rest is one batched `matmul`: common axes outside, the axes of one side, those summed.
+Axes of the fold whose index is tied to another axis (the taps of a convolution, `2*i2 + k1 - 1`) are looped over, so
+that each step is a plain matrix product of views; the rest is one batched `matmul`: common axes outside, the axes of
+one side, those summed.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,8 +24,14 @@ MOST_TAPS = 4096  # steps beyond which tied axes are laid out instead of looped 
 
 def factors_of(body: Reduce) -> tuple[Body, ...]:
     """The factors of the product that a fold sums: one when it is no product. Only the outermost product may widen."""
+
     def split(node: Body, is_outermost: bool) -> list[Body]:
-        if isinstance(node, Binary) and node.op == "mul" and (is_outermost or node.dtype == node.left.dtype) and node.dtype == body.dtype:
+        if (
+            isinstance(node, Binary)
+            and node.op == "mul"
+            and (is_outermost or node.dtype == node.left.dtype)
+            and node.dtype == body.dtype
+        ):
             return [*split(node.left, False), *split(node.right, False)]
         return [node]
 
@@ -32,7 +39,8 @@ def factors_of(body: Reduce) -> tuple[Body, ...]:
 
 
 def contract(body: Reduce, frame: Frame, evaluate: Callable[[Body, Frame], Grid]) -> Grid:
-    """The fold's value over its free axes, in the compute dtype of its accumulator. `frame` has the ranges of the fold's axes."""
+    """The fold's value over its free axes, in the compute dtype of its accumulator. `frame` has the ranges of the
+    fold's axes."""
     factors = factors_of(body)
     names = tuple(a.name for a in body.axes)
     taps = tuple(n for n in names if any(_ties(n, f) for f in factors))
@@ -97,8 +105,8 @@ def _merge_smallest(grids: list[Grid], frame: Frame) -> list[Grid]:
 
 
 def _repeated(grid: Grid, axes: tuple[str, ...], frame: Frame) -> Grid:
-    """The grid along `axes` too. A factor that does not vary along a summed axis is multiplied at each of its points all the same: an
-    infinity times a zero among them is NaN."""
+    """The grid along `axes` too. A factor that does not vary along a summed axis is multiplied at each of its points
+    all the same: an infinity times a zero among them is NaN."""
     if all(a in grid.axes for a in axes):
         return grid
     wide = (*grid.axes, *(a for a in axes if a not in grid.axes))

@@ -1,21 +1,22 @@
 """Playback of region text on NumPy: the program's regions in order, each value an array over its axes.
 
-A region whose values would not fit in memory is played in blocks of its independent axes. Deferred buffers are ordinary ones here.
-Errors: each op and fold as in `play.body`; against exact arithmetic the error is that of fp32 accumulation.
+A region whose values would not fit in memory is played in blocks of its independent axes. Deferred buffers are ordinary
+ones here. Errors: each op and fold as in `play.body`; against exact arithmetic the error is that of fp32 accumulation.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from ..ir.body import Body, Reduce, Ref, Scan, Scatter, Transpose, walk
 from ..ir.present import axes_of_values
 from ..ir.region import Module, Region, Tensor, Yield
-from ..ir.verify_region import owner_of
 from ..ir.types import round_to
+from ..ir.verify_region import owner_of
 from .arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
 from .body import MOST_POINTS, evaluate
 from .grid import Frame, union
@@ -24,9 +25,11 @@ from .tiny import Watch
 Spans = dict[str, tuple[int, int]]
 
 
-def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles. Raises Refused (E17xx arrays that do not
-    fit, E1403 a read out of bounds)."""
+def play(
+    module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None
+) -> dict[str, np.ndarray]:
+    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles. Raises
+    Refused (E17xx arrays that do not fit, E1403 a read out of bounds)."""
     check_arrays(module.model, arrays, symbols)
     symbols = bind_symbols(module.model, arrays, symbols)
     memory = _Memory(module, symbols, arrays)
@@ -40,16 +43,23 @@ def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] |
 
 
 def play_region(
-    region: Region, symbols: Mapping[str, int], inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray], watch: Watch | None = None
+    region: Region,
+    symbols: Mapping[str, int],
+    inputs: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    watch: Watch | None = None,
 ) -> None:
-    """Write the outputs of one region, which are given as arrays to fill. `watch` is told its values, each over its axes in the order of `for`."""
+    """Write the outputs of one region, which are given as arrays to fill. `watch` is told its values, each over its
+    axes in the order of `for`."""
     spans = {a.name: (0, a.size.evaluate(symbols)) for a in region.iters}
     if any(stop <= start for start, stop in spans.values()) and not any(o.size for o in outputs.values()):
         return
     dtypes = {t.name: t.type.dtype for t in region.inputs + region.outputs}
     whole: dict[str, np.ndarray] = {}
     for block in _blocks(region, spans):
-        frame = Frame(region.name, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block)
+        frame = Frame(
+            region.name, symbols, block, inputs, dtypes, {}, {n: at for at, n in enumerate(spans)}, block=block
+        )
         for let in region.lets:
             found = frame.values[let.name] = evaluate(let.expr, frame)
             if watch:
@@ -97,12 +107,15 @@ class _Memory:
 
 def constant_of(buffer: Tensor, symbols: Mapping[str, int]) -> np.ndarray:
     """The numbers of a constant buffer, in its shape."""
+
     def rounded(value: Any) -> Any:
         return [rounded(v) for v in value] if isinstance(value, tuple) else round_to(buffer.type.dtype, value)
 
     shape = sizes_of(buffer.type.shape, symbols)
     stated = np.array(rounded(buffer.attr("value"))).astype(numpy_dtype(buffer.type.dtype))
-    return np.broadcast_to(stated if stated.size else stated.reshape(shape), shape)  # lists do not say what follows an empty axis
+    return np.broadcast_to(
+        stated if stated.size else stated.reshape(shape), shape
+    )  # lists do not say what follows an empty axis
 
 
 def _write(item: Yield, output: np.ndarray, frame: Frame) -> None:

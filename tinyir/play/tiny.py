@@ -5,7 +5,8 @@ A product that is only summed is never formed (play.contraction); one that must 
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from .contraction import fold_product
 Watch = Callable[[str, np.ndarray], None]  # is told each value that is computed, by its name
 
 
-def play(module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles. The module must be checked.
-    Raises Refused (E1701 to E1711)."""
+def play(
+    module: Module, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None, watch: Watch | None = None
+) -> dict[str, np.ndarray]:
+    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles. The module
+    must be checked. Raises Refused (E1701 to E1711)."""
     check_arrays(module.model, arrays, symbols)
     sizes = bind_symbols(module.model, arrays, symbols)
     return _Player(module, sizes, watch).run({t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs})
@@ -72,7 +75,10 @@ class _Player:
         """Whether `value` is a product whose only users are sums, which take its factors instead."""
         if value.op != "MUL" or value.name not in self.users:
             return False
-        return all(user and self.values[user].op == "REDUCE" and self.values[user].attr("op") == "SUM" for user in self.users[value.name])
+        return all(
+            user and self.values[user].op == "REDUCE" and self.values[user].attr("op") == "SUM"
+            for user in self.users[value.name]
+        )
 
     def value(self, value: Value) -> np.ndarray:
         operands = [self.found.get(o) for o in value.operands]
@@ -84,7 +90,9 @@ class _Player:
 
     def reduce_product(self, value: Value, product: Value) -> np.ndarray:
         x, y = (self.found[o] for o in product.operands)
-        return fold_product(x, y, tuple(a % x.ndim for a in value.attr("axes")), product.type.dtype, value.attr("dtype"))
+        return fold_product(
+            x, y, tuple(a % x.ndim for a in value.attr("axes")), product.type.dtype, value.attr("dtype")
+        )
 
 
 # --- beyond the affine core
@@ -94,7 +102,9 @@ def _gather(value: Value, shape: tuple[int, ...], source: np.ndarray, index: np.
     return indirect.gather(source, index, value.attr("axis"))
 
 
-def _scatter(value: Value, shape: tuple[int, ...], source: np.ndarray, index: np.ndarray, update: np.ndarray) -> np.ndarray:
+def _scatter(
+    value: Value, shape: tuple[int, ...], source: np.ndarray, index: np.ndarray, update: np.ndarray
+) -> np.ndarray:
     found = indirect.scatter(widened(source), index, widened(update), value.attr("axis"), value.attr("op"))
     return convert(found, value.type.dtype)
 
@@ -102,12 +112,21 @@ def _scatter(value: Value, shape: tuple[int, ...], source: np.ndarray, index: np
 def _scan(value: Value, shape: tuple[int, ...], source: np.ndarray) -> np.ndarray:
     op, dtype = value.attr("op"), value.attr("dtype")
     wide = convert(source, dtype).astype(compute_dtype(dtype), copy=False)
-    found = indirect.scan(wide, op, value.attr("axis"), neutral(op, dtype), bool(value.attr("reverse")), bool(value.attr("exclusive")))
+    found = indirect.scan(
+        wide, op, value.attr("axis"), neutral(op, dtype), bool(value.attr("reverse")), bool(value.attr("exclusive"))
+    )
     return convert(found, dtype)
 
 
 def _random(value: Value, shape: tuple[int, ...]) -> np.ndarray:
-    return convert(indirect.random(value.attr("seed"), value.attr("offset") or 0, shape, value.type.dtype), value.type.dtype)
+    return convert(
+        indirect.random(value.attr("seed"), value.attr("offset") or 0, shape, value.type.dtype), value.type.dtype
+    )
 
 
-PLAYED: dict[str, Callable[..., np.ndarray]] = {"GATHER": _gather, "SCATTER": _scatter, "SCAN": _scan, "RANDOM": _random}
+PLAYED: dict[str, Callable[..., np.ndarray]] = {
+    "GATHER": _gather,
+    "SCATTER": _scatter,
+    "SCAN": _scan,
+    "RANDOM": _random,
+}

@@ -1,12 +1,14 @@
 """The ABI of a program's inputs and outputs: what a caller's array must be, and how it lies in device memory.
 
-Names, dtypes and shapes are checked by `play.arrays`, which playback shares; layout and alignment are the device's affair and are seen to
-here. A tensor of layout col_major lies in memory with its last two axes exchanged; the caller's array is the logical one either way.
+Names, dtypes and shapes are checked by `play.arrays`, which playback shares; layout and alignment are the device's
+affair and are seen to here. A tensor of layout col_major lies in memory with its last two axes exchanged; the caller's
+array is the logical one either way.
 """
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +16,12 @@ from ..ir.model import Model, Tensor, is_exchanged
 from ..play.arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
 
 
-def admit(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> tuple[dict[str, int], dict[str, np.ndarray]]:
-    """The sizes of the symbols, and each input as it shall lie in device memory (contiguous, native byte order), copied only where it
-    does not already; `symbols` are sizes that no array settles. Raises Refused with every fault (E1701 to E1707, E1714)."""
+def admit(
+    model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None
+) -> tuple[dict[str, int], dict[str, np.ndarray]]:
+    """The sizes of the symbols, and each input as it shall lie in device memory (contiguous, native byte order), copied
+    only where it does not already; `symbols` are sizes that no array settles. Raises Refused with every fault (E1701 to
+    E1707, E1714)."""
     arrays = {name: native(array) for name, array in arrays.items()}
     check_arrays(model, arrays, symbols)
     return bind_symbols(model, arrays, symbols), {t.name: laid(t, arrays[t.name]) for t in model.inputs}
@@ -34,9 +39,12 @@ def in_memory(tensor: Tensor, array: np.ndarray) -> np.ndarray:
 
 
 def room_for(tensor: Tensor, sizes: Mapping[str, int]) -> np.ndarray:
-    """An uninitialised contiguous array for the tensor's bytes as they lie in memory; `logical` turns it into the caller's."""
+    """An uninitialised contiguous array for the tensor's bytes as they lie in memory; `logical` turns it into the
+    caller's."""
     shape = sizes_of(tensor.type.shape, sizes)
-    return np.empty(shape[:-2] + (shape[-1], shape[-2]) if is_exchanged(tensor) else shape, numpy_dtype(tensor.type.dtype))
+    return np.empty(
+        shape[:-2] + (shape[-1], shape[-2]) if is_exchanged(tensor) else shape, numpy_dtype(tensor.type.dtype)
+    )
 
 
 def logical(tensor: Tensor, array: np.ndarray) -> np.ndarray:

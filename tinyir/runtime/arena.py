@@ -1,9 +1,10 @@
-"""One piece of memory for what a program keeps between its launches: buffers that never live at the same time may share a place."""
+"""One piece of memory for what a program keeps between its launches: buffers that never live at the same time may share
+a place."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Iterable, Sequence
 
 from ..ir import manifest
 from ..ir.verify_region import owner_of
@@ -20,13 +21,14 @@ class Lifetime:
     first: int
     last: int
 
-    def meets(self, other: "Lifetime") -> bool:
+    def meets(self, other: Lifetime) -> bool:
         """Whether both live during some launch."""
         return self.first <= other.last and other.first <= self.last
 
 
 def touched(module: manifest.Module, launches: Sequence[manifest.Launch]) -> dict[str, tuple[int, int]]:
-    """For each tensor that owns memory, the numbers of the first and the last launch that touch it, itself or by an alias or a map."""
+    """For each tensor that owns memory, the numbers of the first and the last launch that touch it, itself or by an
+    alias or a map."""
     program = module.region.program
     mapped = {m.name: m.tensor for m in module.maps}
     spans: dict[str, tuple[int, int]] = {}
@@ -47,8 +49,8 @@ def line_up(sizes: Iterable[tuple[str, int]]) -> tuple[dict[str, int], int]:
 
 
 def pack(lifetimes: Iterable[Lifetime]) -> tuple[dict[str, int], int]:
-    """An offset for each buffer such that those that meet do not overlap, and the bytes of all. The largest are placed first, each in the
-    lowest gap that holds it."""
+    """An offset for each buffer such that those that meet do not overlap, and the bytes of all. The largest are placed
+    first, each in the lowest gap that holds it."""
     placed: list[tuple[int, Lifetime]] = []
     for item in sorted(lifetimes, key=lambda item: (-item.bytes, item.first, item.name)):
         at = 0
@@ -57,7 +59,9 @@ def pack(lifetimes: Iterable[Lifetime]) -> tuple[dict[str, int], int]:
                 break
             at = max(at, offset + _rounded(other.bytes))
         placed.append((at, item))
-    return {item.name: offset for offset, item in placed}, max((offset + _rounded(item.bytes) for offset, item in placed), default=0)
+    return {item.name: offset for offset, item in placed}, max(
+        (offset + _rounded(item.bytes) for offset, item in placed), default=0
+    )
 
 
 def _rounded(size: int) -> int:

@@ -1,7 +1,7 @@
 """Arrays by name: .npz, .npy and .safetensors files in, .npz out, and random arrays for a signature.
 
-Nothing is ever unpickled. bf16 and fp8 arrays are those of ml_dtypes, imported only when one is met; a .npz keeps them as raw bytes,
-which `play.arrays.adopt` sees as the dtype of the signature again.
+Nothing is ever unpickled. bf16 and fp8 arrays are those of ml_dtypes, imported only when one is met; a .npz keeps them
+as raw bytes, which `play.arrays.adopt` sees as the dtype of the signature again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import math
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Iterable, Mapping, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -25,19 +26,46 @@ from ..kit.files import size_of
 from ..play.arrays import convert, numpy_dtype, sizes_of
 
 SAFETENSORS = {
-    "F64": "fp64", "F32": "fp32", "F16": "fp16", "BF16": "bf16", "F8_E4M3": "fp8e4m3", "F8_E5M2": "fp8e5m2", "I64": "i64", "I32": "i32",
-    "I16": "i16", "I8": "i8", "U64": "u64", "U32": "u32", "U16": "u16", "U8": "u8", "BOOL": "bool",
-}  # fmt: skip
+    "F64": "fp64",
+    "F32": "fp32",
+    "F16": "fp16",
+    "BF16": "bf16",
+    "F8_E4M3": "fp8e4m3",
+    "F8_E5M2": "fp8e5m2",
+    "I64": "i64",
+    "I32": "i32",
+    "I16": "i16",
+    "I8": "i8",
+    "U64": "u64",
+    "U32": "u32",
+    "U16": "u16",
+    "U8": "u8",
+    "BOOL": "bool",
+}
 MAX_HEADER = 100 << 20  # bytes; the format's own bound
 ARCHIVES = (".npz", ".safetensors")
 MOST_UNPACKED, MOST_RATIO = 1 << 30, 100  # bytes, and times the archive's own: beyond both it is no archive of numbers
 # What reading a damaged file of arrays raises.
-FAULTS = (ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, OverflowError, RecursionError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
+FAULTS = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read_arrays(sources: Iterable[str]) -> dict[str, np.ndarray]:
-    """The arrays of files, by name. A source is `FILE` or, for one .npy file, `NAME=FILE` (else the file's stem is the name).
-    Raises Refused for all sources at once: E1710 unreadable or damaged, E1711 another kind of file, E1712 a name given twice."""
+    """The arrays of files, by name. A source is `FILE` or, for one .npy file, `NAME=FILE` (else the file's stem is the
+    name). Raises Refused for all sources at once: E1710 unreadable or damaged, E1711 another kind of file, E1712 a name
+    given twice."""
     arrays: dict[str, np.ndarray] = {}
     faults: list[Diag] = []
     for source in sources:
@@ -66,14 +94,17 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def random_arrays(model: Model, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
-    """An array for every input: standard normal floats, integers of -8..8 (unsigned: 0..16), coin-toss bools. Each tensor's numbers depend
-    on `seed` and its name alone."""
-    return {t.name: _random(t, sizes_of(t.type.shape, sizes), np.random.default_rng([seed, zlib.crc32(t.name.encode())])) for t in model.inputs}
+    """An array for every input: standard normal floats, integers of -8..8 (unsigned: 0..16), coin-toss bools. Each
+    tensor's numbers depend on `seed` and its name alone."""
+    return {
+        t.name: _random(t, sizes_of(t.type.shape, sizes), np.random.default_rng([seed, zlib.crc32(t.name.encode())]))
+        for t in model.inputs
+    }
 
 
 def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, int] | None = None) -> dict[str, int]:
-    """A size for every symbol: `sizes`, else those of the shape set (default: the first). Raises Refused: E1713 no such shape set, E1705 a
-    symbol without a size, E1714 a size for what is no symbol, E1706 outside the symbol's range."""
+    """A size for every symbol: `sizes`, else those of the shape set (default: the first). Raises Refused: E1713 no such
+    shape set, E1705 a symbol without a size, E1714 a size for what is no symbol, E1706 outside the symbol's range."""
     given = dict(sizes or {})
     known = [s.name for s in model.shape_sets]
     if shape_set is not None and shape_set not in known:
@@ -81,13 +112,23 @@ def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, in
     chosen = next((s for s in model.shape_sets if shape_set in (None, s.name)), None)
     total = (dict(chosen.sizes) if chosen else {}) | given
     symbols = model.symbols()
-    faults = [Diag("E1714", name, {"symbol": name, "known": ", ".join(symbols) or "none"}) for name in given if name not in symbols]
+    faults = [
+        Diag("E1714", name, {"symbol": name, "known": ", ".join(symbols) or "none"})
+        for name in given
+        if name not in symbols
+    ]
     for symbol in symbols:
         bounds = model.range_of(symbol)
         if symbol not in total:
             faults.append(Diag("E1705", symbol, {"symbol": symbol}))
         elif not bounds.low <= total[symbol] <= bounds.high:
-            facts = {"symbol": symbol, "size": total[symbol], "low": bounds.low, "high": bounds.high, "tensor": "the sizes asked for"}
+            facts = {
+                "symbol": symbol,
+                "size": total[symbol],
+                "low": bounds.low,
+                "high": bounds.high,
+                "tensor": "the sizes asked for",
+            }
             faults.append(Diag("E1706", symbol, facts))
     if faults:
         raise Refused(faults)
@@ -121,7 +162,9 @@ def _read(name: str | None, path: Path) -> dict[str, np.ndarray]:
     except OSError as fault:
         raise refuse("E1710", str(path), file=str(path), reason=fault.strerror or str(fault)) from None
     except FAULTS as fault:
-        raise refuse("E1710", str(path), file=str(path), reason=str(fault).split("\n", 1)[0][:200] or type(fault).__name__) from None
+        raise refuse(
+            "E1710", str(path), file=str(path), reason=str(fault).split("\n", 1)[0][:200] or type(fault).__name__
+        ) from None
 
 
 def _read_npy(file: BinaryIO) -> np.ndarray:
@@ -184,7 +227,8 @@ class _Npz:
 
 
 class _SafeTensors:
-    """The format: 8 bytes length (little endian), a JSON header of {name: {dtype, shape, data_offsets}}, then the raw bytes."""
+    """The format: 8 bytes length (little endian), a JSON header of {name: {dtype, shape, data_offsets}}, then the raw
+    bytes."""
 
     def __init__(self, file: BinaryIO):
         self._file = file

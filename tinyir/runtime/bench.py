@@ -1,15 +1,16 @@
 """Timing a program on a GPU: medians over many runs, each from a cold L2 cache.
 
-Before every timed run a buffer of four times the L2 cache is written on the same stream, so that no run finds the data of the one before, and
-so that the host is always ahead of the device: the events then time the device alone. A program of several kernels is captured in a CUDA
-graph and replayed; one kernel has nothing to gain from it.
+Before every timed run a buffer of four times the L2 cache is written on the same stream, so that no run finds the data
+of the one before, and so that the host is always ahead of the device: the events then time the device alone. A program
+of several kernels is captured in a CUDA graph and replayed; one kernel has nothing to gain from it.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from ..kit.diag import refuse
 from .cuda import CudaDevice
@@ -23,8 +24,8 @@ LEAST, MOST = 20, 2000  # runs
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What was measured: seconds of the median and of the 10th and 90th percentile, over `runs` runs. `flops` and `bytes` are the
-    program's own counts, None where it does not state them."""
+    """What was measured: seconds of the median and of the 10th and 90th percentile, over `runs` runs. `flops` and
+    `bytes` are the program's own counts, None where it does not state them."""
 
     median: float
     p10: float
@@ -45,14 +46,16 @@ class Timing:
         return None if self.bytes is None else self.bytes / self.median / 1e9
 
     def share_of(self, peak_tflops: float, peak_gbs: float) -> float | None:
-        """The fraction of the device's limit: the least time that arithmetic at `peak_tflops` and traffic at `peak_gbs` need, over the
-        median."""
+        """The fraction of the device's limit: the least time that arithmetic at `peak_tflops` and traffic at `peak_gbs`
+        need, over the median."""
         if self.flops is None or self.bytes is None:
             return None
         return max(self.flops / peak_tflops / 1e12, self.bytes / peak_gbs / 1e9) / self.median
 
     def __str__(self) -> str:
-        rates = [f"{self.tflops:.1f} TFLOP/s"] * (self.tflops is not None) + [f"{self.gbs:.1f} GB/s"] * (self.gbs is not None)
+        rates = [f"{self.tflops:.1f} TFLOP/s"] * (self.tflops is not None) + [f"{self.gbs:.1f} GB/s"] * (
+            self.gbs is not None
+        )
         spread = f"p10 {self.p10 * 1e6:.2f} p90 {self.p90 * 1e6:.2f}"
         return "  ".join([f"median {self.median * 1e6:.2f} us ({spread}, {self.runs} runs, {self.way})", *rates])
 
@@ -66,8 +69,8 @@ def measure(
     seconds: float = BUDGET_SECONDS,
     warm_seconds: float = WARM_SECONDS,
 ) -> Timing:
-    """Time `enqueue`, which queues a whole program of `launches` kernels on `device.stream`, in runs that take about `seconds` together after
-    `warm_seconds` of others. Raises Refused (E1730)."""
+    """Time `enqueue`, which queues a whole program of `launches` kernels on `device.stream`, in runs that take about
+    `seconds` together after `warm_seconds` of others. Raises Refused (E1730)."""
     import pycuda.driver as driver
 
     flush_bytes = 4 * device.l2_bytes
@@ -80,9 +83,19 @@ def measure(
             runs = int(min(MOST, max(LEAST, seconds / max(estimate, 1e-6))))
             events = [(driver.Event(), driver.Event()) for _ in range(runs)]
             taken = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
-            return Timing(_quantile(taken, 0.5), _quantile(taken, 0.1), _quantile(taken, 0.9), runs, flops, moved, f"cold L2, {program.way}")
+            return Timing(
+                _quantile(taken, 0.5),
+                _quantile(taken, 0.1),
+                _quantile(taken, 0.9),
+                runs,
+                flops,
+                moved,
+                f"cold L2, {program.way}",
+            )
     except (driver.Error, DriverFault) as fault:
-        raise refuse("E1730", "bench", kernel="the program", device=device.description, reason=str(fault).split("\n", 1)[0]) from None
+        raise refuse(
+            "E1730", "bench", kernel="the program", device=device.description, reason=str(fault).split("\n", 1)[0]
+        ) from None
     finally:
         flush.free()
 
@@ -93,7 +106,7 @@ class _Plain:
     def __init__(self, enqueue: Callable[[], None]):
         self.run = enqueue
 
-    def __enter__(self) -> "_Plain":
+    def __enter__(self) -> _Plain:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -107,7 +120,9 @@ def _warm(device: CudaDevice, run: Callable[[], None], seconds: float) -> None:
         device.stream.synchronize()
 
 
-def _seconds_of(device: CudaDevice, run: Callable[[], None], flush: Any, flush_bytes: int, events: list[tuple[Any, Any]]) -> list[float]:
+def _seconds_of(
+    device: CudaDevice, run: Callable[[], None], flush: Any, flush_bytes: int, events: list[tuple[Any, Any]]
+) -> list[float]:
     import pycuda.driver as driver
 
     for start, end in events:

@@ -1,8 +1,8 @@
 """Built files that are kept: cubins and shared objects, named by the sha256 of all that went into them.
 
-Writers may race and may be killed: a file appears whole or not at all. A file's name also holds the sha256 of its content, which is checked before
-it is used: what is damaged is made again, never loaded. A cache folder that cannot be written is replaced by a folder that lasts as long as the
-program.
+Writers may race and may be killed: a file appears whole or not at all. A file's name also holds the sha256 of its
+content, which is checked before it is used: what is damaged is made again, never loaded. A cache folder that cannot be
+written is replaced by a folder that lasts as long as the program.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import functools
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Callable, Iterable
 
 from ..kit.kept import cache_dir, read_sealed, write_sealed
 
@@ -30,7 +30,8 @@ def key_of(parts: Iterable[str | bytes]) -> str:
 
 
 def built(folder: str, key: str, suffix: str, build: Callable[[Path], object]) -> Path:
-    """The file of `key`, by `build(path to write)` when it is not kept yet, whole. What `build` raises passes through, and nothing is kept."""
+    """The file of `key`, by `build(path to write)` when it is not kept yet, whole. What `build` raises passes through,
+    and nothing is kept."""
     place = _folder(folder)
     index = place / f"{key}{suffix}.sha256"  # says which content the key has: of racing writers either will do
     stated = read_sealed(index)

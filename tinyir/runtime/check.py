@@ -1,13 +1,14 @@
 """Outputs against what they should be: floats within a tolerance, everything else exactly, NaN where NaN is due.
 
-Two right orders of summation may round to neighbouring values, so the relative tolerance is at least the distance of neighbours in the
-output's dtype: that is below 1e-3 for fp16 and wider types, 2^-7 for bf16, 2^-3 and 2^-2 for fp8.
+Two right orders of summation may round to neighbouring values, so the relative tolerance is at least the distance of
+neighbours in the output's dtype: that is below 1e-3 for fp16 and wider types, 2^-7 for bf16, 2^-3 and 2^-2 for fp8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ RTOL = ATOL = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far one output is from the expected one: `wrong` of `total` elements are beyond `atol + rtol*|expected|`; the largest
-    difference is `largest` (absolute), and the element furthest beyond its tolerance is at `index`."""
+    """How far one output is from the expected one: `wrong` of `total` elements are beyond `atol + rtol*|expected|`; the
+    largest difference is `largest` (absolute), and the element furthest beyond its tolerance is at `index`."""
 
     tensor: str
     rtol: float
@@ -45,9 +46,13 @@ class Difference:
         return Diag("E1731", self.tensor, counts | worst)
 
 
-def compare(outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float = RTOL, atol: float = ATOL) -> tuple[Difference, ...]:
+def compare(
+    outputs: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rtol: float = RTOL, atol: float = ATOL
+) -> tuple[Difference, ...]:
     """One Difference for each expected output."""
-    return tuple(_compare(name, np.asarray(outputs[name]), np.asarray(wanted), rtol, atol) for name, wanted in expected.items())
+    return tuple(
+        _compare(name, np.asarray(outputs[name]), np.asarray(wanted), rtol, atol) for name, wanted in expected.items()
+    )
 
 
 def _spacing(dtype: np.dtype) -> float:
@@ -72,4 +77,14 @@ def _compare(name: str, given: np.ndarray, expected: np.ndarray, rtol: float, at
     if not beyond.size:
         return Difference(name, rtol, atol, 0, 0, 0.0, (), None, None)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(beyond)), beyond.shape))
-    return Difference(name, rtol, atol, beyond.size, int(np.count_nonzero(beyond > 0)), largest, index, given[index].item(), expected[index].item())
+    return Difference(
+        name,
+        rtol,
+        atol,
+        beyond.size,
+        int(np.count_nonzero(beyond > 0)),
+        largest,
+        index,
+        given[index].item(),
+        expected[index].item(),
+    )

@@ -1,4 +1,5 @@
-"""CUDA text to cubin: nvcc where there is one, else the NVRTC library (of a CUDA toolkit or of the nvidia-cuda-nvrtc package).
+"""CUDA text to cubin: nvcc where there is one, else the NVRTC library (of a CUDA toolkit or of the nvidia-cuda-nvrtc
+package).
 
 A cubin is kept under the sha256 of text, compiler and architecture, with the compiler's log beside it.
 """
@@ -13,9 +14,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import span_of_line
@@ -25,12 +27,14 @@ OPTIONS = ("-std=c++17", "-lineinfo")
 LOCATED = re.compile(r"kernel\.cu\((\d+)\)(?:: |:\d+: )error:? ?(.*)$", re.MULTILINE)
 USAGE = re.compile(
     r"Compiling entry function '(?P<kernel>\w+)'.*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores"
-    r", (?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?", re.DOTALL)  # fmt: skip
+    r", (?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes "
+r"smem)?", re.DOTALL)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """Machine code for one architecture (`sm_90a`). `log` is what the compiler said, with ptxas' account of each kernel's resources."""
+    """Machine code for one architecture (`sm_90a`). `log` is what the compiler said, with ptxas' account of each
+    kernel's resources."""
 
     image: bytes
     arch: str
@@ -40,7 +44,8 @@ class Cubin:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one kernel uses, as ptxas says: registers a thread; bytes of stack, spilled stores and loads, and static shared memory."""
+    """What one kernel uses, as ptxas says: registers a thread; bytes of stack, spilled stores and loads, and static
+    shared memory."""
 
     registers: int
     stack: int
@@ -62,7 +67,8 @@ class CompilerFault(Exception):
 
 
 def cubin_of(text: str, arch: str, compiler: Compiler | None = None) -> Cubin:
-    """The cubin of an emitted text for `arch`. Raises Refused (E1715 no compiler, E1716 the compiler refuses the text)."""
+    """The cubin of an emitted text for `arch`. Raises Refused (E1715 no compiler, E1716 the compiler refuses the
+    text)."""
     chosen = compiler or find_compiler()
     key = key_of([text, chosen.name, arch, *OPTIONS])
 
@@ -81,7 +87,13 @@ def cubin_of(text: str, arch: str, compiler: Compiler | None = None) -> Cubin:
 def usage_of(cubin: Cubin) -> dict[str, Usage]:
     """Each kernel's use of the machine, from the log."""
     return {
-        found["kernel"]: Usage(int(found["registers"]), int(found["stack"]), int(found["stores"]), int(found["loads"]), int(found["shared"] or 0))
+        found["kernel"]: Usage(
+            int(found["registers"]),
+            int(found["stack"]),
+            int(found["stores"]),
+            int(found["loads"]),
+            int(found["shared"] or 0),
+        )
         for found in USAGE.finditer(cubin.log)
     }
 
@@ -94,14 +106,20 @@ def find_compiler() -> Compiler:
         return nvcc
     nvrtc = find_nvrtc()
     if nvrtc is None:
-        raise refuse("E1715", tried="nvcc on PATH, in CUDA_HOME and /usr/local/cuda; libnvrtc of a toolkit or of the nvidia-cuda-nvrtc package")
+        raise refuse(
+            "E1715",
+            tried="nvcc on PATH, in CUDA_HOME and /usr/local/cuda; libnvrtc of a toolkit or of the nvidia-cuda-nvrtc "
+            "package",
+        )
     return nvrtc
 
 
 def find_nvcc() -> Compiler | None:
     """The nvcc on PATH, in CUDA_HOME or CUDA_PATH, or in /usr/local/cuda; None when there is none."""
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
-    path = shutil.which("nvcc") or next((p for home in homes if home and (p := shutil.which("nvcc", path=os.path.join(home, "bin")))), None)
+    path = shutil.which("nvcc") or next(
+        (p for home in homes if home and (p := shutil.which("nvcc", path=os.path.join(home, "bin")))), None
+    )
     if path is None:
         return None
     shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
@@ -124,9 +142,16 @@ def find_nvrtc() -> Compiler | None:
 
 def _nvrtc_paths() -> list[str]:
     folders = [Path(p) / "nvidia" for p in sys.path if p]
-    wheels = [found for folder in folders if folder.is_dir() for found in sorted(folder.glob("*/lib/libnvrtc.so.*"), reverse=True)]
+    wheels = [
+        found
+        for folder in folders
+        if folder.is_dir()
+        for found in sorted(folder.glob("*/lib/libnvrtc.so.*"), reverse=True)
+    ]
     for library in wheels:
-        for builtins in library.parent.glob("libnvrtc-builtins.so.*"):  # NVRTC opens it by its bare name, which finds it once it is loaded
+        for builtins in library.parent.glob(
+            "libnvrtc-builtins.so.*"
+        ):  # NVRTC opens it by its bare name, which finds it once it is loaded
             try:
                 ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
             except OSError:
@@ -152,7 +177,11 @@ def _by_nvrtc(library: ctypes.CDLL, text: str, arch: str) -> tuple[bytes, str]:
     _must(library.nvrtcCreateProgram(ctypes.byref(program), text.encode("utf-8"), b"kernel.cu", 0, None, None))
     try:
         result = library.nvrtcCompileProgram(program, len(options), array)
-        log = _bytes_of(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program).rstrip(b"\0").decode("utf-8", "replace")
+        log = (
+            _bytes_of(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
+            .rstrip(b"\0")
+            .decode("utf-8", "replace")
+        )
         if result:
             raise CompilerFault(log or f"nvrtc gave {result}")
         return _bytes_of(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program), log
@@ -177,4 +206,7 @@ def _faults_of(text: str, log: str, compiler: str) -> list[Diag]:
     located = LOCATED.findall(log)
     if not located:
         return [Diag("E1716", facts={"compiler": compiler, "fault": log.strip()[:400] or "it gave no reason"})]
-    return [Diag("E1716", facts={"compiler": compiler, "fault": fault}, span=span_of_line(text, int(line))) for line, fault in located[:10]]
+    return [
+        Diag("E1716", facts={"compiler": compiler, "fault": fault}, span=span_of_line(text, int(line)))
+        for line, fault in located[:10]
+    ]

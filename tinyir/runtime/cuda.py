@@ -1,11 +1,13 @@
-"""An NVIDIA GPU through PyCUDA: modules, memory, launches. What PyCUDA lacks, tensor maps, early launches and graphs, is asked of the driver itself."""
+"""An NVIDIA GPU through PyCUDA: modules, memory, launches. What PyCUDA lacks, tensor maps, early launches and graphs,
+is asked of the driver itself."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import math
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,8 @@ from .driver import DriverFault
 from .graph import Graph
 from .mapped import MappedModule
 
-STATIC_SHARED = 48 << 10  # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
+# bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
+STATIC_SHARED = 48 << 10
 MOST_SPARE = 16  # pieces of memory that were lent, came back and are kept
 EARLY_IN_GRAPHS = 12030  # the first driver that captures launches which may start early
 SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
@@ -47,8 +50,8 @@ def find_gpu() -> tuple[str, tuple[int, int]] | None:
 
 
 class CudaDevice:
-    """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release` must be called.
-    `overlaps`: launches that may start early do. Raises Refused (E1718 no GPU)."""
+    """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release`
+    must be called. `overlaps`: launches that may start early do. Raises Refused (E1718 no GPU)."""
 
     name = "cuda"
     is_packed = True
@@ -69,7 +72,9 @@ class CudaDevice:
         version = driver.get_driver_version()
         self.overlaps = overlaps and version >= EARLY_IN_GRAPHS
         major, minor = self.capability
-        self.description = f"{self._device.name()} (sm_{major}{minor}, CUDA driver {version // 1000}.{version % 1000 // 10})"
+        self.description = (
+            f"{self._device.name()} (sm_{major}{minor}, CUDA driver {version // 1000}.{version % 1000 // 10})"
+        )
         self.l2_bytes = self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
         self._context = self._device.retain_primary_context()
         self._context.push()
@@ -97,7 +102,8 @@ class CudaDevice:
         return self.capability >= (9, 0)
 
     def load(self, text: str, kernels: Mapping[str, int]) -> None:
-        """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not take it)."""
+        """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not
+        take it)."""
         cubin = cubin_of(text, self.arch)
         try:
             self._module = self._driver.module_from_buffer(cubin.image)
@@ -106,13 +112,15 @@ class CudaDevice:
             self._image, self._mapped = cubin.image, None
             for name, shared in kernels.items():
                 if shared > STATIC_SHARED:
-                    self._functions[name].set_attribute(self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+                    self._functions[name].set_attribute(
+                        self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared
+                    )
         except self._driver.Error as fault:
             raise self._refusal(", ".join(kernels), fault) from None
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 256) -> Buffer:
-        """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Memory comes in whole 16 bytes, which `copy_16`
-        reads at a time. Raises Refused (E1717)."""
+        """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Memory comes in whole
+        16 bytes, which `copy_16` reads at a time. Raises Refused (E1717)."""
         size = count * item
         try:
             memory = self._driver.mem_alloc(max(16 * math.ceil(size / 16), 16))
@@ -135,12 +143,14 @@ class CudaDevice:
         """Give one buffer back."""
         self._memory.pop(buffer.address).free()
 
-    def lend(self, name: str, count: int, item: int) -> tuple[Buffer, "Lent"]:
-        """A buffer whose memory lives as long as the second object does, and then serves the next one of its size: what is called in a loop
-        finds the same addresses. What it holds is not defined. Raises Refused (E1717)."""
+    def lend(self, name: str, count: int, item: int) -> tuple[Buffer, Lent]:
+        """A buffer whose memory lives as long as the second object does, and then serves the next one of its size: what
+        is called in a loop finds the same addresses. What it holds is not defined. Raises Refused (E1717)."""
         size = count * item
         kept = next((n for n, (bytes_, _) in enumerate(self._spare) if bytes_ == size), None)
-        memory = self._memory.pop(self.allocate(name, count, item).address) if kept is None else self._spare.pop(kept)[1]
+        memory = (
+            self._memory.pop(self.allocate(name, count, item).address) if kept is None else self._spare.pop(kept)[1]
+        )
         return Buffer(name, int(memory), count, item, 0), Lent(self, size, memory)
 
     def take_back(self, size: int, memory: Any) -> None:
@@ -169,17 +179,25 @@ class CudaDevice:
         """Until all streams of the context are idle, those of other libraries too."""
         self._driver.Context.synchronize()
 
-    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
+    def launch(
+        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]
+    ) -> None:
         """Run one kernel to its end. Raises Refused (E1730)."""
         with self.refusing(kernel):
             self.enqueue(kernel, grid, block, shared, arguments)
             self.stream.synchronize()
 
     def enqueue(
-        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument], is_early: bool = False
+        self,
+        kernel: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        arguments: Sequence[Argument],
+        is_early: bool = False,
     ) -> None:
-        """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for. An early one may start while the one
-        in front drains."""
+        """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for. An early
+        one may start while the one in front drains."""
         is_early = is_early and self.overlaps
         if is_early or any(isinstance(a, Box) for a in arguments):
             self._mapped = self._mapped or MappedModule(self._image)
@@ -194,7 +212,8 @@ class CudaDevice:
         function.prepared_async_call(tuple(grid), (*block, 1, 1)[:3], self.stream, *values, shared_size=shared)
 
     def capture(self, enqueue: Callable[[], None]) -> Graph:
-        """A graph of what `enqueue` queues on `stream`; given back with the device at the latest. Raises DriverFault."""
+        """A graph of what `enqueue` queues on `stream`; given back with the device at the latest. Raises
+        DriverFault."""
         graph = Graph(self.stream.handle, enqueue)
         self._graphs.append(graph)
         return graph

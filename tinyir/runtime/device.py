@@ -1,9 +1,11 @@
-"""What a program needs of a device, whichever it is: `runtime.cuda.CudaDevice` on a GPU, `sim.launch.SimDevice` on the CPU."""
+"""What a program needs of a device, whichever it is: `runtime.cuda.CudaDevice` on a GPU, `sim.launch.SimDevice` on the
+CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Mapping, Protocol, Sequence, Union
+from typing import Protocol, Union
 
 import numpy as np
 
@@ -34,8 +36,8 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A tensor map as an argument: the buffer as row-major `dims`, moved in boxes of `box` elements, both outermost first; `swizzle` is the
-    span of the pattern in bytes, 0 for none."""
+    """A tensor map as an argument: the buffer as row-major `dims`, moved in boxes of `box` elements, both outermost
+    first; `swizzle` is the span of the pattern in bytes, 0 for none."""
 
     buffer: Buffer
     dtype: str
@@ -44,12 +46,13 @@ class Box:
     swizzle: int
 
 
-Argument = Union[Buffer, Scalar, Box]
+Argument = Union[Buffer, Scalar, Box]  # noqa: UP007
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes. One that `is_early` may start while the one in front drains."""
+    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes. One that `is_early` may start while
+    the one in front drains."""
 
     kernel: str
     grid: tuple[int, ...]
@@ -60,11 +63,14 @@ class Bound:
 
 
 class Device(Protocol):
-    """Verbs of a device. Launches of one program follow each other; `launch` reports a fault of the kernel as Refused (E17xx)."""
+    """Verbs of a device. Launches of one program follow each other; `launch` reports a fault of the kernel as Refused
+    (E17xx)."""
 
     name: str
     description: str
-    is_packed: bool  # buffers may share memory, one after the other; else each has its own, so that a stray access shows
+    is_packed: (
+        bool  # buffers may share memory, one after the other; else each has its own, so that a stray access shows
+    )
     can_replay: bool  # launches may be queued and captured in graphs (`replay`)
 
     def takes(self, arch: str) -> bool:
@@ -74,7 +80,8 @@ class Device(Protocol):
         """Whether kernels can be given tensor maps."""
 
     def load(self, text: str, kernels: Mapping[str, int]) -> None:
-        """Compile and load an emitted text; for each kernel that will be launched the most dynamic shared memory, in bytes."""
+        """Compile and load an emitted text; for each kernel that will be launched the most dynamic shared memory, in
+        bytes."""
 
     def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
         """Memory, filled with 0xFF: NaN in every float, so that what nobody wrote shows."""
@@ -88,7 +95,9 @@ class Device(Protocol):
     def free(self, buffer: Buffer) -> None:
         """Give one buffer back."""
 
-    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
+    def launch(
+        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]
+    ) -> None:
         """Run a kernel to its end. Grid and block in x, y, z; `shared` in bytes."""
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:

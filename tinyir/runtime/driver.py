@@ -1,4 +1,5 @@
-"""The CUDA driver's own interface, for what PyCUDA does not wrap: tensor maps, launches that take them or start early, graphs. PyCUDA makes the context."""
+"""The CUDA driver's own interface, for what PyCUDA does not wrap: tensor maps, launches that take them or start early,
+graphs. PyCUDA makes the context."""
 
 from __future__ import annotations
 
@@ -39,7 +40,14 @@ EARLY = LaunchAttribute(6, 0, 1)  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERI
 class LaunchConfig(ctypes.Structure):
     """CUlaunchConfig."""
 
-    _fields_ = [("grid", _U * 3), ("block", _U * 3), ("shared", _U), ("stream", _P), ("attributes", ctypes.POINTER(LaunchAttribute)), ("count", _U)]
+    _fields_ = [
+        ("grid", _U * 3),
+        ("block", _U * 3),
+        ("shared", _U),
+        ("stream", _P),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("count", _U),
+    ]
 
 
 class DriverFault(Exception):
@@ -70,7 +78,8 @@ def call(function: str, *arguments: Any) -> None:
 
 
 def made_by(function: str, *arguments: Any) -> int:
-    """The handle that the function writes through its first parameter; `arguments` are the others. Raises DriverFault."""
+    """The handle that the function writes through its first parameter; `arguments` are the others. Raises
+    DriverFault."""
     handle = ctypes.c_void_p()
     call(function, ctypes.byref(handle), *arguments)
     return handle.value or 0

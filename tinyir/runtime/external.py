@@ -1,7 +1,7 @@
 """Arrays of other libraries that lie on the GPU: taken in, and given out, without a copy.
 
-Two protocols: `__cuda_array_interface__` (Numba's, version 3: a dict) and DLPack (version 1.0 and before: a capsule around a C struct). bf16
-and fp8 have a name only in DLPack.
+Two protocols: `__cuda_array_interface__` (Numba's, version 3: a dict) and DLPack (version 1.0 and before: a capsule
+around a C struct). bf16 and fp8 have a name only in DLPack.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class External:
 
 
 def external_of(name: str, array: Any) -> External | None:
-    """What the object is on the GPU, or None when it is not there. Raises Refused (E1732) for one that cannot be taken as it is."""
+    """What the object is on the GPU, or None when it is not there. Raises Refused (E1732) for one that cannot be taken
+    as it is."""
     if isinstance(array, np.ndarray):
         return None
     interface = getattr(array, "__cuda_array_interface__", None)
@@ -78,8 +79,8 @@ def external_of(name: str, array: Any) -> External | None:
 
 
 def on_host(name: str, array: Any) -> np.ndarray:
-    """What the object is to NumPy, without a copy where it can be: through DLPack where it has no other way. bf16 and fp8, which NumPy's DLPack has
-    not, are read from the capsule. Raises Refused (E1732)."""
+    """What the object is to NumPy, without a copy where it can be: through DLPack where it has no other way. bf16 and
+    fp8, which NumPy's DLPack has not, are read from the capsule. Raises Refused (E1732)."""
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__") or array.__dlpack_device__()[0] != CPU:
         return np.asarray(array)
     try:
@@ -150,13 +151,17 @@ _pointer_at = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, 
 
 
 def of_capsule(name: str, capsule: Any, owner: Any) -> External:
-    """What a DLPack capsule holds. The capsule stays unused, so that its own end gives the tensor back: it is kept with the owner. Raises
-    Refused (E1732)."""
+    """What a DLPack capsule holds. The capsule stays unused, so that its own end gives the tensor back: it is kept with
+    the owner. Raises Refused (E1732)."""
     tensor = ctypes.cast(_pointer_in(capsule, _UNUSED), ctypes.POINTER(_Managed)).contents.tensor
     shape = tuple(tensor.shape[n] for n in range(tensor.ndim))
-    dtype = next((d for d in DTYPES.values() if (_code_of(d), d.bits) == (tensor.code, tensor.bits) and tensor.lanes == 1), None)
+    dtype = next(
+        (d for d in DTYPES.values() if (_code_of(d), d.bits) == (tensor.code, tensor.bits) and tensor.lanes == 1), None
+    )
     if dtype is None:
-        raise refuse("E1732", name, tensor=name, reason=f"its elements have DLPack code {tensor.code} and {tensor.bits} bits")
+        raise refuse(
+            "E1732", name, tensor=name, reason=f"its elements have DLPack code {tensor.code} and {tensor.bits} bits"
+        )
     if tensor.strides and not _is_row_major(shape, tuple(tensor.strides[n] for n in range(tensor.ndim))):
         raise refuse("E1732", name, tensor=name, reason="it is not contiguous in row-major order")
     return External((tensor.data or 0) + tensor.byte_offset, shape, dtype, (owner, capsule))
@@ -192,9 +197,12 @@ def _drop(capsule: int) -> None:
 
 
 class GpuArray:
-    """A result on the GPU. Other libraries see it through `__cuda_array_interface__` or `__dlpack__`, and share its memory; `numpy()` copies."""
+    """A result on the GPU. Other libraries see it through `__cuda_array_interface__` or `__dlpack__`, and share its
+    memory; `numpy()` copies."""
 
-    def __init__(self, address: int, tensor: Tensor, shape: tuple[int, ...], memory: Any, download: Any, ordinal: int = 0):
+    def __init__(
+        self, address: int, tensor: Tensor, shape: tuple[int, ...], memory: Any, download: Any, ordinal: int = 0
+    ):
         self.shape = shape
         self.dtype = tensor.type.dtype
         self._address = address
@@ -206,7 +214,13 @@ class GpuArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.dtype.name in NARROW_CODES:
             raise AttributeError(f"__cuda_array_interface__ has no name for {self.dtype}: use __dlpack__")
-        return {"shape": self.shape, "typestr": numpy_dtype(self.dtype).str, "data": (self._address, False), "version": 3, "strides": None}
+        return {
+            "shape": self.shape,
+            "typestr": numpy_dtype(self.dtype).str,
+            "data": (self._address, False),
+            "version": 3,
+            "strides": None,
+        }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA_DEVICES[0], self._ordinal
@@ -217,7 +231,18 @@ class GpuArray:
         sizes = (ctypes.c_int64 * max(rank, 1))(*self.shape)
         strides = (ctypes.c_int64 * max(rank, 1))(*(math.prod(self.shape[n + 1 :]) for n in range(rank)))
         managed = _Managed()
-        managed.tensor = _Tensor(self._address, CUDA_DEVICES[0], self._ordinal, rank, _code_of(self.dtype), self.dtype.bits, 1, sizes, strides, 0)
+        managed.tensor = _Tensor(
+            self._address,
+            CUDA_DEVICES[0],
+            self._ordinal,
+            rank,
+            _code_of(self.dtype),
+            self.dtype.bits,
+            1,
+            sizes,
+            strides,
+            0,
+        )
         managed.deleter = ctypes.cast(_end, ctypes.c_void_p)
         _LENT[ctypes.addressof(managed)] = (managed, sizes, strides, self)
         return _capsule_of(ctypes.addressof(managed), _UNUSED, _drop)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from .driver import RELAXED, DriverFault, call, made_by
 
 
 class Graph:
-    """What `enqueue` queues on the stream of this handle, captured and not run. Raises DriverFault, and what `enqueue` raises."""
+    """What `enqueue` queues on the stream of this handle, captured and not run. Raises DriverFault, and what `enqueue`
+    raises."""
 
     way = "CUDA graph"
 
@@ -51,7 +53,7 @@ class Graph:
         except DriverFault:
             pass
 
-    def __enter__(self) -> "Graph":
+    def __enter__(self) -> Graph:
         return self
 
     def __exit__(self, *_: Any) -> None:

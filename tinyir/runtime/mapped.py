@@ -1,24 +1,36 @@
-"""Launches with tensor maps, or that start early, through the driver's own interface: PyCUDA makes no maps, packs no argument that is aligned to 64
-bytes, and gives a launch no attribute.
+"""Launches with tensor maps, or that start early, through the driver's own interface: PyCUDA makes no maps, packs no
+argument that is aligned to 64 bytes, and gives a launch no attribute.
 
-A map is encoded by the driver for one address, shape and box; arguments are handed over as a pointer each, which leaves their packing to the
-driver as well.
+A map is encoded by the driver for one address, shape and box; arguments are handed over as a pointer each, which leaves
+their packing to the driver as well.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from .device import Argument, Box, Buffer
 from .driver import EARLY, MAX_DYNAMIC_SHARED, LaunchConfig, call, made_by
 
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 MOST_PACKED = 256  # sets of arguments that are kept for the next launch with them
-DTYPES = {"fp8e4m3": 0, "fp8e5m2": 0, "fp16": 6, "fp32": 7, "bf16": 9, "tf32": 11}  # CUtensorMapDataType; fp32 is rounded to tf32 as it is fetched
+DTYPES = {
+    "fp8e4m3": 0,
+    "fp8e5m2": 0,
+    "fp16": 6,
+    "fp32": 7,
+    "bf16": 9,
+    "tf32": 11,
+}  # CUtensorMapDataType; fp32 is rounded to tf32 as it is fetched
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}  # CUtensorMapSwizzle
-NOT_INTERLEAVED, PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS = 0, 2, 0  # CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
+NOT_INTERLEAVED, PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS = (
+    0,
+    2,
+    0,
+)  # CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapFloatOOBfill
 
 
 class MappedModule:
@@ -30,11 +42,21 @@ class MappedModule:
         self._packed: dict[tuple[Argument, ...], Any] = {}
 
     def enqueue(
-        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, stream: int, arguments: tuple[Argument, ...], is_early: bool = False
+        self,
+        kernel: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        stream: int,
+        arguments: tuple[Argument, ...],
+        is_early: bool = False,
     ) -> None:
-        """Queue one kernel on the stream of this handle. An early one may start while the one in front drains; captured, the graph says so."""
+        """Queue one kernel on the stream of this handle. An early one may start while the one in front drains;
+        captured, the graph says so."""
         function, packed = self._function(kernel, shared), self._pack(arguments)
-        config = LaunchConfig((*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, stream, ctypes.pointer(EARLY), int(is_early))
+        config = LaunchConfig(
+            (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, stream, ctypes.pointer(EARLY), int(is_early)
+        )
         call("cuLaunchKernelEx", ctypes.addressof(config), function, ctypes.addressof(packed[0]), None)
 
     def release(self) -> None:
@@ -49,7 +71,8 @@ class MappedModule:
         return self._functions[kernel]
 
     def _pack(self, arguments: tuple[Argument, ...]) -> Any:
-        """An array of pointers to the arguments, none behind the last, and what they point to, which must live as long."""
+        """An array of pointers to the arguments, none behind the last, and what they point to, which must live as
+        long."""
         if arguments not in self._packed:
             if len(self._packed) >= MOST_PACKED:
                 self._packed.clear()  # a launch has copied what it was given
@@ -75,11 +98,13 @@ class MappedModule:
 
 
 def encode(box: Box, place: int) -> None:
-    """Write the driver's map of a row-major tensor to `place`, MAP_BYTES at a multiple of MAP_ALIGNMENT. Dims and strides are told
-    innermost first. Raises DriverFault."""
+    """Write the driver's map of a row-major tensor to `place`, MAP_BYTES at a multiple of MAP_ALIGNMENT. Dims and
+    strides are told innermost first. Raises DriverFault."""
     dims, sides = box.dims[::-1], box.box[::-1]
     rank = len(dims)
-    strides = [math.prod(dims[: n + 1]) * box.buffer.item for n in range(rank - 1)] or [MAP_ALIGNMENT]  # of one axis none is read
+    strides = [math.prod(dims[: n + 1]) * box.buffer.item for n in range(rank - 1)] or [
+        MAP_ALIGNMENT
+    ]  # of one axis none is read
     sizes, steps = (ctypes.c_uint64 * rank)(*dims), (ctypes.c_uint64 * len(strides))(*strides)
     corners, ones = (ctypes.c_uint32 * rank)(*sides), (ctypes.c_uint32 * rank)(*(1,) * rank)
     call("cuTensorMapEncodeTiled", place, DTYPES[box.dtype], rank, box.buffer.address, sizes, steps, corners, ones,

@@ -1,7 +1,8 @@
 """Where the time of a program goes: the launches of whole runs, each between two events of its own.
 
-The launches run in their order, so that each finds the caches as it does in a real run. A write of memory is queued before each run that lasts
-longer than the host needs to queue the launches: the device never waits for the host, and the events time it alone.
+The launches run in their order, so that each finds the caches as it does in a real run. A write of memory is queued
+before each run that lasts longer than the host needs to queue the launches: the device never waits for the host, and
+the events time it alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ WRITE_BYTES_PER_SECOND = 2e12  # of the fastest memory that a card has; a slower
 
 @dataclass(frozen=True, slots=True)
 class LaunchTime:
-    """One launch: seconds of its median; arithmetic operations and compulsory bytes as the text states them (0 where it serves another)."""
+    """One launch: seconds of its median; arithmetic operations and compulsory bytes as the text states them (0 where it
+    serves another)."""
 
     name: str
     seconds: float
@@ -31,7 +33,8 @@ class LaunchTime:
 
 
 def profile(program: Program) -> tuple[LaunchTime, ...]:
-    """The launches of a program on a `cuda.CudaDevice`, its inputs there already, in their order. Raises Refused (E1730)."""
+    """The launches of a program on a `cuda.CudaDevice`, its inputs there already, in their order. Raises Refused
+    (E1730)."""
     import pycuda.driver as driver
 
     device, launches = program.device, program.launches
@@ -64,13 +67,20 @@ def _run_once(driver: Any, program: Program, marks: list[Any], written: Any, pie
 
 
 def table_of(times: tuple[LaunchTime, ...], peak_tflops: float | None = None, peak_gbs: float | None = None) -> str:
-    """A line a launch, the slowest first, with its share of the whole and its rates; with the peaks of the card also how far from them it is."""
+    """A line a launch, the slowest first, with its share of the whole and its rates; with the peaks of the card also
+    how far from them it is."""
     total = sum(t.seconds for t in times)
     width = max([len(t.name) for t in times] + [6])
     is_rated = peak_tflops is not None and peak_gbs is not None
     lines = [f"{'launch':<{width}}       us  share  TFLOP/s    GB/s{'  limit' if is_rated else ''}"]
     for t in sorted(times, key=lambda t: -t.seconds):
-        rates = f"{t.flops / t.seconds / 1e12:>8.2f} {t.bytes / t.seconds / 1e9:>7.0f}" if t.seconds and t.bytes else f"{'':>16}"
+        rates = (
+            f"{t.flops / t.seconds / 1e12:>8.2f} {t.bytes / t.seconds / 1e9:>7.0f}"
+            if t.seconds and t.bytes
+            else f"{'':>16}"
+        )
         limit = f"  {t.least(peak_tflops, peak_gbs) / t.seconds:>5.1%}" if is_rated and t.seconds and t.bytes else ""
-        lines.append(f"{t.name:<{width}} {t.seconds * 1e6:>8.2f} {t.seconds / total if total else 0:>6.1%} {rates}{limit}".rstrip())
+        lines.append(
+            f"{t.name:<{width}} {t.seconds * 1e6:>8.2f} {t.seconds / total if total else 0:>6.1%} {rates}{limit}".rstrip()  # noqa: E501
+        )
     return "\n".join([*lines, f"{'all':<{width}} {total * 1e6:>8.2f}"]) + "\n"

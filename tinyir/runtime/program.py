@@ -1,14 +1,16 @@
 """A program of an emitted text on a device: memory for its tensors and buffers, its launches with sizes put in.
 
-Grids and guards are expressions over the symbols of the signature; they get their values here, once. Of launches that are alternatives
-the first that sizes and device allow is made. One with an empty grid, or with empty outputs alone, is not: there is nothing to write.
+Grids and guards are expressions over the symbols of the signature; they get their values here, once. Of launches that
+are alternatives the first that sizes and device allow is made. One with an empty grid, or with empty outputs alone, is
+not: there is nothing to write.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +33,9 @@ ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
 
 
 class Program:
-    """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature: they are neither
-    allocated nor filled here. `is_loaded`: the device has the text already. Raises Refused: E1719 (a launch that these sizes do not allow),
-    E1716 and E1721 (the compiler), E1717 (memory)."""
+    """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature:
+    they are neither allocated nor filled here. `is_loaded`: the device has the text already. Raises Refused: E1719 (a
+    launch that these sizes do not allow), E1716 and E1721 (the compiler), E1717 (memory)."""
 
     def __init__(
         self,
@@ -52,7 +54,9 @@ class Program:
         self.chosen = chosen_of(module, self.sizes, device)
         if not is_loaded:
             device.load(text, shared_of(self.chosen))
-        made = [launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes))]
+        made = [
+            launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes))
+        ]
         self.made = tuple(launch for launch in made if not launch.is_once)
         self._once = tuple(launch for launch in made if launch.is_once)
         self._spans = touched(module, self.made)
@@ -63,9 +67,13 @@ class Program:
         self._replays = Replays(device, self._bound)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
-        """The launches, with the caller's buffers in the place of the program's where there are any. The first waits for whatever the stream did before."""
+        """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
+        for whatever the stream did before."""
         buffers = {**self.buffers, **given}
-        return tuple(replace(self._bind(launch, buffers), is_early=launch.is_early and launch is not self.made[0]) for launch in self.made)
+        return tuple(
+            replace(self._bind(launch, buffers), is_early=launch.is_early and launch is not self.made[0])
+            for launch in self.made
+        )
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Copy inputs in, as they lie in memory (`abi.admit`)."""
@@ -75,8 +83,8 @@ class Program:
             self._constants.pop(name, None)
 
     def run(self, given: Mapping[str, Buffer] | None = None) -> None:
-        """All launches, in order, to the end of the last; `given` are buffers of the caller's for this run. Raises Refused (E1722 to E1730,
-        E1750 to E1765)."""
+        """All launches, in order, to the end of the last; `given` are buffers of the caller's for this run. Raises
+        Refused (E1722 to E1730, E1750 to E1765)."""
         self._make_once(given or {})
         if self.device.can_replay:
             self._replays.run(given or {})
@@ -84,8 +92,8 @@ class Program:
             self._run_one_by_one(self._bound(given) if given else self.launches)
 
     def _make_once(self, given: Mapping[str, Buffer]) -> None:
-        """The launches that need not be made again while the constants which they read are the same ones. What the caller hands over on the device
-        may hold other numbers at every run."""
+        """The launches that need not be made again while the constants which they read are the same ones. What the
+        caller hands over on the device may hold other numbers at every run."""
         signature = {t.name for t in self.model.inputs}
         buffers = {**self.buffers, **given}
         places = {name: buffers[name].address for launch in self._once for name in launch.tensors if name in signature}
@@ -108,7 +116,8 @@ class Program:
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
 
     def enqueue(self) -> None:
-        """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made once."""
+        """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made
+        once."""
         self._make_once({})
         for b in self.launches:
             self.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
@@ -138,13 +147,19 @@ class Program:
         return sum(launch.bytes.evaluate(self.sizes) for launch in self.chosen)
 
     def _allocate(self, kept: dict[str, Buffer]) -> dict[str, Buffer]:
-        """Memory for the signature's tensors and for what the launches touch; a buffer with an alias has its owner's. What lives only between
-        launches shares an arena, where the device packs."""
+        """Memory for the signature's tensors and for what the launches touch; a buffer with an alias has its owner's.
+        What lives only between launches shares an arena, where the device packs."""
         program, types = self.module.region.program, self._types()
         signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
-        lasting = [name for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans]) if name not in kept]
+        lasting = [
+            name
+            for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans])
+            if name not in kept
+        ]
         self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]
-        buffers = kept | {name: self._room(types[name]) for name in lasting if not (self.device.is_packed and name in self._passing)}
+        buffers = kept | {
+            name: self._room(types[name]) for name in lasting if not (self.device.is_packed and name in self._passing)
+        }
         if self.device.is_packed:
             places, total = pack(Lifetime(name, self._bytes(types[name]), *self._spans[name]) for name in self._passing)
             arena = self._kept(self.device.allocate("the arena", total, 1, ARENA_ALIGNMENT)) if places else None
@@ -160,7 +175,11 @@ class Program:
 
     def _room(self, tensor: Any) -> Buffer:
         item = tensor.type.dtype.bytes
-        return self._kept(self.device.allocate(tensor.name, self._bytes(tensor) // item, item, max(tensor.attr("alignment") or 0, ALIGNMENT)))
+        return self._kept(
+            self.device.allocate(
+                tensor.name, self._bytes(tensor) // item, item, max(tensor.attr("alignment") or 0, ALIGNMENT)
+            )
+        )
 
     def _kept(self, buffer: Buffer) -> Buffer:
         self._own.append(buffer)
@@ -193,7 +212,15 @@ class Program:
         return bool(written) and not any(math.prod(sizes_of(t.type.shape, self.sizes)) for t in written)
 
     def _types(self) -> dict[str, Any]:
-        return {t.name: t for t in (*self.module.region.program.buffers, *self.module.buffers, *self.model.inputs, *self.model.outputs)}
+        return {
+            t.name: t
+            for t in (
+                *self.module.region.program.buffers,
+                *self.module.buffers,
+                *self.model.inputs,
+                *self.model.outputs,
+            )
+        }
 
 
 def shared_of(launches: Iterable[manifest.Launch]) -> dict[str, int]:
@@ -211,7 +238,11 @@ def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device)
     faults: dict[tuple[str, ...], list[Diag]] = {}
     for launch in (launch for launch in module.launches if not launch.serves):
         parts = [launch, *(part for part in module.launches if part.serves == launch.name)]
-        found = [fault for part in parts for fault in faults_of(part, sizes, device)] if launch.regions not in chosen else []
+        found = (
+            [fault for part in parts for fault in faults_of(part, sizes, device)]
+            if launch.regions not in chosen
+            else []
+        )
         if found:
             faults.setdefault(launch.regions, []).extend(found)
         else:
@@ -225,6 +256,7 @@ def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device)
 
 def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device) -> Iterator[Diag]:
     """Why the sizes or the device do not allow a launch (E1719)."""
+
     def fault(reason: str) -> Diag:
         return Diag("E1719", launch.name, {"kernel": launch.name, "reason": reason})
 
@@ -233,7 +265,9 @@ def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device)
             yield fault(f"{name} is {sizes[name]}, and kernels count up to {LARGEST_SIZE}")
     for guard in launch.assumes:
         if not all(bound.holds(sizes) for bound in guard):
-            names = dict.fromkeys(n for b in guard for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names())
+            names = dict.fromkeys(
+                n for b in guard for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names()
+            )
             yield fault(f"it was made for {show_guard(guard)}, and {', '.join(f'{n} = {sizes[n]}' for n in names)}")
     for axis, size, most in zip("xyz", launch.grid_at(dict(sizes)), MAX_GRID):
         if size > most:

@@ -1,14 +1,15 @@
 """How a program's launches are run again and again on a GPU, for one set of addresses after another.
 
-The first run of all launches kernels one by one, so that one that fails is named. Later a set of addresses is queued as a whole when it is new,
-and from its second run on replayed as a CUDA graph, which costs the host one call.
+The first run of all launches kernels one by one, so that one that fails is named. Later a set of addresses is queued as
+a whole when it is new, and from its second run on replayed as a CUDA graph, which costs the host one call.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Any
 
 from .device import Bound, Buffer
 

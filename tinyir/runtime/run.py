@@ -1,10 +1,12 @@
-"""Run an emitted text on arrays: on a GPU, as CPU playback of the program it carries, or as simulation of its CUDA text."""
+"""Run an emitted text on arrays: on a GPU, as CPU playback of the program it carries, or as simulation of its CUDA
+text."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +25,9 @@ DEVICES = ("auto", "cuda", "cpu", "sim")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run went. `device` is where it ran (cuda, cpu, sim) and `description` says so in words; `seconds` is its wall time without
-    compiling; `differences` are those from playback, `timing` of the whole and `launches` of each launch where they were asked for; `notes` are
-    remarks for the user."""
+    """How a run went. `device` is where it ran (cuda, cpu, sim) and `description` says so in words; `seconds` is its
+    wall time without compiling; `differences` are those from playback, `timing` of the whole and `launches` of each
+    launch where they were asked for; `notes` are remarks for the user."""
 
     device: str
     description: str
@@ -53,16 +55,19 @@ def run(
 ) -> tuple[dict[str, np.ndarray], Report]:
     """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
 
-    `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches; `seed` shuffles the simulation's threads (0: in order), which is
-    stopped after `limit` seconds a launch (0: never). `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles. Raises Refused with
-    every fault: E17xx, and E1731 where `check` finds a difference.
+    `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches; `seed`
+    shuffles the simulation's threads (0: in order), which is stopped after `limit` seconds a launch (0: never).
+    `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles. Raises Refused
+    with every fault: E17xx, and E1731 where `check` finds a difference.
     """
     module = module or _checked(text)
     reason = find_fault() if device in ("auto", "cuda") else None
     if reason is not None and (device == "cuda" or bench or is_profiled):
         raise refuse("E1718", reason=reason)
     if (bench or is_profiled) and device in ("cpu", "sim"):
-        raise refuse("E1718", reason=f"{'--bench' if bench else '--profile'} times a GPU, and the device asked for is {device}")
+        raise refuse(
+            "E1718", reason=f"{'--bench' if bench else '--profile'} times a GPU, and the device asked for is {device}"
+        )
     notes: tuple[Diag, ...] = ()
     chosen = device
     if device == "auto":
@@ -81,7 +86,9 @@ def run(
         wrong = [d for difference in differences if (d := difference.diag()) is not None]
         if wrong:
             raise Refused(wrong)
-    return outputs, Report(chosen, report.description, sizes, report.seconds, differences, report.timing, report.launches, notes)
+    return outputs, Report(
+        chosen, report.description, sizes, report.seconds, differences, report.timing, report.launches, notes
+    )
 
 
 def _checked(text: str) -> manifest.Module:
@@ -92,7 +99,9 @@ def _checked(text: str) -> manifest.Module:
     return module
 
 
-def _play(module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[dict[str, np.ndarray], Report]:
+def _play(
+    module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str, int]
+) -> tuple[dict[str, np.ndarray], Report]:
     from ..play.region import play
 
     start = time.perf_counter()
@@ -124,7 +133,11 @@ def _launch(
         program.run()
         outputs = program.outputs()
         seconds = time.perf_counter() - start
-        timing = measure(device, len(program.launches), program.enqueue, program.flops(), program.bytes()) if is_timed else None
+        timing = (
+            measure(device, len(program.launches), program.enqueue, program.flops(), program.bytes())
+            if is_timed
+            else None
+        )
         launches = profile(program) if is_profiled else ()
         return outputs, Report(chosen, device.description, sizes, seconds, timing=timing, launches=launches)
     finally:

@@ -1,16 +1,17 @@
-"""A compiled program that is called again and again: loaded once, its weights uploaded once, planned once for each set of sizes.
+"""A compiled program that is called again and again: loaded once, its weights uploaded once, planned once for each set
+of sizes.
 
-Inputs are NumPy arrays, or arrays of any library that lie on the GPU (`external`); where one of them does, the outputs stay there too.
+Inputs are NumPy arrays, or arrays of any library that lie on the GPU (`external`); where one of them does, the outputs
+stay there too.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Mapping
-
-import numpy as np
+from typing import Any
 
 from ..ir import manifest
 from ..ir.model import is_exchanged
@@ -29,16 +30,25 @@ MOST_FORMS = 64  # of a call's arrays: their names, shapes and dtypes
 
 
 class Session:
-    """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else playback. `weights` are inputs
-    that no call has to give. Raises Refused (E17xx)."""
+    """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else
+    playback. `weights` are inputs that no call has to give. Raises Refused (E17xx)."""
 
-    def __init__(self, text: str, module: manifest.Module, device: str = "auto", weights: Mapping[str, Any] | None = None, seed: int = 0):
+    def __init__(
+        self,
+        text: str,
+        module: manifest.Module,
+        device: str = "auto",
+        weights: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ):
         assert module.region is not None, "manifest.check was not run"
         self.module = module
         self.model = module.region.model
         self.text = text
         self.weights = {name: on_host(name, array) for name, array in (weights or {}).items()}
-        self.inputs = tuple(t for t in self.model.inputs if t.name not in self.weights)  # what a call has to give, in the signature's order
+        self.inputs = tuple(
+            t for t in self.model.inputs if t.name not in self.weights
+        )  # what a call has to give, in the signature's order
         fault = find_fault() if device in ("auto", "cuda") else None
         if fault is not None and device == "cuda":
             raise refuse("E1718", reason=fault)
@@ -51,7 +61,8 @@ class Session:
             self._open(seed)
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 (one on the GPU that cannot be taken), E17xx (the run)."""
+        """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 (one on the GPU that cannot be
+        taken), E17xx (the run)."""
         known = ", ".join(t.name for t in self.inputs) or "none: all are weights"
         again = [Diag("E1704", name, {"tensor": name, "known": known}) for name in arrays if name in self.weights]
         if again:
@@ -101,19 +112,28 @@ class Session:
     def _fill_pool(self) -> None:
         """The weights, in one piece where the device packs."""
         known = {t.name: t for t in self.model.inputs}
-        check_arrays(replace(self.model, inputs=tuple(t for t in self.model.inputs if t.name in self.weights), outputs=()), self.weights)
+        check_arrays(
+            replace(self.model, inputs=tuple(t for t in self.model.inputs if t.name in self.weights), outputs=()),
+            self.weights,
+        )
         stored = {name: in_memory(known[name], array) for name, array in self.weights.items()}
         if self._device.is_packed and stored:
             places, total = line_up((name, array.nbytes) for name, array in stored.items())
             pool = self._device.allocate("the weights", total, 1, ALIGNMENT)
-            self._pool = {n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in stored.items()}
+            self._pool = {
+                n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in stored.items()
+            }
         else:
-            self._pool = {name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT) for name, array in stored.items()}
+            self._pool = {
+                name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT)
+                for name, array in stored.items()
+            }
         for name, array in stored.items():
             self._device.upload(self._pool[name], array)
 
     def _sizes_of(self, arrays: Mapping[str, Any], outside: Mapping[str, External]) -> dict[str, int]:
-        """The sizes of the symbols. Names, dtypes and shapes decide, so arrays like those of an earlier call are not checked again."""
+        """The sizes of the symbols. Names, dtypes and shapes decide, so arrays like those of an earlier call are not
+        checked again."""
         seen = {name: outside[name] if name in outside else native(array) for name, array in arrays.items()}
         form = tuple((name, found.shape, found.dtype) for name, found in seen.items())
         if form not in self._checked:
@@ -145,7 +165,9 @@ class Session:
         for tensor in self.model.outputs:
             shape = sizes_of(tensor.type.shape, program.sizes)
             if tensor.name in given:  # a state, written where it lies
-                results[tensor.name] = GpuArray(given[tensor.name].address, tensor, shape, outside[tensor.name], device.copy_out, device.ordinal)
+                results[tensor.name] = GpuArray(
+                    given[tensor.name].address, tensor, shape, outside[tensor.name], device.copy_out, device.ordinal
+                )
                 continue
             buffer, lent = device.lend(tensor.name, math.prod(shape), numpy_dtype(tensor.type.dtype).itemsize)
             given[tensor.name] = buffer

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Iterable
 
 import numpy as np
 
 from ..ir.model import Model, Tensor
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, Refused
 from ..kit.files import FileFault, opened_under, read_range
 from ..play.arrays import adopt, numpy_dtype
 from .arrays import ARCHIVES, FAULTS, Archive, archive_of
 
 
 def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[str, np.ndarray]:
-    """The arrays of the inputs that lie in files, by name, except those in `given`. Files are looked for under `folder`: by `key` in an archive
-    (.npz, .safetensors; default: the tensor's name), else `bytes` raw little-endian bytes from `offset` on. What a file says of itself must fit the
-    tensor's type before anything of its size is read. Raises Refused with every fault (E1741)."""
+    """The arrays of the inputs that lie in files, by name, except those in `given`. Files are looked for under
+    `folder`: by `key` in an archive (.npz, .safetensors; default: the tensor's name), else `bytes` raw little-endian
+    bytes from `offset` on. What a file says of itself must fit the tensor's type before anything of its size is read.
+    Raises Refused with every fault (E1741)."""
     found: dict[str, np.ndarray] = {}
     faults: list[Diag] = []
     missing: dict[tuple[str, str], list[str]] = {}  # the tensors that one fault of a file keeps away
@@ -44,7 +45,9 @@ def _read(tensor: Tensor, folder: Path) -> np.ndarray:
     if Path(name).suffix in ARCHIVES:
         with opened_under(folder, name) as file:
             try:
-                return adopt(_member(archive_of(file, Path(name).suffix), tensor.attr("key") or tensor.name, tensor), dtype)
+                return adopt(
+                    _member(archive_of(file, Path(name).suffix), tensor.attr("key") or tensor.name, tensor), dtype
+                )
             except (OSError, *FAULTS) as fault:
                 raise FileFault(str(fault).split("\n", 1)[0][:200] or type(fault).__name__) from None
     size = tensor.attr("bytes")

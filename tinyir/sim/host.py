@@ -1,8 +1,9 @@
 """The host C++ compiler: the launcher and emitted texts as shared objects.
 
-An emitted text is compiled as it stands, between `shim/device.hpp` (what CUDA gives without an include) and `shim/twins.hpp` (the CPU
-twins of its PTX wrappers, which it hides under `#ifndef TINYIR_SIM`). The one change: dynamic shared memory, declared without a size, is
-given one. Indices into shared and register arrays and the alignment of vector accesses are checked by traps.
+An emitted text is compiled as it stands, between `shim/device.hpp` (what CUDA gives without an include) and
+`shim/twins.hpp` (the CPU twins of its PTX wrappers, which it hides under `#ifndef TINYIR_SIM`). The one change: dynamic
+shared memory, declared without a size, is given one. Indices into shared and register arrays and the alignment of
+vector accesses are checked by traps.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import functools
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Iterable
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.span import span_of_line
@@ -23,11 +24,20 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-fno-exceptions", "-fno-rtti", "-w")
 LAUNCHER_FLAGS = ("-O3", "-march=native")
 KERNEL_FLAGS = (
-    "-O2", "-march=native", "-g1", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-optimize-sibling-calls",
-    "-DTINYIR_SIM", "-fstack-clash-protection",
-)  # fmt: skip
+    "-O2",
+    "-march=native",
+    "-g1",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-optimize-sibling-calls",
+    "-DTINYIR_SIM",
+    "-fstack-clash-protection",
+)
 CHECKS = "-fsanitize=bounds,alignment"
-# "traced" calls back for each access to memory; "bare" is faster and finds less; "asan" is for a process in which libasan is loaded
+# "traced" calls back for each access to memory; "bare" is faster and finds less; "asan" is for a process in which
+# libasan is loaded
 MODES = {
     "traced": ("-fsanitize=thread", CHECKS),
     "bare": (CHECKS,),
@@ -35,13 +45,28 @@ MODES = {
 }
 LOCATED = re.compile(r"^[^:\n]*?kernel\.cu:(\d+):(?:(\d+):)? (?:fatal )?error: (.*)$", re.MULTILINE)
 STORAGE_TYPE = re.compile(r"\bstruct\s+(?:alignas\(\d+\)\s+)?(fp16|bf16|tensor_map)\s*\{")
-MATRIX_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k\d+_(fp16|bf16|fp8e4m3|fp8e5m2|tf32)(?:_(fp8e4m3|fp8e5m2))?)(?:_of_registers)?\b")
+MATRIX_PRODUCT = re.compile(
+    r"\b(wgmma_m64n(\d+)k\d+_(fp16|bf16|fp8e4m3|fp8e5m2|tf32)(?:_(fp8e4m3|fp8e5m2))?)(?:_of_registers)?\b"
+)
 FACTORS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2", "tf32")  # as shim/numbers.hpp counts them
-DYNAMIC_SHARED = re.compile(r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]")
+DYNAMIC_SHARED = re.compile(
+    r"\bextern\s+__shared__\s+(?:__align__\(\d+\)\s+|alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\s*\[\s*\]"
+)
 LAUNCHER_SOURCES = (
-    "abi.h", "fiber.hpp", "numbers.hpp", "memory.hpp", "watch.hpp", "machine.hpp", "global.hpp", "shadow.hpp", "barriers.hpp", "copies.hpp", "matrix.hpp",
-    "trace.hpp", "launcher.cpp",
-)  # fmt: skip
+    "abi.h",
+    "fiber.hpp",
+    "numbers.hpp",
+    "memory.hpp",
+    "watch.hpp",
+    "machine.hpp",
+    "global.hpp",
+    "shadow.hpp",
+    "barriers.hpp",
+    "copies.hpp",
+    "matrix.hpp",
+    "trace.hpp",
+    "launcher.cpp",
+)
 KERNEL_SOURCES = ("abi.h", "device.hpp", "mathematics.hpp", "numbers.hpp", "warp.hpp", "twins.hpp")
 
 
@@ -61,15 +86,27 @@ def launcher() -> Path:
     path, version = find_compiler()
     flags = (*FLAGS, *LAUNCHER_FLAGS, "-shared")
     key = key_of([version, _processor(), *flags, *((SHIM / name).read_bytes() for name in LAUNCHER_SOURCES)])
-    return built("sim", key, ".so", lambda out: _compile([path, *flags, "-o", str(out), str(SHIM / "launcher.cpp"), "-ldl", "-lrt"], ""))
+    return built(
+        "sim",
+        key,
+        ".so",
+        lambda out: _compile([path, *flags, "-o", str(out), str(SHIM / "launcher.cpp"), "-ldl", "-lrt"], ""),
+    )
 
 
 def kernels_of(text: str, kernels: tuple[str, ...], dynamic_shared: int, mode: str = "traced") -> Path:
-    """The shared object of an emitted text, with an entry `tinyir_call_NAME` for each of `kernels`. `dynamic_shared`: bytes that the
-    largest launch asks for. `mode` is one of MODES. Raises Refused (E1720 no compiler, E1721 the compiler refuses the text)."""
+    """The shared object of an emitted text, with an entry `tinyir_call_NAME` for each of `kernels`. `dynamic_shared`:
+    bytes that the largest launch asks for. `mode` is one of MODES. Raises Refused (E1720 no compiler, E1721 the
+    compiler refuses the text)."""
     path, version = find_compiler()
     whole = _unit_of(text, kernels, dynamic_shared)
-    trap = () if mode == "asan" else ("-fsanitize-trap=bounds,alignment",) if "clang" in version else ("-fsanitize-undefined-trap-on-error",)
+    trap = (
+        ()
+        if mode == "asan"
+        else ("-fsanitize-trap=bounds,alignment",)
+        if "clang" in version
+        else ("-fsanitize-undefined-trap-on-error",)
+    )
     flags = (*FLAGS, *KERNEL_FLAGS, *MODES[mode], *trap)
     key = key_of([version, _processor(), *flags, *((SHIM / name).read_bytes() for name in KERNEL_SOURCES), whole])
 
@@ -92,13 +129,19 @@ def code_of(text: str) -> str:
 def _unit_of(text: str, kernels: tuple[str, ...], dynamic_shared: int) -> str:
     code = code_of(text)
     dynamic = dict.fromkeys((found[1], found[2]) for found in DYNAMIC_SHARED.finditer(code))
-    arrays = [f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];" for dtype, name in dynamic]
+    arrays = [
+        f"alignas(1024) thread_local {dtype} {name}[{max(dynamic_shared, 1)} / sizeof({dtype}) + 1];"
+        for dtype, name in dynamic
+    ]
     types = [f"#define TINYIR_HAS_{name}" for name in dict.fromkeys(STORAGE_TYPE.findall(code))]
     entries = [f"TINYIR_SIM_KERNEL({name})" for name in kernels]
     first = next((name for _, name in dynamic), None)
     found = f"*bytes = sizeof({first}); return {first};" if first else "*bytes = 0; return nullptr;"
     entries.append(f"TINYIR_SIM_EXPORT void* tinyir_dynamic(size_t* bytes) {{ {found} }}")
-    before, after = ['#include "device.hpp"', '#line 1 "kernel.cu"'], ['#line 1 "entries"', *types, '#include "twins.hpp"', *_products_in(code)]
+    before, after = (
+        ['#include "device.hpp"', '#line 1 "kernel.cu"'],
+        ['#line 1 "entries"', *types, '#include "twins.hpp"', *_products_in(code)],
+    )
     return "\n".join([*before, text, *after, *arrays, *entries, ""])
 
 
@@ -125,8 +168,8 @@ def _compile(command: list[str], source: str) -> None:
 
 
 def find_lines(shared_object: Path, offsets: Iterable[int]) -> dict[int, int]:
-    """For each offset the line of the emitted text that the instruction there was made from; without those that binutils' addr2line
-    cannot tell."""
+    """For each offset the line of the emitted text that the instruction there was made from; without those that
+    binutils' addr2line cannot tell."""
     wanted = sorted({offset for offset in offsets if offset})
     tool = shutil.which("addr2line")
     if not tool or not wanted:
@@ -167,7 +210,9 @@ def _processor() -> str:
     import platform
 
     try:
-        flags = re.search(r"^(?:flags|Features)\s*:.*$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+        flags = re.search(
+            r"^(?:flags|Features)\s*:.*$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
+        )
     except OSError:
         flags = None
     return platform.machine() + (flags[0] if flags else platform.processor())

@@ -1,7 +1,7 @@
 """The simulated device: allocations between guard zones, launches, and faults as diagnostics.
 
-The same verbs as `runtime.cuda.CudaDevice`: load, allocate, upload, launch, download, release. One launch runs at a time in a program,
-since the launcher's blocks, fibers and signal handlers are one set.
+The same verbs as `runtime.cuda.CudaDevice`: load, allocate, upload, launch, download, release. One launch runs at a
+time in a program, since the launcher's blocks, fibers and signal handlers are one set.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import ctypes
 import functools
 import re
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +37,9 @@ def _library() -> ctypes.CDLL:
 
 
 class SimDevice:
-    """One program's use of the simulator. `seed` 0 runs threads in their order and lets copies land as late as may be; any other draws both
-    anew at each round. `limit` bounds one launch, in seconds; 0 is no bound. `mode`: one of `host.MODES`."""
+    """One program's use of the simulator. `seed` 0 runs threads in their order and lets copies land as late as may be;
+    any other draws both anew at each round. `limit` bounds one launch, in seconds; 0 is no bound. `mode`: one of
+    `host.MODES`."""
 
     name = "sim"
     is_packed = False
@@ -67,7 +69,9 @@ class SimDevice:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()
         self._text = text
-        self._clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(host.code_of(text))}
+        self._clusters = {
+            name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(host.code_of(text))
+        }
         self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
         try:
             self._code = ctypes.CDLL(str(self._object))
@@ -103,21 +107,46 @@ class SimDevice:
         if array.nbytes:
             ctypes.memmove(array.ctypes.data, buffer.address, array.nbytes)
 
-    def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]) -> None:
-        """Run one kernel to its end. `shared` is at most what `load` was told. Raises Refused (E1719, E1722 to E1729, E1750 to E1765)."""
+    def launch(
+        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]
+    ) -> None:
+        """Run one kernel to its end. `shared` is at most what `load` was told. Raises Refused (E1719, E1722 to E1729,
+        E1750 to E1765)."""
         cluster = self._clusters.get(kernel, ())
         sizes = [_three(grid), _three(block), _three(cluster)]
         if any(g % c for g, c in zip(sizes[0], sizes[2])):
-            raise refuse("E1719", kernel, kernel=kernel, reason=f"its grid {list(sizes[0])} is no multiple of its cluster {list(sizes[2])}")
+            raise refuse(
+                "E1719",
+                kernel,
+                kernel=kernel,
+                reason=f"its grid {list(sizes[0])} is no multiple of its cluster {list(sizes[2])}",
+            )
         slots = _Slots(arguments)
         launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
         fault, waits = abi.Fault(), (abi.Wait * (_count(block) * _count(cluster)))()
-        entries = (getattr(self._code, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic"))
-        code = abi.Code(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries), self.mode == "traced", bool(AWAITS.search(host.code_of(self._text))))
+        entries = (
+            getattr(self._code, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic")
+        )
+        code = abi.Code(
+            *(ctypes.cast(entry, ctypes.c_void_p) for entry in entries),
+            self.mode == "traced",
+            bool(AWAITS.search(host.code_of(self._text))),
+        )
         with _ONE_AT_A_TIME:
-            _library().tinyir_launch(ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits)
+            _library().tinyir_launch(
+                ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits
+            )
         if fault.kind:
-            scene = Scene(kernel, self._text, self._object, self._buffers, frozenset(self._inputs), _count(block), _count(cluster), self.limit)
+            scene = Scene(
+                kernel,
+                self._text,
+                self._object,
+                self._buffers,
+                frozenset(self._inputs),
+                _count(block),
+                _count(cluster),
+                self.limit,
+            )
             raise Refused([diag_of(fault, waits[: fault.thread_count], scene)])
         self._check_strays(kernel)
 
@@ -132,7 +161,13 @@ class SimDevice:
         for number, buffer in self._buffers.items():
             stray = _library().tinyir_stray(number)
             if stray:
-                facts = {"access": "a store", "buffer": buffer.name, "place": place_in(stray, buffer), "thread": "some thread", "kernel": kernel}
+                facts = {
+                    "access": "a store",
+                    "buffer": buffer.name,
+                    "place": place_in(stray, buffer),
+                    "thread": "some thread",
+                    "kernel": kernel,
+                }
                 raise Refused([Diag("E1722", kernel, facts)])
 
 

@@ -8,10 +8,35 @@ import math
 from ..runtime.device import Box
 
 (
-    MEMORY, TRAP, DEADLOCK, DIVERGENCE, ARITHMETIC, TIME, COLLECTIVE, STACK, NO_MEMORY, UNWRITTEN, IN_FLIGHT, STILL_READ, RACE, PROXY,
-    ACCUMULATOR, NO_BARRIER, ARRIVALS, BYTES, BEHIND, UNFENCED, OPERAND, UNEQUAL, LEFT, OUTSIDE, NO_FENCE,
-) = range(1, 26)  # TinyirFaultKind  # fmt: skip
-EXITED, AT_BARRIER, AT_COLLECTIVE, AT_MBARRIER, AT_CLUSTER, AT_WGMMA, AT_REGISTERS, AT_WORD = range(1, 9)  # TinyirWaitKind
+    MEMORY,
+    TRAP,
+    DEADLOCK,
+    DIVERGENCE,
+    ARITHMETIC,
+    TIME,
+    COLLECTIVE,
+    STACK,
+    NO_MEMORY,
+    UNWRITTEN,
+    IN_FLIGHT,
+    STILL_READ,
+    RACE,
+    PROXY,
+    ACCUMULATOR,
+    NO_BARRIER,
+    ARRIVALS,
+    BYTES,
+    BEHIND,
+    UNFENCED,
+    OPERAND,
+    UNEQUAL,
+    LEFT,
+    OUTSIDE,
+    NO_FENCE,
+) = range(1, 26)  # TinyirFaultKind
+EXITED, AT_BARRIER, AT_COLLECTIVE, AT_MBARRIER, AT_CLUSTER, AT_WGMMA, AT_REGISTERS, AT_WORD = range(
+    1, 9
+)  # TinyirWaitKind
 MAP_MARK = 0x70616D74
 MAP_ALIGNMENT = 64  # bytes
 MAX_THREADS, MAX_BLOCKS = 1024, 16  # of a block, of a cluster
@@ -34,7 +59,11 @@ class Dim(ctypes.Structure):
 class Launch(ctypes.Structure):
     """TinyirLaunch."""
 
-    _fields_ = [*_fields(Dim, "grid block cluster"), ("dynamic_shared", ctypes.c_uint32), *_fields(ctypes.c_uint64, "seed limit_ns")]
+    _fields_ = [
+        *_fields(Dim, "grid block cluster"),
+        ("dynamic_shared", ctypes.c_uint32),
+        *_fields(ctypes.c_uint64, "seed limit_ns"),
+    ]
 
 
 class Code(ctypes.Structure):

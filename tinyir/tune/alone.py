@@ -1,12 +1,12 @@
 """A region as a program of its own, so that its plans can be run and timed without the rest of the model.
 
-    region gemm, which reads the buffer H   →   model gemm with the input H; program gemm with this one region
+region gemm, which reads the buffer H   →   model gemm with the input H; program gemm with this one region
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
 from ..ir import region
 from ..ir.model import Model, Shapes, Tensor
@@ -15,9 +15,9 @@ MODEL_ATTRS = ("alignment", "layout")
 
 
 def alone(module: region.Module, names: tuple[str, ...], sizes: dict[str, int]) -> region.Module:
-    """The regions `names` (several are joined by deferred buffers) with what they read as the model's inputs and what they write as its
-    outputs. Constant buffers and those between them stay buffers; `sizes` become the only shape set; where values came from is left out,
-    so that equal regions of different models are one text."""
+    """The regions `names` (several are joined by deferred buffers) with what they read as the model's inputs and what
+    they write as its outputs. Constant buffers and those between them stay buffers; `sizes` become the only shape set;
+    where values came from is left out, so that equal regions of different models are one text."""
     chosen = [_without_origins(one) for one in module.program.regions if one.name in names]
     written = {t.name: t for one in chosen for t in one.outputs}
     read = {t.name: t for one in chosen for t in one.inputs if t.name not in written}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,7 +20,8 @@ WARM_SECONDS = 0.02
 
 
 class GpuCard:
-    """One GPU for the whole of a tuning, a candidate timed for so many seconds; `close` gives it back. Raises Refused (E1718 no GPU, E1715 no compiler)."""
+    """One GPU for the whole of a tuning, a candidate timed for so many seconds; `close` gives it back. Raises Refused
+    (E1718 no GPU, E1715 no compiler)."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -31,10 +32,13 @@ class GpuCard:
         self._program: Program | None = None
 
     def compile(self, text: str) -> Mapping[str, Usage]:
-        """Compile a text for this GPU, or take it from the cache; what ptxas says of its kernels. Raises Refused (E1715, E1716)."""
+        """Compile a text for this GPU, or take it from the cache; what ptxas says of its kernels. Raises Refused
+        (E1715, E1716)."""
         return usage_of(cubin_of(text, self._device.arch))
 
-    def outputs(self, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def outputs(
+        self, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """Load the candidate and run it once on the arrays. Raises Refused (E1717, E1719, E1730)."""
         module = emitted.module
         assert isinstance(module, manifest.Module)

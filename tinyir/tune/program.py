@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Callable, Iterator, Mapping, Sequence
 
 from ..ir import plan, region
 from ..ir.model import Shapes
@@ -21,7 +21,12 @@ def at_sizes(module: region.Module, sizes: Mapping[str, int]) -> region.Module:
     if not sizes:
         return module
     rest = tuple(s for s in module.model.shape_sets if dict(s.sizes) != dict(sizes))
-    return replace(module, model=replace(module.model, shape_sets=(Shapes("tuned", tuple(sizes.items())), *(s for s in rest if s.name != "tuned"))))
+    return replace(
+        module,
+        model=replace(
+            module.model, shape_sets=(Shapes("tuned", tuple(sizes.items())), *(s for s in rest if s.name != "tuned"))
+        ),
+    )
 
 
 def kernels_of(planned: plan.Module) -> dict[Names, list[plan.Plan]]:
@@ -32,9 +37,15 @@ def kernels_of(planned: plan.Module) -> dict[Names, list[plan.Plan]]:
     return found
 
 
-def tune(planned: plan.Module, listed: Mapping[Names, Sequence[plan.Plan]], sizes: Mapping[str, int], seconds: float, tried: Tried) -> plan.Module:
-    """The program with the winners of `listed`, which has candidates for each kernel; `tried` measures those of one. The kernels share the
-    time evenly. Raises Refused (E1591)."""
+def tune(
+    planned: plan.Module,
+    listed: Mapping[Names, Sequence[plan.Plan]],
+    sizes: Mapping[str, int],
+    seconds: float,
+    tried: Tried,
+) -> plan.Module:
+    """The program with the winners of `listed`, which has candidates for each kernel; `tried` measures those of one.
+    The kernels share the time evenly. Raises Refused (E1591)."""
     until = time.monotonic() + seconds
     plans: list[plan.Plan] = []
     for left, (names, candidates) in zip(range(len(listed), 0, -1), listed.items()):
@@ -43,7 +54,9 @@ def tune(planned: plan.Module, listed: Mapping[Names, Sequence[plan.Plan]], size
     return replace(planned, plans=tuple(plans))
 
 
-def with_winners(planned: plan.Module, sizes: Mapping[str, int], device: str, compiler: str) -> tuple[plan.Module, list[plan.Plan]]:
+def with_winners(
+    planned: plan.Module, sizes: Mapping[str, int], device: str, compiler: str
+) -> tuple[plan.Module, list[plan.Plan]]:
     """The program with the plans that won before at these sizes, and which those are (the first of each kernel)."""
     winners: list[plan.Plan] = []
 

@@ -1,7 +1,8 @@
 """The plans that won, kept in the user's cache, and the log of every trial.
 
-A winner is a plan text of its region alone, readable and complete, under the sha256 of the region, the sizes, the card and the compiler. It
-appears whole or not at all, whoever else writes or is killed; what cannot be read, or no longer holds, counts as absent.
+A winner is a plan text of its region alone, readable and complete, under the sha256 of the region, the sizes, the card
+and the compiler. It appears whole or not at all, whoever else writes or is killed; what cannot be read, or no longer
+holds, counts as absent.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Iterable, Sequence
 
 from ..ir import plan, region
 from ..kit.diag import Refused, refuse
@@ -18,7 +19,21 @@ from ..kit.kept import cache_dir, read_sealed, write_sealed
 from ..runtime.cache import key_of
 
 FOLDER = "tuned"
-LOG_COLUMNS = ("region", "device", "compiler", "sizes", "algo", "tile", "flops", "bytes", "occupancy", "estimate_us", "actual_us", "reason", "plan")
+LOG_COLUMNS = (
+    "region",
+    "device",
+    "compiler",
+    "sizes",
+    "algo",
+    "tile",
+    "flops",
+    "bytes",
+    "occupancy",
+    "estimate_us",
+    "actual_us",
+    "reason",
+    "plan",
+)
 
 
 def load_winner(program: region.Module, device: str, compiler: str) -> tuple[plan.Plan, ...]:
@@ -37,7 +52,8 @@ def keep_winner(program: region.Module, device: str, compiler: str, plans: tuple
 
 
 def append_log(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    """Append rows under `LOG_COLUMNS` to a CSV file, in one write under a lock, so that writers beside us never mix lines. Raises Refused (E0009)."""
+    """Append rows under `LOG_COLUMNS` to a CSV file, in one write under a lock, so that writers beside us never mix
+    lines. Raises Refused (E0009)."""
     import fcntl
 
     text = io.StringIO()

@@ -1,9 +1,11 @@
-"""One candidate on trial: lowered to CUDA, compiled, checked against playback, timed. Whatever stops it is its `reason`, and the next one follows."""
+"""One candidate on trial: lowered to CUDA, compiled, checked against playback, timed. Whatever stops it is its
+`reason`, and the next one follows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,8 +29,8 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a candidate: microseconds of the median when it was timed, else the reason why it was not. `usage` is what ptxas says of
-    its kernels, by entry; `flops` and `bytes` are those of one run."""
+    """What became of a candidate: microseconds of the median when it was timed, else the reason why it was not. `usage`
+    is what ptxas says of its kernels, by entry; `flops` and `bytes` are those of one run."""
 
     plan: plan.Plan
     microseconds: float | None = None
@@ -47,7 +49,9 @@ class Card(Protocol):
     def compile(self, text: str) -> Mapping[str, Usage]:
         """Compile a text (kept in the cache); called from several threads. Raises Refused."""
 
-    def outputs(self, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def outputs(
+        self, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """Load the candidate and run it once. Raises Refused."""
 
     def time(self) -> float:
@@ -71,11 +75,20 @@ def emit(program: region.Module, one: plan.Plan, sizes: Mapping[str, int]) -> Em
     return Emitted(one, manifest.show(module), module)
 
 
-def check_candidate(card: Card, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, Any], wanted: Mapping[str, np.ndarray], usage: Mapping[str, Usage]) -> Trial:
+def check_candidate(
+    card: Card,
+    emitted: Emitted,
+    sizes: Mapping[str, int],
+    arrays: Mapping[str, Any],
+    wanted: Mapping[str, np.ndarray],
+    usage: Mapping[str, Usage],
+) -> Trial:
     """Run a compiled candidate, and time it when its outputs are those of playback."""
     assert emitted.module is not None
     launches = emitted.module.launches
-    flops, moved = (sum(getattr(launch, what).evaluate(dict(sizes)) for launch in launches) for what in ("flops", "bytes"))
+    flops, moved = (
+        sum(getattr(launch, what).evaluate(dict(sizes)) for launch in launches) for what in ("flops", "bytes")
+    )
     try:
         wrong = [d for d in compare(card.outputs(emitted, sizes, arrays), wanted) if d.wrong]
         if wrong:

@@ -1,10 +1,12 @@
-"""What an ONNX model states outright: attributes, the values of tensors, the bodies of functions; and where its weights lie in files."""
+"""What an ONNX model states outright: attributes, the values of tensors, the bodies of functions; and where its weights
+lie in files."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +24,8 @@ _INTEGER_FORMS = ("i4", "u4", "i2", "u2")
 
 
 def attributes(proto: Any, outer: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """A node's attributes as Python values: int, float, str, tuples of them; tensors and graphs as protos. Raises Refused (E0124)."""
+    """A node's attributes as Python values: int, float, str, tuples of them; tensors and graphs as protos. Raises
+    Refused (E0124)."""
     from onnx import AttributeProto as A
 
     found = {}
@@ -36,12 +39,15 @@ def attributes(proto: Any, outer: Mapping[str, Any], at: str) -> dict[str, Any]:
         elif a.type in (A.FLOATS, A.INTS):
             found[a.name] = tuple(a.floats if a.type == A.FLOATS else a.ints)
         else:
-            raise refuse("E0124", at, op=proto.op_type, fault=f"the attribute {a.name} is of type {A.AttributeType.Name(a.type)}")
+            raise refuse(
+                "E0124", at, op=proto.op_type, fault=f"the attribute {a.name} is of type {A.AttributeType.Name(a.type)}"
+            )
     return found
 
 
 def stated(proto: Any, outer: Mapping[str, Any]) -> list[Any]:
-    """A node's AttributeProtos; one that refers to an attribute of the function around is that one, and gone if that is not stated."""
+    """A node's AttributeProtos; one that refers to an attribute of the function around is that one, and gone if that is
+    not stated."""
     found = []
     for a in proto.attribute:
         if a.ref_attr_name:
@@ -55,17 +61,21 @@ def stated(proto: Any, outer: Mapping[str, Any]) -> list[Any]:
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """The elements of a TensorProto as the dtype that holds them. Raises Refused (E0121, E0126, E0127 for one whose elements are in another file: it
-    is for `Weights.value` to read)."""
+    """The elements of a TensorProto as the dtype that holds them. Raises Refused (E0121, E0126, E0127 for one whose
+    elements are in another file: it is for `Weights.value` to read)."""
     from onnx import numpy_helper
 
     dtype, form = element_of(tensor.data_type, tensor.name)
     if tensor.data_location == tensor.EXTERNAL:
-        raise refuse("E0127", tensor.name, tensor=tensor.name, reason="it is an attribute, and its elements are in another file")
+        raise refuse(
+            "E0127", tensor.name, tensor=tensor.name, reason="it is an attribute, and its elements are in another file"
+        )
     try:
         array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError) as fault:
-        raise refuse("E0121", tensor.name, reason=f"the tensor {tensor.name} cannot be read: {str(fault)[:120]}") from None
+        raise refuse(
+            "E0121", tensor.name, reason=f"the tensor {tensor.name} cannot be read: {str(fault)[:120]}"
+        ) from None
     return coded(array, form) if form else known(array, dtype).known
 
 
@@ -77,7 +87,8 @@ def coded(array: np.ndarray, form: str) -> np.ndarray:
 
 
 def term_of(tensor: Any) -> Term:
-    """A TensorProto: its value where that is small, else a tensor that is read when it is needed. Raises Refused (E0126)."""
+    """A TensorProto: its value where that is small, else a tensor that is read when it is needed. Raises Refused
+    (E0126)."""
     dtype, form = element_of(tensor.data_type, tensor.name)
     count = math.prod(tensor.dims)
     if min(tensor.dims, default=0) < 0:
@@ -91,16 +102,16 @@ def term_of(tensor: Any) -> Term:
 
 
 class Weights:
-    """Where tensors lie: in the model's own file, or in one beside it. `file` is the model's path as texts shall spell it, empty for one
-    that came through a pipe; `folder` is where that file is."""
+    """Where tensors lie: in the model's own file, or in one beside it. `file` is the model's path as texts shall spell
+    it, empty for one that came through a pipe; `folder` is where that file is."""
 
     def __init__(self, raw: bytes, file: str, folder: Path | None = None):
         self.raw, self.file, self.folder = raw, file, folder
         self._places: dict[str, list[wire.Place]] | None = None
 
     def place(self, tensor: Any) -> dict[str, Any]:
-        """The attributes file, offset, bytes and sha256 of a tensor's elements; or its value, when it is not too long and has no such place.
-        Raises Refused (E0127)."""
+        """The attributes file, offset, bytes and sha256 of a tensor's elements; or its value, when it is not too long
+        and has no such place. Raises Refused (E0127)."""
         if tensor.data_location == tensor.EXTERNAL:
             return self._beside(tensor)
         from hashlib import sha256
@@ -111,18 +122,35 @@ class Weights:
         place = self._of(tensor) if self.file else None
         if place is None:
             if count > MAX_KNOWN:
-                raise refuse("E0127", tensor.name, tensor=tensor.name, reason="the model came through a pipe" if not self.file else "its elements are not kept as raw bytes")
+                raise refuse(
+                    "E0127",
+                    tensor.name,
+                    tensor=tensor.name,
+                    reason="the model came through a pipe"
+                    if not self.file
+                    else "its elements are not kept as raw bytes",
+                )
             return {}
         start, length = place
-        return {"file": self.file, "offset": start, "bytes": length, "sha256": sha256(memoryview(self.raw)[start : start + length]).hexdigest()}
+        return {
+            "file": self.file,
+            "offset": start,
+            "bytes": length,
+            "sha256": sha256(memoryview(self.raw)[start : start + length]).hexdigest(),
+        }
 
     def value(self, tensor: Any) -> np.ndarray:
-        """The elements of a tensor, those in a file beside the model too. Raises Refused (E0006, E0121, E0126, E0127)."""
+        """The elements of a tensor, those in a file beside the model too. Raises Refused (E0006, E0121, E0126,
+        E0127)."""
         if tensor.data_location != tensor.EXTERNAL:
             return array_of(tensor)
         place = self._beside(tensor)
         if place["bytes"] > MOST_READ:
-            raise refuse("E0006", tensor.name, what=f"a value of {place['bytes']} bytes that the model's sizes depend on (at most {MOST_READ})")
+            raise refuse(
+                "E0006",
+                tensor.name,
+                what=f"a value of {place['bytes']} bytes that the model's sizes depend on (at most {MOST_READ})",
+            )
         location = next(e.value for e in tensor.external_data if e.key == "location")
         try:
             found = read_range(self.folder or Path(), location, place["offset"], place["bytes"])
@@ -143,11 +171,21 @@ class Weights:
         size = math.prod(tensor.dims) * dtype.bytes
         offset, length = entries.get("offset", "0"), entries.get("length", str(size))
         if not self.file or form:
-            raise refuse("E0127", tensor.name, tensor=tensor.name, reason="its elements have no dtype" if form else "the model came through a pipe")
+            raise refuse(
+                "E0127",
+                tensor.name,
+                tensor=tensor.name,
+                reason="its elements have no dtype" if form else "the model came through a pipe",
+            )
         if location.is_absolute() or ".." in location.parts or not location.parts or "\0" in str(location):
             raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"{location} is not under the model's folder")
         if not is_count(offset) or length != str(size):
-            raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"its place (offset {offset}, length {length}) does not fit {size} bytes")
+            raise refuse(
+                "E0127",
+                tensor.name,
+                tensor=tensor.name,
+                reason=f"its place (offset {offset}, length {length}) does not fit {size} bytes",
+            )
         return {"file": str(PurePosixPath(self.file).parent / location), "offset": int(offset), "bytes": size}
 
 
@@ -170,7 +208,13 @@ def function_of(node: Any, domain: str) -> Any:
         usable = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
         types = [_type_of(i) for i in node.inputs]
         try:
-            found = schema.get_context_dependent_function_with_opset_version(max(usable), _resolved(node).SerializeToString(), types) if usable else None
+            found = (
+                schema.get_context_dependent_function_with_opset_version(
+                    max(usable), _resolved(node).SerializeToString(), types
+                )
+                if usable
+                else None
+            )
         except (ValueError, RuntimeError):  # onnx finds fault with the types
             return None
     if not found:
@@ -197,7 +241,9 @@ def _type_of(term: Any) -> bytes:
 
     found = TypeProto()
     if isinstance(term, Term):
-        found.tensor_type.elem_type = next(number for number, held in ELEMENTS.items() if held == (term.dtype.name, term.form))
+        found.tensor_type.elem_type = next(
+            number for number, held in ELEMENTS.items() if held == (term.dtype.name, term.form)
+        )
         for size in term.shape:
             dim = found.tensor_type.shape.dim.add()
             if size.constant is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -58,9 +59,9 @@ def _is_garbled(message: Any) -> bool:
 
 
 def _for_checker(model: Any) -> Any:
-    """What onnx's checker shall see in place of a model that it would refuse although its runtimes do not: inputs and outputs without a shape get
-    one, weights in other files are left out, and so are the names of ops that a version has deprecated but defines, such as GroupNormalization of
-    opset 18. None when there is nothing of the kind."""
+    """What onnx's checker shall see in place of a model that it would refuse although its runtimes do not: inputs and
+    outputs without a shape get one, weights in other files are left out, and so are the names of ops that a version has
+    deprecated but defines, such as GroupNormalization of opset 18. None when there is nothing of the kind."""
 
     def open_values(graph: Any) -> Iterator[Any]:
         for value in (*graph.input, *graph.output):
@@ -71,7 +72,11 @@ def _for_checker(model: Any) -> Any:
                 yield from open_values(inner)
 
     opset = opsets_of(model).get("", OLDEST)
-    if next(open_values(model.graph), None) is None and not any(t.data_location == t.EXTERNAL for t in model.graph.initializer) and next(_deprecated(model.graph, opset), None) is None:
+    if (
+        next(open_values(model.graph), None) is None
+        and not any(t.data_location == t.EXTERNAL for t in model.graph.initializer)
+        and next(_deprecated(model.graph, opset), None) is None
+    ):
         return None
     copy = type(model)()
     copy.CopyFrom(model)
@@ -114,15 +119,19 @@ def opsets_of(model: Any) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in model.opset_import}
 
 
-def program_of(model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges) -> tuple[str, Program, list[str], list[str]]:
-    """The model's name, its program, and the names of its inputs and outputs. `ranges` bound symbols; one that an op needs to equal another size
-    is that size. Raises Refused with every fault found."""
+def program_of(
+    model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges
+) -> tuple[str, Program, list[str], list[str]]:
+    """The model's name, its program, and the names of its inputs and outputs. `ranges` bound symbols; one that an op
+    needs to equal another size is that size. Raises Refused with every fault found."""
     equal: dict[str, Expr] = {}
     while True:
         try:
             return _program_of(model, weights, shapes, values, ranges, equal)
         except Unequal as found:
-            equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {found.symbol: found.size}
+            equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {
+                found.symbol: found.size
+            }
 
 
 def _program_of(
@@ -147,14 +156,24 @@ def _program_of(
         faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": "a sparse tensor"}))
     for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
-            faults.append(Diag("E0128", name, {"tensor": name, "fault": "it is not an input; inputs: " + ", ".join(i.name for i in inputs)}))
+            faults.append(
+                Diag(
+                    "E0128",
+                    name,
+                    {"tensor": name, "fault": "it is not an input; inputs: " + ", ".join(i.name for i in inputs)},
+                )
+            )
     symbols: dict[str, str] = {}
     for value in inputs:
         try:
             dtype, form = _element(value)
             shape = tuple(d.substitute(equal) for d in shape_of(value, shapes.get(value.name), symbols))
             stated = values.get(value.name)
-            scope.terms[value.name] = program.input(value.name, dtype, shape, form) if stated is None else _stated(value.name, dtype, shape, stated)
+            scope.terms[value.name] = (
+                program.input(value.name, dtype, shape, form)
+                if stated is None
+                else _stated(value.name, dtype, shape, stated)
+            )
         except Refused as fault:
             faults += fault.diags
             scope.terms[value.name] = FAULTY
@@ -177,7 +196,12 @@ def _program_of(
         faults += _open_sizes(inputs, scope)
     if faults:
         raise Refused(faults)
-    return bare(graph.name) if graph.name else "main", program, [i.name for i in inputs if i.name not in values], list(dict.fromkeys(outputs))
+    return (
+        bare(graph.name) if graph.name else "main",
+        program,
+        [i.name for i in inputs if i.name not in values],
+        list(dict.fromkeys(outputs)),
+    )
 
 
 def _element(value: Any) -> tuple[DType, str]:
@@ -188,8 +212,8 @@ def _element(value: Any) -> tuple[DType, str]:
 
 
 def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -> tuple[Expr, ...]:
-    """The sizes of an input: numbers, symbols by their ONNX names, or `NAME_AXIS` for those without a name; `given` overrides what is open.
-    `symbols` maps ONNX names to symbols. Raises Refused (E0128)."""
+    """The sizes of an input: numbers, symbols by their ONNX names, or `NAME_AXIS` for those without a name; `given`
+    overrides what is open. `symbols` maps ONNX names to symbols. Raises Refused (E0128)."""
     own: list[Expr] = []
     if value.type.tensor_type.HasField("shape"):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -204,17 +228,27 @@ def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -
     stated = [_given(value.name, word) for word in given]
     if own or value.type.tensor_type.HasField("shape"):
         if len(own) != len(stated) or any(o.constant is not None and o != s for o, s in zip(own, stated)):
-            raise refuse("E0128", value.name, tensor=value.name, fault=f"its shape is [{', '.join(map(str, own))}] in the model, not [{', '.join(given)}]")
+            raise refuse(
+                "E0128",
+                value.name,
+                tensor=value.name,
+                fault=f"its shape is [{', '.join(map(str, own))}] in the model, not [{', '.join(given)}]",
+            )
     return tuple(stated)
 
 
 def _open_sizes(inputs: Sequence[Any], scope: Scope) -> Iterator[Diag]:
-    """A remark that names the inputs whose sizes are symbols (R3004), where there are some: most of what is refused wants a number there."""
+    """A remark that names the inputs whose sizes are symbols (R3004), where there are some: most of what is refused
+    wants a number there."""
     open_inputs = [(i.name, scope.terms[i.name].shape) for i in inputs if scope.terms[i.name] is not FAULTY]
-    open_inputs = [(name, ", ".join(map(str, shape))) for name, shape in open_inputs if any(d.constant is None for d in shape)]
+    open_inputs = [
+        (name, ", ".join(map(str, shape))) for name, shape in open_inputs if any(d.constant is None for d in shape)
+    ]
     if open_inputs:
         named = "; ".join(f"{name} [{shape}]" for name, shape in open_inputs)
-        yield Diag("R3004", "", {"inputs": named, "name": open_inputs[0][0], "sizes": open_inputs[0][1].replace(" ", "")})
+        yield Diag(
+            "R3004", "", {"inputs": named, "name": open_inputs[0][0], "sizes": open_inputs[0][1].replace(" ", "")}
+        )
 
 
 def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[str]) -> Term:
@@ -226,7 +260,12 @@ def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[st
         found = np.array([float(w) if dtype.is_float else int(w) for w in words])
         return known(found.reshape(sizes), dtype)
     except (ValueError, TypeError, OverflowError):
-        raise refuse("E0128", name, tensor=name, fault=f"{','.join(words)[:60]} is no value of {dtype}[{', '.join(map(str, shape))}]") from None
+        raise refuse(
+            "E0128",
+            name,
+            tensor=name,
+            fault=f"{','.join(words)[:60]} is no value of {dtype}[{', '.join(map(str, shape))}]",
+        ) from None
 
 
 def _given(name: str, word: str) -> Expr:
@@ -240,7 +279,8 @@ def _given(name: str, word: str) -> Expr:
 
 
 def _symbol(word: str, otherwise: str, symbols: dict[str, str]) -> Expr:
-    """A size by its ONNX name: an expression where it reads as one, else the name made bare, another one for each ONNX name."""
+    """A size by its ONNX name: an expression where it reads as one, else the name made bare, another one for each ONNX
+    name."""
     if word and not word.isidentifier():
         try:
             size = read_dim(word)
@@ -276,7 +316,13 @@ def _unsupported(model: Any, functions: Mapping[tuple[str, str], Any]) -> dict[s
     def walk(nodes: Sequence[Any], opsets: Mapping[str, int]) -> None:
         for node in nodes:
             key = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
-            if not (key in ONNX_OPS or key in functions or key[0] == "" and key[1] in FOLDS or has_body(node.op_type, key[0], opsets)):
+            if not (
+                key in ONNX_OPS
+                or key in functions
+                or key[0] == ""
+                and key[1] in FOLDS
+                or has_body(node.op_type, key[0], opsets)
+            ):
                 found.setdefault(word_of(node), []).append(node_word(node))
             for graph in graphs_of(node):
                 walk(graph.node, opsets)

@@ -1,8 +1,10 @@
-"""A node of an ONNX graph as its translation sees it: terms in, attributes by name, and the way to put ops into the program."""
+"""A node of an ONNX graph as its translation sees it: terms in, attributes by name, and the way to put ops into the
+program."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +20,17 @@ MISSING = object()
 class Node:
     """One node. `inputs` are terms, tuples of terms (sequences), or None where an optional one is absent."""
 
-    def __init__(self, proto: Any, inputs: Sequence[Any], name: str, opset: int, attrs: dict[str, Any], program: Program, translator: Any, scope: Any):
+    def __init__(
+        self,
+        proto: Any,
+        inputs: Sequence[Any],
+        name: str,
+        opset: int,
+        attrs: dict[str, Any],
+        program: Program,
+        translator: Any,
+        scope: Any,
+    ):
         self.proto = proto
         self.inputs = list(inputs)
         self.outputs = list(proto.output)
@@ -60,17 +72,23 @@ class Node:
         term = self.input(position)
         found = self.translator.value_of(term)
         if found is None:
-            raise refuse("E0125", self.name, op=self.proto.op_type, position=position + 1, tensor=self.proto.input[position])
+            raise refuse(
+                "E0125", self.name, op=self.proto.op_type, position=position + 1, tensor=self.proto.input[position]
+            )
         return found
 
     def ints(self, position: int | None, key: str = "", default: Any = None) -> Any:
-        """Integers or sizes: the attribute `key` of older opsets, or else the value of an input; `default` when neither is there."""
+        """Integers or sizes: the attribute `key` of older opsets, or else the value of an input; `default` when neither
+        is there."""
         if key and key in self.attrs:
             found = self.attrs[key]
             return list(found) if isinstance(found, tuple) else [found]
         if position is None or not self.has(position):
             return default
-        items = (v.constant if isinstance(v, Expr) and v.constant is not None else v for v in self.value(position).reshape(-1))
+        items = (
+            v.constant if isinstance(v, Expr) and v.constant is not None else v
+            for v in self.value(position).reshape(-1)
+        )
         return [v if isinstance(v, Expr) else int(v) for v in items]
 
     def scalar(self, position: int, key: str = "", default: Any = None) -> Any:
@@ -102,8 +120,11 @@ class Node:
 
     # --- what it becomes
 
-    def op(self, op: str, /, *operands: Value, outputs: int = 1, part: str = "", gives: DType | None = None, **attrs: Any) -> Any:
-        """One op of the front ends: its term, or a tuple of `outputs` terms. `gives` is what the first shall be, where the op has another dtype."""
+    def op(
+        self, op: str, /, *operands: Value, outputs: int = 1, part: str = "", gives: DType | None = None, **attrs: Any
+    ) -> Any:
+        """One op of the front ends: its term, or a tuple of `outputs` terms. `gives` is what the first shall be, where
+        the op has another dtype."""
         found = self.program.op(op, operands, f"{self.name}.{part or op.lower()}", outputs, dtypes=[gives], **attrs)
         return found[0] if outputs == 1 else tuple(found)
 
@@ -121,14 +142,24 @@ class Node:
         dtype = DTYPES[dtype] if isinstance(dtype, str) else dtype
         if x.dtype == dtype:
             return x
-        if x.known is not None and x.known.dtype != object and x.known.size <= MAX_KNOWN and dtype.bits > 8 and (x.dtype.kind in "iub" or dtype.is_float):
+        if (
+            x.known is not None
+            and x.known.dtype != object
+            and x.known.size <= MAX_KNOWN
+            and dtype.bits > 8
+            and (x.dtype.kind in "iub" or dtype.is_float)
+        ):
             return known(x.known, dtype)
         return self.fn("cast", x, to=dtype)
 
     def reshape(self, x: Term, shape: Sequence[Any]) -> Term:
         """`x` with another shape, which may hold symbols; itself when it has it."""
         wanted = tuple(Expr.of(d) for d in shape)
-        return x if x.shape == wanted else self.op("Reshape", x, shape=list(wanted), allowzero=any(d.constant == 0 for d in wanted) or None)
+        return (
+            x
+            if x.shape == wanted
+            else self.op("Reshape", x, shape=list(wanted), allowzero=any(d.constant == 0 for d in wanted) or None)
+        )
 
     def transpose(self, x: Term, perm: Sequence[int]) -> Term:
         """`x` with its axes in the order `perm`."""
@@ -137,4 +168,3 @@ class Node:
     def cut(self, x: Term, axis: int, start: Any, end: Any) -> Term:
         """`x[start:end]` along one axis."""
         return self.op("Slice", x, starts=[start], ends=[end], axes=[axis])
-

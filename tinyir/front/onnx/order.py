@@ -1,17 +1,20 @@
-"""The nodes of ONNX graphs in an order in which each comes after those that it reads. The standard asks for one, and some exporters do not keep it."""
+"""The nodes of ONNX graphs in an order in which each comes after those that it reads. The standard asks for one, and
+some exporters do not keep it."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ..order import in_order
 
 
 def sort_nodes(graph: Any) -> None:
-    """Put the nodes of a graph, and of the graphs in it, in order, in place; those that read one another in a circle stay as they are."""
+    """Put the nodes of a graph, and of the graphs in it, in order, in place; those that read one another in a circle
+    stay as they are."""
     maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     waits = []
-    for index, node in enumerate(graph.node):
+    for index, node in enumerate(graph.node):  # noqa: B007
         for body in _bodies(node):
             sort_nodes(body)
         waits.append({maker[name] for name in _read(node) if name in maker})

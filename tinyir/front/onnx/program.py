@@ -1,13 +1,14 @@
 """The front-end JSON program that an ONNX model becomes, one op after the other.
 
-Each op is written down and, beside it, lowered by the builder, which says what type it gives: so that sizes are known exactly, symbols
-and all, and what cannot be lowered is found with the node that wants it.
+Each op is written down and, beside it, lowered by the builder, which says what type it gives: so that sizes are known
+exactly, symbols and all, and what cannot be lowered is found with the node that wants it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ Value = Term | float | int | bool
 
 
 class Program:
-    """Tensors and ops in the making. Tensors that carry ONNX names keep them when they are inputs, outputs or weights; others are made bare."""
+    """Tensors and ops in the making. Tensors that carry ONNX names keep them when they are inputs, outputs or weights;
+    others are made bare."""
 
     def __init__(self, taken: set[str], weights: Weights, reserved: set[str]):
         self.builder = Builder()
@@ -72,7 +74,9 @@ class Program:
             value = term.known
             first = value.flat[0] if value.size else value.dtype.type(0)
             if value.dtype == object and any(v != first for v in value.flat):
-                parts = [self.put(known([v], term.dtype), f"{name}.{i}") for i, v in enumerate(value.reshape(-1).tolist())]
+                parts = [
+                    self.put(known([v], term.dtype), f"{name}.{i}") for i, v in enumerate(value.reshape(-1).tolist())
+                ]
                 (joined,) = self.op("Concat", parts, f"{name}.sizes", axis=0)
                 if term.rank != 1:
                     (joined,) = self.op("Reshape", [joined], f"{name}.shaped", shape=list(term.shape))
@@ -81,14 +85,29 @@ class Program:
                 return term
             term.name = self.own(name) if name == term.label else self.fresh(name)
             literal, plain = _literal(value, first, term.dtype)
-            self.tensors[term.name] = {"dtype": term.dtype.name, "shape": [_size(d) for d in term.shape], "value": plain}
+            self.tensors[term.name] = {
+                "dtype": term.dtype.name,
+                "shape": [_size(d) for d in term.shape],
+                "value": plain,
+            }
             self.builder.open(Origin(term.name, "Constant"))
             made = self.builder.const(literal, term.dtype, term.shape)
             (term.ref,) = self.builder.close([made], [term.name], [None], [Place()])
         return term
 
-    def op(self, op: str, operands: Sequence[Value], base: str, /, outputs: int = 1, fn: str = "", dtypes: Sequence[DType | None] = (), **attrs: Any) -> list[Term]:
-        """One op under a name made from `base`. `dtypes` are what its outputs shall be, where that differs from what the op gives. Raises Refused."""
+    def op(
+        self,
+        op: str,
+        operands: Sequence[Value],
+        base: str,
+        /,
+        outputs: int = 1,
+        fn: str = "",
+        dtypes: Sequence[DType | None] = (),
+        **attrs: Any,
+    ) -> list[Term]:
+        """One op under a name made from `base`. `dtypes` are what its outputs shall be, where that differs from what
+        the op gives. Raises Refused."""
         row = ELEMENTWISE[fn] if fn else FRONT_OPS[op]
         defaults = {a.name: _plain(a.default) for a in row.attrs if a.default is not None}
         plain = {k: _plain(v) for k, v in attrs.items() if v is not None}
@@ -97,10 +116,16 @@ class Program:
         if faults:
             raise Refused(faults)
         dtype = next((o.dtype for o in operands if isinstance(o, Term)), None)
-        operands = [known(o, dtype) if isinstance(o, float) and not math.isfinite(o) and dtype is not None else o for o in operands]
+        operands = [
+            known(o, dtype) if isinstance(o, float) and not math.isfinite(o) and dtype is not None else o
+            for o in operands
+        ]
         if fn and any(isinstance(o, Term) and o.known is None for o in operands):
             operands = [_spelled(o, operands) for o in operands]
-        terms = [self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o for o in operands]
+        terms = [
+            self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o
+            for o in operands
+        ]
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         self.builder.open(Origin(base, op))
         try:
@@ -113,7 +138,12 @@ class Program:
             self.builder.drop()
             self.taken -= set(names)
             raise
-        entry: dict[str, Any] = {"op": op, "name": "", "inputs": [t.name if isinstance(t, Term) else _plain(t) for t in terms], "outputs": names}
+        entry: dict[str, Any] = {
+            "op": op,
+            "name": "",
+            "inputs": [t.name if isinstance(t, Term) else _plain(t) for t in terms],
+            "outputs": names,
+        }
         if fn:
             entry["fn"] = fn
         self.ops.append({**entry, **({"attrs": plain} if plain else {})})
@@ -144,12 +174,24 @@ class Program:
 
 def _spelled(operand: Value, beside: Sequence[Value]) -> Value:
     """A known number without axes as a number, where an operand beside it is of its dtype."""
-    if not isinstance(operand, Term) or operand.known is None or operand.rank or operand.ref is not None or operand.known.dtype == object:
+    if (
+        not isinstance(operand, Term)
+        or operand.known is None
+        or operand.rank
+        or operand.ref is not None
+        or operand.known.dtype == object
+    ):
         return operand
     if not any(isinstance(o, Term) and o.known is None and o.dtype == operand.dtype for o in beside):
         return operand
     number = operand.known[()]
-    return float(number) if operand.dtype.is_float and math.isfinite(number) else operand if operand.dtype.is_float else number.item()
+    return (
+        float(number)
+        if operand.dtype.is_float and math.isfinite(number)
+        else operand
+        if operand.dtype.is_float
+        else number.item()
+    )
 
 
 def _size(size: Expr) -> int | str:
@@ -184,7 +226,9 @@ def _literal(value: np.ndarray, first: Any, dtype: DType) -> tuple[Any, Any]:
     def nested(array: np.ndarray, read: Any, many: type) -> Any:
         return many(nested(a, read, many) for a in array) if array.ndim else read(array[()])
 
-    return nested(value, float if dtype.is_float else lambda v: v.item(), tuple), nested(value, lambda v: _scalar(v, dtype), list)
+    return nested(value, float if dtype.is_float else lambda v: v.item(), tuple), nested(
+        value, lambda v: _scalar(v, dtype), list
+    )
 
 
 def _scalar(value: Any, dtype: DType) -> Any:

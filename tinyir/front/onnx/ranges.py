@@ -1,9 +1,10 @@
-"""Sizes of inputs as a caller states them: numbers, symbols, and symbols with the range that they keep to, `L:1..512`."""
+"""Sizes of inputs as a caller states them: numbers, symbols, and symbols with the range that they keep to,
+`L:1..512`."""
 
 from __future__ import annotations
 
 import re
-from typing import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...kit.diag import refuse
 
@@ -12,8 +13,8 @@ MOST = (1 << 31) - 1
 
 
 def without_ranges(shapes: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[str]], dict[str, tuple[int, int]]]:
-    """The sizes by input, without ranges, and the range of each symbol that has one, bounds included. Raises Refused (E0128) for a range that is none,
-    and for a symbol with two."""
+    """The sizes by input, without ranges, and the range of each symbol that has one, bounds included. Raises Refused
+    (E0128) for a range that is none, and for a symbol with two."""
     found: dict[str, list[str]] = {}
     ranges: dict[str, tuple[int, int]] = {}
     for name, sizes in shapes.items():
@@ -23,12 +24,23 @@ def without_ranges(shapes: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[
                 found[name].append(word)
                 continue
             parts = _RANGED.fullmatch(word)
-            symbol, low, high = (parts[key].strip() for key in ("symbol", "low", "high")) if parts is not None else ("", "", "")
-            is_range = symbol.isidentifier() and low.isdecimal() and high.isdecimal() and len(low) <= 10 and len(high) <= 10
+            symbol, low, high = (
+                (parts[key].strip() for key in ("symbol", "low", "high")) if parts is not None else ("", "", "")
+            )
+            is_range = (
+                symbol.isidentifier() and low.isdecimal() and high.isdecimal() and len(low) <= 10 and len(high) <= 10
+            )
             if not is_range or not int(low) <= int(high) <= MOST:
-                raise refuse("E0128", name, tensor=name, fault=f"{word} is not a symbol and its range, such as L:1..512")
+                raise refuse(
+                    "E0128", name, tensor=name, fault=f"{word} is not a symbol and its range, such as L:1..512"
+                )
             if ranges.setdefault(symbol, (int(low), int(high))) != (int(low), int(high)):
-                raise refuse("E0128", name, tensor=name, fault=f"{symbol} has two ranges, {ranges[symbol][0]}..{ranges[symbol][1]} and {low}..{high}")
+                raise refuse(
+                    "E0128",
+                    name,
+                    tensor=name,
+                    fault=f"{symbol} has two ranges, {ranges[symbol][0]}..{ranges[symbol][1]} and {low}..{high}",
+                )
             found[name].append(symbol)
     return found, ranges
 

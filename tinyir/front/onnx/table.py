@@ -8,11 +8,14 @@ A translation returns a term, or a tuple of them, one for each output that the n
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 Translation = Callable[[Any], Any]
 ONNX_OPS: dict[tuple[str, str], Translation] = {}
-FOLDS: dict[str, Translation] = {}  # the same, for nodes of which every input is known; they return a value, or None to decline
+FOLDS: dict[
+    str, Translation
+] = {}  # the same, for nodes of which every input is known; they return a value, or None to decline
 PREVIEW = "ai.onnx.preview"
 
 

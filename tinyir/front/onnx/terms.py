@@ -1,4 +1,5 @@
-"""What a name of an ONNX graph stands for while it is translated: a tensor of the program, or a value that is known beforehand."""
+"""What a name of an ONNX graph stands for while it is translated: a tensor of the program, or a value that is known
+beforehand."""
 
 from __future__ import annotations
 
@@ -12,20 +13,42 @@ from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 from ..builder import Ref
 
-# TensorProto.DataType by number: the dtype that holds it here and, where that is wider than what ONNX means, the form its elements have.
+# TensorProto.DataType by number: the dtype that holds it here and, where that is wider than what ONNX means, the form
+# its elements have.
 ELEMENTS: dict[int, tuple[str, str]] = {
-    1: ("fp32", ""), 2: ("u8", ""), 3: ("i8", ""), 4: ("u16", ""), 5: ("i16", ""), 6: ("i32", ""), 7: ("i64", ""), 9: ("bool", ""), 10: ("fp16", ""),
-    11: ("fp64", ""), 12: ("u32", ""), 13: ("u64", ""), 16: ("bf16", ""), 17: ("fp8e4m3", ""), 19: ("fp8e5m2", ""), 18: ("u8", "fp8e4m3fnuz"),
-    20: ("u8", "fp8e5m2fnuz"), 21: ("u8", "u4"), 22: ("i8", "i4"), 23: ("u8", "fp4e2m1"), 24: ("u8", "fp8e8m0"), 25: ("u8", "u2"), 26: ("i8", "i2"),
-}  # fmt: skip
+    1: ("fp32", ""),
+    2: ("u8", ""),
+    3: ("i8", ""),
+    4: ("u16", ""),
+    5: ("i16", ""),
+    6: ("i32", ""),
+    7: ("i64", ""),
+    9: ("bool", ""),
+    10: ("fp16", ""),
+    11: ("fp64", ""),
+    12: ("u32", ""),
+    13: ("u64", ""),
+    16: ("bf16", ""),
+    17: ("fp8e4m3", ""),
+    19: ("fp8e5m2", ""),
+    18: ("u8", "fp8e4m3fnuz"),
+    20: ("u8", "fp8e5m2fnuz"),
+    21: ("u8", "u4"),
+    22: ("i8", "i4"),
+    23: ("u8", "fp4e2m1"),
+    24: ("u8", "fp8e8m0"),
+    25: ("u8", "u2"),
+    26: ("i8", "i2"),
+}
 MAX_KNOWN = 1 << 16  # elements of a value that is still folded
 
 
 @dataclass(slots=True, eq=False)
 class Term:
-    """A tensor. `known` is its value where that is known: a NumPy array, of Exprs (dtype object) when sizes are symbols. `name` and `ref` are
-    its word in the program and its twin in the builder, empty until it is put there. `form` says how elements that no dtype has are
-    kept: `i4`, `u4`, `i2`, `u2` as the same number, the narrow floats as their bits."""
+    """A tensor. `known` is its value where that is known: a NumPy array, of Exprs (dtype object) when sizes are
+    symbols. `name` and `ref` are its word in the program and its twin in the builder, empty until it is put there.
+    `form` says how elements that no dtype has are kept: `i4`, `u4`, `i2`, `u2` as the same number, the narrow floats as
+    their bits."""
 
     dtype: DType
     shape: tuple[Expr, ...]
@@ -43,7 +66,8 @@ class Term:
 
 
 def known(value: Any, dtype: DType | str, form: str = "") -> Term:
-    """The term of a value: an array, a number, an Expr, or nested lists of them. Exprs without symbols become numbers."""
+    """The term of a value: an array, a number, an Expr, or nested lists of them. Exprs without symbols become
+    numbers."""
     dtype = DTYPES[dtype] if isinstance(dtype, str) else dtype
     array = value if isinstance(value, np.ndarray) else _array(value)
     if array.dtype == object:
@@ -80,6 +104,7 @@ def array_dtype(dtype: DType) -> np.dtype:
 
         return np.dtype(getattr(ml_dtypes, dtype.numpy))
     return np.dtype(dtype.numpy)
+
 
 def element_of(number: int, at: str) -> tuple[DType, str]:
     """The dtype and form of an ONNX element type. Raises Refused (E0126)."""

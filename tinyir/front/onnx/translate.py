@@ -1,20 +1,21 @@
 """An ONNX graph, node by node, into a program of front-end ops.
 
-Names live in scopes: the graph, the body of a function, a branch of an If. A node whose inputs are all known is folded; one that an
-earlier fault touches is passed over, so that one fault is one message.
+Names live in scopes: the graph, the body of a function, a branch of an If. A node whose inputs are all known is folded;
+one that an earlier fault touches is passed over, so that one fault is one message.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from ...ir.expr import Expr
 from ...kit.diag import Diag, Refused, refuse
 from . import constants
-from .node import Node
 from .names import bare
+from .node import Node
 from .program import Program
 from .table import FOLDS, ONNX_OPS
 from .terms import MAX_KNOWN, Term, known
@@ -33,9 +34,10 @@ class Unequal(Exception):
 
 
 class Scope:
-    """The names of one body, and of those around it. `opsets` and `attrs` are those of the function whose body it is."""
+    """The names of one body, and of those around it. `opsets` and `attrs` are those of the function whose body it
+    is."""
 
-    def __init__(self, parent: "Scope | None", opsets: Mapping[str, int], attrs: Mapping[str, Any], prefix: str = ""):
+    def __init__(self, parent: Scope | None, opsets: Mapping[str, int], attrs: Mapping[str, Any], prefix: str = ""):
         self.parent, self.opsets, self.attrs, self.prefix = parent, opsets, attrs, prefix
         self.terms: dict[str, Any] = {}
         self.depth = parent.depth + 1 if parent else 0
@@ -55,10 +57,16 @@ class TooMany(Refused):
 
 
 class Translator:
-    """One model. `outputs` are the names that must stay as they are; `unsupported` lists ops that nothing translates, with their nodes, and more are
-    added to it."""
+    """One model. `outputs` are the names that must stay as they are; `unsupported` lists ops that nothing translates,
+    with their nodes, and more are added to it."""
 
-    def __init__(self, program: Program, functions: Mapping[tuple[str, str], Any], outputs: Iterable[str], unsupported: dict[str, list[str]]):
+    def __init__(
+        self,
+        program: Program,
+        functions: Mapping[tuple[str, str], Any],
+        outputs: Iterable[str],
+        unsupported: dict[str, list[str]],
+    ):
         self.program = program
         self.functions = functions
         self.kept = set(outputs)
@@ -67,11 +75,18 @@ class Translator:
         self.count = 0  # of the nodes so far
 
     def body(self, nodes: Iterable[Any], scope: Scope) -> None:
-        """Every node of one body, in its order. Faults are collected. Raises Refused (E0006) where there are too many, whatever body is too many."""
+        """Every node of one body, in its order. Faults are collected. Raises Refused (E0006) where there are too many,
+        whatever body is too many."""
         for proto in nodes:
             self.count += 1
             if self.count > MAX_NODES:
-                raise TooMany(refuse("E0006", node_word(proto), what=f"the model with its functions and loops written out (at most {MAX_NODES} nodes)").diags)
+                raise TooMany(
+                    refuse(
+                        "E0006",
+                        node_word(proto),
+                        what=f"the model with its functions and loops written out (at most {MAX_NODES} nodes)",
+                    ).diags
+                )
             try:
                 self.node(proto, scope)
             except TooMany:
@@ -91,7 +106,16 @@ class Translator:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         first = next((o for o in proto.output if o), proto.op_type)
         name = bare(scope.prefix + (proto.name or first))
-        node = Node(proto, inputs, name, scope.opsets.get(domain, 1), constants.attributes(proto, scope.attrs, first), self.program, self, scope)
+        node = Node(
+            proto,
+            inputs,
+            name,
+            scope.opsets.get(domain, 1),
+            constants.attributes(proto, scope.attrs, first),
+            self.program,
+            self,
+            scope,
+        )
         start = len(self.program.ops)
         try:
             given = self.given(node, domain)
@@ -107,7 +131,9 @@ class Translator:
         op = node.proto.op_type
         if domain == "" and op in FOLDS:
             arrays = [i.known if isinstance(i, Term) else None for i in node.inputs]
-            if all(a is not None and a.size <= MAX_KNOWN for i, a in zip(node.inputs, arrays) if i is not None) and not any(isinstance(i, Term) and i.form for i in node.inputs):
+            if all(
+                a is not None and a.size <= MAX_KNOWN for i, a in zip(node.inputs, arrays) if i is not None
+            ) and not any(isinstance(i, Term) and i.form for i in node.inputs):
                 try:
                     found = FOLDS[op](node, *arrays)
                 except (ValueError, IndexError, TypeError, OverflowError, AttributeError) as fault:
@@ -132,7 +158,9 @@ class Translator:
         """What the body of a function gives, its names in a scope of their own."""
         if node.scope.depth >= MAX_DEPTH:
             raise refuse("E0006", node.name, what=f"functions within functions (at most {MAX_DEPTH})")
-        attrs = {a.name: a for a in function.attribute_proto} | {a.name: a for a in constants.stated(node.proto, node.scope.attrs)}
+        attrs = {a.name: a for a in function.attribute_proto} | {
+            a.name: a for a in constants.stated(node.proto, node.scope.attrs)
+        }
         opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in function.opset_import}
         inner = Scope(None, opsets or node.scope.opsets, attrs, f"{node.name}/")
         inner.depth = node.scope.depth + 1
@@ -141,11 +169,14 @@ class Translator:
         count = len(self.faults)
         self.body(function.node, inner)
         if len(self.faults) > count:
-            raise Refused([Diag(d.code, node.name, d.facts) for d in self.faults[count:] if self.faults.remove(d) is None])
+            raise Refused(
+                [Diag(d.code, node.name, d.facts) for d in self.faults[count:] if self.faults.remove(d) is None]
+            )
         return tuple(_sound([inner.find(name) if node.wants(i) else None for i, name in enumerate(function.output)]))
 
     def settle(self, node: Node, results: tuple[Any, ...], start: int) -> None:
-        """Give the results the names of the node's outputs. One that some other name has already is the same tensor under two names."""
+        """Give the results the names of the node's outputs. One that some other name has already is the same tensor
+        under two names."""
         program, top = self.program, node.scope.parent is None and not node.scope.prefix
         own = {name for entry in program.ops[start:] for name in entry["outputs"]}
         main = None
@@ -225,7 +256,10 @@ def raise_unequal(node: Node) -> None:
             pairs = [p for a, p in enumerate(zip(first, shape)) if a != node.axis(len(first), 1)]
         elif op in ("MatMul", "Gemm") and first and shape:
             is_turned = bool(node.attr("transA", 0)), bool(node.attr("transB", 0))
-            pairs = [(first[-2 if is_turned[0] else -1], shape[-1 if is_turned[1] or len(shape) == 1 else -2]), *pairs[2:]]
+            pairs = [
+                (first[-2 if is_turned[0] else -1], shape[-1 if is_turned[1] or len(shape) == 1 else -2]),
+                *pairs[2:],
+            ]
         for x, y in pairs:
             if 1 not in (x.constant, y.constant):
                 _raise_where_solved(x - y)
@@ -252,7 +286,8 @@ def node_word(node: Any) -> str:
 
 
 def _sound(results: list[Any]) -> list[Any]:
-    """The results of a body. Where one hangs on an earlier fault that has been said, the node around gives nothing either."""
+    """The results of a body. Where one hangs on an earlier fault that has been said, the node around gives nothing
+    either."""
     if any(r is FAULTY for r in results):
         raise Refused([])
     return results

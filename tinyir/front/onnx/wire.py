@@ -1,12 +1,12 @@
 """Where in the bytes of an ONNX file its weights stand, so that a text can point at them instead of copying them.
 
-An ONNX file is a protocol buffer: fields, each a key (number and wire type) and a payload. Only the keys on the way to the tensors are
-read; payloads are skipped by their length. Field numbers are those of onnx.proto.
+An ONNX file is a protocol buffer: fields, each a key (number and wire type) and a payload. Only the keys on the way to
+the tensors are read; payloads are skipped by their length. Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 Place = tuple[int, int]  # offset and length in bytes
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -16,8 +16,9 @@ _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW, _TENSOR_DOUBLES = 4, 8, 9, 10
 
 
 def places_of(raw: bytes) -> dict[str, list[Place]]:
-    """The places of initialisers' elements, by name, and of Constant nodes', by output, in the graph and in the bodies inside it, where a name may
-    come back; elements kept as varints have none. Raises ValueError when the bytes are no protocol buffer."""
+    """The places of initialisers' elements, by name, and of Constant nodes', by output, in the graph and in the bodies
+    inside it, where a name may come back; elements kept as varints have none. Raises ValueError when the bytes are no
+    protocol buffer."""
     found: dict[str, list[Place]] = {}
     for number, start, end in _fields(raw, 0, len(raw)):
         if number == _MODEL_GRAPH:
@@ -69,7 +70,8 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _tensor(raw: bytes, start: int, end: int) -> tuple[str, Place | None]:
-    """Name and place of one TensorProto; fp32 and fp64 lists in packed form are little-endian elements just as raw_data is."""
+    """Name and place of one TensorProto; fp32 and fp64 lists in packed form are little-endian elements just as raw_data
+    is."""
     name, places = "", []
     for number, low, high in _fields(raw, start, end):
         if number == _TENSOR_NAME:

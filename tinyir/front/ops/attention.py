@@ -27,9 +27,10 @@ from .table import Attr, Attrs, front_op
     ],
 )
 def attention(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """softmax(scale * Q K' + mask) V for Q [B, H, S, D], K [B, Hk, T, D], V [B, Hk, T, E]; H is a multiple of Hk (grouped queries). The fourth operand
-    broadcasts to [B, H, S, T]: bool says which keys count, a number is added. `causal`: query s sees the keys t <= s + offset; `window`: of these
-    only the last so many. `scale` is 1/sqrt(D) unless stated; `softcap` c puts c*tanh(./c) around the scores. A query that sees no key gives 0."""
+    """softmax(scale * Q K' + mask) V for Q [B, H, S, D], K [B, Hk, T, D], V [B, Hk, T, E]; H is a multiple of Hk
+    (grouped queries). The fourth operand broadcasts to [B, H, S, T]: bool says which keys count, a number is added.
+    `causal`: query s sees the keys t <= s + offset; `window`: of these only the last so many. `scale` is 1/sqrt(D)
+    unless stated; `softcap` c puts c*tanh(./c) around the scores. A query that sees no key gives 0."""
     q, k, v = (tensor(o, "Attention", i) for i, o in enumerate(operands[:3]))
     for ref in (q, k, v):
         if ref.rank != 4:
@@ -49,8 +50,12 @@ def attention(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         capped = b.emit("TANH", b.emit("MUL", scores, b.const(1 / attrs.softcap, acc, scores.shape)))
         scores = b.emit("MUL", capped, b.const(attrs.softcap, acc, scores.shape), part="capped")
     scores, may_be_empty = _masked(b, scores, operands[3] if len(operands) == 4 else None, attrs, is_grouped)
-    weights = b.cast(_softmax(b, scores) if may_be_empty else softmax(b, scores, scores.rank - 1), v.dtype, part="weights")
-    found = b.cast(b.contract(weights, out, v, "bhte", out[:-1] + "e", accumulator(v.dtype), ("p", "v")), operands[0].dtype)
+    weights = b.cast(
+        _softmax(b, scores) if may_be_empty else softmax(b, scores, scores.rank - 1), v.dtype, part="weights"
+    )
+    found = b.cast(
+        b.contract(weights, out, v, "bhte", out[:-1] + "e", accumulator(v.dtype), ("p", "v")), operands[0].dtype
+    )
     return b.reshape(found, [found.shape[0], heads, found.shape[-2], found.shape[-1]]) if is_grouped else found
 
 
@@ -71,7 +76,9 @@ def _masked(b: Builder, scores: Ref, mask: Operand | None, attrs: Attrs, is_grou
         ref = tensor(mask, "Attention", 3)
         if is_grouped and ref.rank == 4:
             size = ref.shape[1]
-            ref = b.reshape(ref, [ref.shape[0], *(scores.shape[1:3] if size != Expr.of(1) else (size, size)), *ref.shape[2:]])
+            ref = b.reshape(
+                ref, [ref.shape[0], *(scores.shape[1:3] if size != Expr.of(1) else (size, size)), *ref.shape[2:]]
+            )
         ref = b.expand(ref, b.broadcast_shape(scores, ref))
         if ref.dtype.kind == "b":
             scores = b.emit("WHERE", ref, scores, b.const(-math.inf, acc, scores.shape), part="masked")
@@ -81,7 +88,9 @@ def _masked(b: Builder, scores: Ref, mask: Operand | None, attrs: Attrs, is_grou
     offset = Expr.of(attrs.offset)
     distance = Expr.of(f"i{rank - 2}") + offset - Expr.of(f"i{rank - 1}")
     if attrs.causal or attrs.window is not None:
-        bound = Bound(distance, ZERO if attrs.causal else None, Expr.of(attrs.window) if attrs.window is not None else None)
+        bound = Bound(
+            distance, ZERO if attrs.causal else None, Expr.of(attrs.window) if attrs.window is not None else None
+        )
         scores = b.valid(scores, [bound], -math.inf, part="causal" if attrs.causal else "near")
         may_be_empty |= attrs.window is not None or offset.constant is None or offset.constant < 0
     return scores, may_be_empty
@@ -95,4 +104,6 @@ def _softmax(b: Builder, scores: Ref) -> Ref:
     raised = functions.exp(b, b.emit("SUB", scores, keep(b, base, scores, (axis,))))
     total = b.reduce(raised, "SUM", [axis])
     is_empty = b.emit("CMPEQ", total, b.const(0, acc, total.shape))
-    return b.emit("FDIV", raised, keep(b, b.emit("WHERE", is_empty, b.const(1, acc, total.shape), total), scores, (axis,)))
+    return b.emit(
+        "FDIV", raised, keep(b, b.emit("WHERE", is_empty, b.const(1, acc, total.shape), total), scores, (axis,))
+    )

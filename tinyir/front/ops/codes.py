@@ -1,7 +1,7 @@
 """Number formats that tiny has no dtype for, kept in u8 or i8: Encode and Decode.
 
-Integers of 4 and 2 bits are kept as the number itself. A narrow float is kept as its bits: its value is looked up, and its code is counted:
-a code is the number of its format's rounding thresholds that the operand reaches.
+Integers of 4 and 2 bits are kept as the number itself. A narrow float is kept as its bits: its value is looked up, and
+its code is counted: a code is the number of its format's rounding thresholds that the operand reaches.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _INTEGERS = {"i4": (4, True), "u4": (4, False), "i2": (2, True), "u2": (2, False
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A narrow float: `values` of its codes without a sign; `sign` is the sign bit (0: it has none), `nan` the code that NaN gets, and
-    `has_minus_zero` says whether the sign bit alone is a zero."""
+    """A narrow float: `values` of its codes without a sign; `sign` is the sign bit (0: it has none), `nan` the code
+    that NaN gets, and `has_minus_zero` says whether the sign bit alone is a zero."""
 
     values: tuple[float, ...]
     sign: int
@@ -34,7 +34,10 @@ def _scale(exponent_bits: int, digits: int, bias: int) -> tuple[float, ...]:
     """The values of the codes of a format: subnormals, then exponents from 1 on, `digits` bits of fraction each."""
     fraction = 1 << digits
     low = [math.ldexp(m / fraction, 1 - bias) for m in range(fraction)]
-    return (*low, *(math.ldexp(1 + m / fraction, e - bias) for e in range(1, 1 << exponent_bits) for m in range(fraction)))
+    return (
+        *low,
+        *(math.ldexp(1 + m / fraction, e - bias) for e in range(1, 1 << exponent_bits) for m in range(fraction)),
+    )
 
 
 FORMATS = {
@@ -62,13 +65,17 @@ def decode(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.emit("GATHER", lookup, x, axis=0)
 
 
-_ENCODE = [Attr("format", "word", words=_WORDS), Attr("saturate", "flag", True), Attr("rounding", "word", "nearest", words=("nearest", "up", "down"))]
+_ENCODE = [
+    Attr("format", "word", words=_WORDS),
+    Attr("saturate", "flag", True),
+    Attr("rounding", "word", "nearest", words=("nearest", "up", "down")),
+]
 
 
 @front_op("Encode", inputs=1, attrs=_ENCODE)
 def encode(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The codes of numbers: rounded to nearest even (fp8e8m0: as `rounding` says, ties up), beyond the greatest to that if `saturate`, else
-    to NaN. Integers of 4 and 2 bits wrap."""
+    """The codes of numbers: rounded to nearest even (fp8e8m0: as `rounding` says, ties up), beyond the greatest to that
+    if `saturate`, else to NaN. Integers of 4 and 2 bits wrap."""
     x = tensor(operands[0], "Encode", 0)
     if attrs.format in _INTEGERS:
         return _wrapped(b, x, *_INTEGERS[attrs.format])
@@ -79,7 +86,9 @@ def encode(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     limits = _thresholds(form, attrs.saturate or attrs.format == "fp4e2m1", attrs.rounding, wide.dtype.bits)
     whole = (*shape, Expr.of(len(limits)))
     line = b.const(tuple(limits), wide.dtype, (Expr.of(len(limits)),), part="thresholds")
-    reached = b.emit("NOT", b.emit("CMPLT", b.spread(size, whole, range(len(shape))), b.spread(line, whole, [len(shape)])))
+    reached = b.emit(
+        "NOT", b.emit("CMPLT", b.spread(size, whole, range(len(shape))), b.spread(line, whole, [len(shape)]))
+    )
     code = b.reduce(b.cast(reached, i32), "SUM", [len(shape)], i32)
 
     def k(value: int) -> Ref:
@@ -90,7 +99,12 @@ def encode(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         is_negative = b.emit("OR", b.emit("CMPLT", wide, zero), b.emit("CMPLT", b.emit("RECIP", wide), zero))
         if not form.has_minus_zero:
             is_negative = b.emit("AND", is_negative, b.emit("CMPLT", k(0), code))
-        code = b.emit("WHERE", b.emit("CMPEQ", code, k(len(form.values))), k(form.nan), b.emit("ADD", code, b.emit("WHERE", is_negative, k(form.sign), k(0))))
+        code = b.emit(
+            "WHERE",
+            b.emit("CMPEQ", code, k(len(form.values))),
+            k(form.nan),
+            b.emit("ADD", code, b.emit("WHERE", is_negative, k(form.sign), k(0))),
+        )
     elif not attrs.saturate:
         is_below = b.emit("CMPLT", wide, b.const(form.values[0], wide.dtype, shape))
         code = b.emit("WHERE", is_below, k(form.nan), code)
@@ -108,7 +122,9 @@ def _wrapped(b: Builder, x: Ref, bits: int, is_signed: bool) -> Ref:
 
 def _thresholds(form: Format, saturates: bool, rounding: str, bits: int) -> list[float]:
     """The least number that rounds to code 1, to code 2, ...; and, unless it saturates, to one beyond the last."""
-    values = [*form.values] + ([] if saturates else [2 * form.values[-1] - form.values[-2] if form.sign else 2 * form.values[-1]])
+    values = [*form.values] + (
+        [] if saturates else [2 * form.values[-1] - form.values[-2] if form.sign else 2 * form.values[-1]]
+    )
     found = []
     for code, (low, high) in enumerate(zip(values, values[1:]), 1):
         if not form.sign:

@@ -32,8 +32,8 @@ def tensor(operand: Operand, op: str, position: int) -> Ref:
 
 
 def matmul(b: Builder, x: Ref, y: Ref, acc: DType, left: str = "mk", right: str = "kn") -> Ref:
-    """`x @ y` over the last two axes, whose letters say how they stand (`km` for a transposed left); batch axes broadcast, aligned at
-    the right."""
+    """`x @ y` over the last two axes, whose letters say how they stand (`km` for a transposed left); batch axes
+    broadcast, aligned at the right."""
     batch = _BATCH[: max(x.rank, y.rank) - 2]
     x_axes = batch[len(batch) - (x.rank - 2) :] + left
     y_axes = batch[len(batch) - (y.rank - 2) :] + right
@@ -52,8 +52,8 @@ def matmul(b: Builder, x: Ref, y: Ref, acc: DType, left: str = "mk", right: str 
     ],
 )
 def gemm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """alpha * A' @ B' + beta * C, where ' transposes the last two axes if asked; axes before them are batch. C broadcasts to the
-    product. The result has the dtype it was accumulated in."""
+    """alpha * A' @ B' + beta * C, where ' transposes the last two axes if asked; axes before them are batch. C
+    broadcasts to the product. The result has the dtype it was accumulated in."""
     x, y = (tensor(o, "GEMM", i) for i, o in enumerate(operands[:2]))
     for ref in (x, y):
         if ref.rank < 2:
@@ -65,7 +65,9 @@ def gemm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     if len(operands) == 3 and attrs.beta != 0.0:
         added = operands[2]
         if isinstance(added, Ref):
-            if added.rank > found.rank or any(d not in (ONE, f) for d, f in zip(reversed(added.shape), reversed(found.shape))):
+            if added.rank > found.rank or any(
+                d not in (ONE, f) for d, f in zip(reversed(added.shape), reversed(found.shape))
+            ):
                 raise broadcast_mismatch(found.type, added.type, "")
             added = b.cast(added, acc)
             if attrs.beta != 1.0:
@@ -82,7 +84,8 @@ def _scaled(b: Builder, x: Ref, factor: float) -> Ref:
 
 @front_op("MatMul", inputs=2, attrs=[Attr("acc_dtype", "dtype", None)])
 def matmul_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """As NumPy's matmul: ranks 1 and up, a vector stands for a row on the left and for a column on the right, batch axes broadcast."""
+    """As NumPy's matmul: ranks 1 and up, a vector stands for a row on the left and for a column on the right, batch
+    axes broadcast."""
     x, y = (tensor(o, "MatMul", i) for i, o in enumerate(operands))
     for ref in (x, y):
         if ref.rank < 1:

@@ -15,8 +15,9 @@ _HIDDEN = "αβγδεζηθικλμνξο"  # the axes that `...` stands for, fr
 
 @front_op("Einsum", inputs=(1, MANY), attrs=[Attr("equation", "string"), Attr("acc_dtype", "dtype", None)])
 def einsum(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """NumPy's einsum: "bij,bjk->bik". A letter twice in one operand is its diagonal; `...` broadcasts; without `->` the letters that occur once
-    stay, in alphabetical order. Pairs are contracted from the left, in the dtype that they accumulate in."""
+    """NumPy's einsum: "bij,bjk->bik". A letter twice in one operand is its diagonal; `...` broadcasts; without `->` the
+    letters that occur once stay, in alphabetical order. Pairs are contracted from the left, in the dtype that they
+    accumulate in."""
     refs = [tensor(o, "Einsum", i) for i, o in enumerate(operands)]
     sides, out = _letters(attrs.equation, refs)
     parts = [_diagonal(b, ref, side) for ref, side in zip(refs, sides)]
@@ -51,7 +52,9 @@ def _letters(equation: str, refs: list[Ref]) -> tuple[list[str], str]:
         sides[i] = side.replace("...", _HIDDEN[:hidden][::-1])
     every = "".join(sides)
     if found[2] is None:
-        out = _HIDDEN[:widest][::-1] + "".join(sorted(c for c in set(every) if every.count(c) == 1 and c not in _HIDDEN))
+        out = _HIDDEN[:widest][::-1] + "".join(
+            sorted(c for c in set(every) if every.count(c) == 1 and c not in _HIDDEN)
+        )
     else:
         out = found[2].replace("...", _HIDDEN[:widest][::-1])
     if len(set(out)) < len(out) or not set(out) <= set(every):
@@ -66,5 +69,9 @@ def _diagonal(b: Builder, x: Ref, letters: str) -> tuple[Ref, str]:
         return x, letters
     for axis, c in enumerate(letters):
         if x.shape[axis] != x.shape[letters.index(c)]:
-            raise refuse("E1304", left=f"{x.tensor}[{letters.index(c)}] = {x.shape[letters.index(c)]}", right=f"{x.tensor}[{axis}] = {x.shape[axis]}")
+            raise refuse(
+                "E1304",
+                left=f"{x.tensor}[{letters.index(c)}] = {x.shape[letters.index(c)]}",
+                right=f"{x.tensor}[{axis}] = {x.shape[axis]}",
+            )
     return b.view(x, [x.shape[letters.index(c)] for c in once], [Expr.of(f"i{once.index(c)}") for c in letters]), once

@@ -1,9 +1,11 @@
-"""Elementwise with `fn`: arithmetic, comparison, logic, and the choices among them. The functions of one variable that are made of
-several tiny ops are in `functions`. Operands are promoted to one dtype and broadcast, aligned at the right."""
+"""Elementwise with `fn`: arithmetic, comparison, logic, and the choices among them. The functions of one variable that
+are made of several tiny ops are in `functions`. Operands are promoted to one dtype and broadcast, aligned at the
+right."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ...ir.rules import broadcast_mismatch
 from ...ir.types import DTYPES, TensorType, round_to
@@ -13,14 +15,36 @@ from . import functions
 from .table import MANY, Attr, Attrs, elementwise, front_op
 
 _BINARY = {
-    "sub": "SUB", "floordiv": "FLOORDIV", "mod": "MOD", "rem": "REM", "less": "CMPLT", "equal": "CMPEQ", "not_equal": "CMPNE", "shift_left": "SHL",
+    "sub": "SUB",
+    "floordiv": "FLOORDIV",
+    "mod": "MOD",
+    "rem": "REM",
+    "less": "CMPLT",
+    "equal": "CMPEQ",
+    "not_equal": "CMPNE",
+    "shift_left": "SHL",
     "shift_right": "SHR",
-}  # fmt: skip
+}
 _FOLDED = {"add": "ADD", "mul": "MUL", "max": "MAX", "min": "MIN", "and": "AND", "or": "OR", "xor": "XOR"}
 _UNARY = {
-    "neg": "NEG", "abs": "ABS", "sign": "SIGN", "reciprocal": "RECIP", "sqrt": "SQRT", "rsqrt": "RSQRT", "exp2": "EXP2", "log2": "LOG2", "sin": "SIN",
-    "tanh": "TANH", "erf": "ERF", "floor": "FLOOR", "ceil": "CEIL", "trunc": "TRUNC", "round": "ROUND", "not": "NOT", "relu": "RELU",
-}  # fmt: skip
+    "neg": "NEG",
+    "abs": "ABS",
+    "sign": "SIGN",
+    "reciprocal": "RECIP",
+    "sqrt": "SQRT",
+    "rsqrt": "RSQRT",
+    "exp2": "EXP2",
+    "log2": "LOG2",
+    "sin": "SIN",
+    "tanh": "TANH",
+    "erf": "ERF",
+    "floor": "FLOOR",
+    "ceil": "CEIL",
+    "trunc": "TRUNC",
+    "round": "ROUND",
+    "not": "NOT",
+    "relu": "RELU",
+}
 _KEEP_INTEGERS = ("FLOOR", "CEIL", "TRUNC", "ROUND")
 
 
@@ -119,7 +143,9 @@ def _or_equal(is_less: bool) -> Callable[..., Ref]:
         low, high = (x, y) if is_less else (y, x)
         if not x.dtype.is_float:
             return b.emit("NOT", b.emit("CMPLT", high, low))
-        return b.emit("OR", b.emit("CMPLT", low, high), b.emit("CMPEQ", low, high))  # not the NOT of the opposite: NaN is neither
+        return b.emit(
+            "OR", b.emit("CMPLT", low, high), b.emit("CMPEQ", low, high)
+        )  # not the NOT of the opposite: NaN is neither
 
     return lower
 
@@ -183,7 +209,8 @@ def clip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 
 def _within(limit: float, dtype: Any, op: str) -> int | float:
-    """The limit as a value of the dtype that clips to the same values: infinities and far limits are the dtype's ends."""
+    """The limit as a value of the dtype that clips to the same values: infinities and far limits are the dtype's
+    ends."""
     import math
 
     if limit <= dtype.lowest:

@@ -1,8 +1,9 @@
-"""Windows taken out and put back: Unfold reads each window of a tensor's last axes, Fold adds windows where they overlap (seed 003)."""
+"""Windows taken out and put back: Unfold reads each window of a tensor's last axes, Fold adds windows where they
+overlap (seed 003)."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ...ir.expr import ZERO, Expr
 from ...kit.diag import refuse
@@ -13,12 +14,16 @@ from .windows import apart
 
 
 def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], dilation: Sequence[Expr]) -> Ref:
-    """`x` of [*B, *S] as [*B, *O, *K]: element (o, k) of a window stands at o*stride + k*dilation. Raises Refused (E1012, E1019)."""
+    """`x` of [*B, *S] as [*B, *O, *K]: element (o, k) of a window stands at o*stride + k*dilation. Raises Refused
+    (E1012, E1019)."""
     rank = len(kernel)
     if x.rank < rank:
         raise refuse("E1012", op="a window", tensor=x.tensor, given=x.type, wanted=f"{rank} or more")
     lead = x.rank - rank
-    out = [_count(size, k, s, d, lead + a) for a, (size, k, s, d) in enumerate(zip(x.shape[lead:], kernel, stride, dilation))]
+    out = [
+        _count(size, k, s, d, lead + a)
+        for a, (size, k, s, d) in enumerate(zip(x.shape[lead:], kernel, stride, dilation))
+    ]
     axes = [Expr.of(f"i{a}") for a in range(x.rank + rank)]
     place = [axes[lead + a] * stride[a] + axes[lead + rank + a] * dilation[a] for a in range(rank)]
     return b.view(x, [*x.shape[:lead], *out, *kernel], [*axes[:lead], *place], part="window")
@@ -54,23 +59,34 @@ def unfold(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.permute(seen, [*range(lead), *range(lead + rank, lead + 2 * rank), *range(lead, lead + rank)])
 
 
-@front_op("Fold", inputs=1, attrs=[Attr("size", "dims", low=0), Attr("stride", "ints", None, low=1), Attr("dilation", "ints", None, low=1)])
+@front_op(
+    "Fold",
+    inputs=1,
+    attrs=[Attr("size", "dims", low=0), Attr("stride", "ints", None, low=1), Attr("dilation", "ints", None, low=1)],
+)
 def fold(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The transpose of Unfold: x of [*B, *K, *O] added up into [*B, *size], each element at the place that it was read from, in the dtype
-    that sums accumulate in. A place that no window reaches is 0."""
+    """The transpose of Unfold: x of [*B, *K, *O] added up into [*B, *size], each element at the place that it was read
+    from, in the dtype that sums accumulate in. A place that no window reaches is 0."""
     x, rank = tensor(operands[0], "Fold", 0), len(attrs.size)
     if x.rank < 2 * rank:
         raise refuse("E1012", op="Fold", tensor=x.tensor, given=x.type, wanted=f"{2 * rank} or more")
     lead = x.rank - 2 * rank
     kernel, seen = x.shape[lead : lead + rank], x.shape[lead + rank :]
-    stride, dilation = (each_axis(None if attrs[a] is None else [Expr.of(n) for n in attrs[a]], rank, a) for a in ("stride", "dilation"))
+    stride, dilation = (
+        each_axis(None if attrs[a] is None else [Expr.of(n) for n in attrs[a]], rank, a) for a in ("stride", "dilation")
+    )
     for a in range(rank):
         count = _count(attrs.size[a], kernel[a], stride[a], dilation[a], a)
         if count != seen[a]:
-            raise refuse("E1304", left=f"windows along axis {a} = {count}", right=f"{x.tensor or 'the operand'}[{lead + rank + a}] = {seen[a]}")
+            raise refuse(
+                "E1304",
+                left=f"windows along axis {a} = {count}",
+                right=f"{x.tensor or 'the operand'}[{lead + rank + a}] = {seen[a]}",
+            )
     for a in range(rank):
         x = apart(b, x, lead + rank + a, stride[a].constant)
-    # one more window before and after along each axis, so that place s reads element k at s - k*dilation of what was spread
+    # one more window before and after along each axis, so that place s reads element k at s - k*dilation of what was
+    # spread
     before = [(k - 1) * d for k, d in zip(kernel, dilation)]
     after = [attrs.size[a] - x.shape[lead + rank + a] for a in range(rank)]
     none = [(ZERO, ZERO)] * (lead + rank)

@@ -1,12 +1,13 @@
 """Functions of one variable made of tiny's unary and binary ops, each near 1 ulp of fp32 where the argument allows.
 
-16- and 8-bit floats compute in fp32 and round once at the end (`in_wide`). `TABLE` lists the `fn` words with their attributes.
+16- and 8-bit floats compute in fp32 and round once at the end (`in_wide`). `TABLE` lists the `fn` words with their
+attributes.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Callable
+from collections.abc import Callable
 
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
@@ -80,7 +81,8 @@ def log(b: Builder, x: Ref) -> Ref:
 
 
 def expm1(b: Builder, x: Ref) -> Ref:
-    """e ** x - 1 without cancellation: (u - 1) * x / ln u with u = e ** x (Kahan), which is x where u = 1 and u - 1 where u is far from 1."""
+    """e ** x - 1 without cancellation: (u - 1) * x / ln u with u = e ** x (Kahan), which is x where u = 1 and u - 1
+    where u is far from 1."""
     u = exp(b, x)
     less_one = _add(b, u, -1.0)
     near = _div(b, _mul(b, less_one, x), log(b, u))
@@ -90,7 +92,8 @@ def expm1(b: Builder, x: Ref) -> Ref:
 
 
 def log1p(b: Builder, x: Ref) -> Ref:
-    """ln(1 + x) without cancellation: x * ln u / (u - 1) with u = 1 + x (Kahan), which is x where u = 1, and ln u where u is infinite."""
+    """ln(1 + x) without cancellation: x * ln u / (u - 1) with u = 1 + x (Kahan), which is x where u = 1, and ln u where
+    u is infinite."""
     u = _add(b, x, 1.0)
     near = _mul(b, x, _div(b, log(b, u), _add(b, u, -1.0)))
     is_far = _less(b, 1.0, b.emit("ABS", x))
@@ -110,7 +113,8 @@ def tan(b: Builder, x: Ref) -> Ref:
 
 
 def atan(b: Builder, x: Ref) -> Ref:
-    """For |x| > 1 pi/2 - atan(1/|x|); then twice atan x = 2 atan(x / (1 + sqrt(1 + x*x))); then the odd series on |x| < 0.2."""
+    """For |x| > 1 pi/2 - atan(1/|x|); then twice atan x = 2 atan(x / (1 + sqrt(1 + x*x))); then the odd series on |x| <
+    0.2."""
     size = b.emit("ABS", x)
     is_big = _less(b, 1.0, size)
     t = _where(b, is_big, b.emit("RECIP", size), size)

@@ -1,5 +1,5 @@
-"""Ops whose places are values: Gather, GatherElements, Scatter, OneHot, Embedding. Negative indices count from the end; one out of range
-reads 0, and an update there is dropped (spec section 16)."""
+"""Ops whose places are values: Gather, GatherElements, Scatter, OneHot, Embedding. Negative indices count from the end;
+one out of range reads 0, and an update there is dropped (spec section 16)."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def embedding(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 
 def _places(b: Builder, x: Ref, index: Ref, axis: int) -> Ref:
-    """The row-major place in x of each element of `index`, which counts along `axis` and stands for itself along the others; the number of
-    elements of x where the index is out of range."""
+    """The row-major place in x of each element of `index`, which counts along `axis` and stands for itself along the
+    others; the number of elements of x where the index is out of range."""
     i64 = DTYPES["i64"]
     wide = b.cast(index, i64)
 
@@ -65,7 +65,9 @@ def _places(b: Builder, x: Ref, index: Ref, axis: int) -> Ref:
 
     size, total = x.shape[axis], product(x.shape)
     counted = b.emit("WHERE", b.emit("CMPLT", wide, k(0)), b.emit("ADD", wide, k(size)), wide, part="counted")
-    is_inside = b.emit("AND", b.emit("NOT", b.emit("CMPLT", counted, k(0))), b.emit("CMPLT", counted, k(size)), part="inside")
+    is_inside = b.emit(
+        "AND", b.emit("NOT", b.emit("CMPLT", counted, k(0))), b.emit("CMPLT", counted, k(size)), part="inside"
+    )
     found = b.emit("MUL", counted, k(product(x.shape[axis + 1 :])))
     for a in range(x.rank):
         if a != axis:
@@ -83,7 +85,8 @@ def _check_shapes(x: Ref, index: Ref, axis: int) -> None:
 
 @front_op("GatherElements", inputs=2, attrs=[Attr("axis", "int", 0)])
 def gather_elements(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """For each element of an index tensor of x's rank, the element of x at that index along `axis` and at its own place along the others."""
+    """For each element of an index tensor of x's rank, the element of x at that index along `axis` and at its own place
+    along the others."""
     x, index = _operands(operands, "GatherElements")
     axis = axis_of(attrs.axis, x.rank)
     _check_shapes(x, index, axis)
@@ -94,10 +97,12 @@ def gather_elements(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> 
 _REDUCTIONS = {"none": "UPDATE", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
 
 
-@front_op("Scatter", inputs=3, attrs=[Attr("axis", "int", 0), Attr("reduction", "word", "none", words=tuple(_REDUCTIONS))])
+@front_op(
+    "Scatter", inputs=3, attrs=[Attr("axis", "int", 0), Attr("reduction", "word", "none", words=tuple(_REDUCTIONS))]
+)
 def scatter(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """A copy of x in which each element of `updates` is put, added, multiplied, or kept if greater or less, at its index along `axis` and at
-    its own place along the others."""
+    """A copy of x in which each element of `updates` is put, added, multiplied, or kept if greater or less, at its
+    index along `axis` and at its own place along the others."""
     x, index, update = _operands(operands, "Scatter")
     axis = axis_of(attrs.axis, x.rank)
     _check_shapes(x, index, axis)
@@ -112,14 +117,32 @@ def scatter(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.reshape(b.emit("SCATTER", flat, places, updates, axis=0, op=_REDUCTIONS[attrs.reduction]), x.shape)
 
 
-@front_op("OneHot", inputs=1, attrs=[Attr("depth", "dim"), Attr("axis", "int", -1), Attr("on", "number", 1), Attr("off", "number", 0), Attr("dtype", "dtype", DTYPES["fp32"])])
+@front_op(
+    "OneHot",
+    inputs=1,
+    attrs=[
+        Attr("depth", "dim"),
+        Attr("axis", "int", -1),
+        Attr("on", "number", 1),
+        Attr("off", "number", 0),
+        Attr("dtype", "dtype", DTYPES["fp32"]),
+    ],
+)
 def one_hot(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """A new axis of size `depth` with `on` at the index and `off` elsewhere; all `off` where the index is out of range."""
+    """A new axis of size `depth` with `on` at the index and `off` elsewhere; all `off` where the index is out of
+    range."""
     index = tensor(operands[0], "OneHot", 0)
     axis = axis_of(attrs.axis, index.rank + 1)
     shape = (*index.shape[:axis], attrs.depth, *index.shape[axis:])
     i64 = DTYPES["i64"]
     wide = b.cast(index, i64)
-    counted = b.emit("WHERE", b.emit("CMPLT", wide, b.const(0, i64, wide.shape)), b.emit("ADD", wide, b.const(attrs.depth, i64, wide.shape)), wide)
-    is_there = b.emit("CMPEQ", b.spread(counted, shape, [a for a in range(len(shape)) if a != axis]), b.iota(i64, shape, axis))
+    counted = b.emit(
+        "WHERE",
+        b.emit("CMPLT", wide, b.const(0, i64, wide.shape)),
+        b.emit("ADD", wide, b.const(attrs.depth, i64, wide.shape)),
+        wide,
+    )
+    is_there = b.emit(
+        "CMPEQ", b.spread(counted, shape, [a for a in range(len(shape)) if a != axis]), b.iota(i64, shape, axis)
+    )
     return b.emit("WHERE", is_there, b.const(attrs.on, attrs.dtype, shape), b.const(attrs.off, attrs.dtype, shape))

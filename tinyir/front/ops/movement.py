@@ -1,8 +1,9 @@
-"""Ops that only move: each is a chain of tiny's movement ops, and where pieces meet (Concat, Roll, Pad by copies) a choice between them."""
+"""Ops that only move: each is a chain of tiny's movement ops, and where pieces meet (Concat, Roll, Pad by copies) a
+choice between them."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.rules import product
@@ -40,7 +41,10 @@ def concat(b: Builder, parts: Sequence[Ref], axis: int) -> Ref:
     for part in parts:
         starts.append(starts[-1] + part.shape[axis])
     shape = tuple(starts[-1] if a == axis else d for a, d in enumerate(parts[0].shape))
-    placed = [b.pad(p, [(starts[i], starts[-1] - starts[i + 1]) if a == axis else (0, 0) for a in range(p.rank)]) for i, p in enumerate(parts)]
+    placed = [
+        b.pad(p, [(starts[i], starts[-1] - starts[i + 1]) if a == axis else (0, 0) for a in range(p.rank)])
+        for i, p in enumerate(parts)
+    ]
     index = b.iota(DTYPES["i64"], shape, axis)
     found = placed[-1]
     for start, part in reversed(list(zip(starts[1:-1], placed))):
@@ -59,7 +63,8 @@ def cut(b: Builder, x: Ref, axis: int, low: Expr | int, high: Expr | int, step: 
 
 @front_op("Reshape", inputs=1, attrs=[Attr("shape", "dims"), Attr("allowzero", "flag", False)])
 def reshape(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Another shape of as many elements; -1 stands for what is left, 0 for the operand's own size there unless `allowzero`."""
+    """Another shape of as many elements; -1 stands for what is left, 0 for the operand's own size there unless
+    `allowzero`."""
     x = as_ref(b, operands[0])
     shape = list(attrs.shape)
     for i, size in enumerate(shape):
@@ -76,7 +81,8 @@ def reshape(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 
 def _left(have: Sequence[Expr], known: Sequence[Expr]) -> Expr:
-    """The size that is left of `have` beside those that are known. A size of 0 on both sides cancels as a symbol does: [0, 3] as [0, -1] is [0, 3]."""
+    """The size that is left of `have` beside those that are known. A size of 0 on both sides cancels as a symbol does:
+    [0, 3] as [0, -1] is [0, 3]."""
     left = list(have)
     for size in known:
         if size == ZERO:
@@ -114,7 +120,12 @@ def expand(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     shape = []
     for size, want in zip(own, wanted):
         if size != want and size != ONE and want not in (ONE, Expr.of(-1)):
-            raise refuse("E1008", source=x.type, result="[" + ", ".join(map(str, attrs.shape)) + "]", dims=list(range(missing, len(own))))
+            raise refuse(
+                "E1008",
+                source=x.type,
+                result="[" + ", ".join(map(str, attrs.shape)) + "]",
+                dims=list(range(missing, len(own))),
+            )
         shape.append(size if want in (ONE, Expr.of(-1)) else want)
     return b.expand(x, shape)
 
@@ -142,8 +153,8 @@ def flip(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 @front_op("Roll", inputs=1, attrs=[Attr("shifts", "ints"), Attr("axes", "ints")])
 def roll(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Element i moves to i + shift, what falls off the end comes back at the front. An axis whose size is a symbol may be shorter than the shift, or
-    have no element: its places are computed."""
+    """Element i moves to i + shift, what falls off the end comes back at the front. An axis whose size is a symbol may
+    be shorter than the shift, or have no element: its places are computed."""
     x = as_ref(b, operands[0])
     if len(attrs.shifts) != len(attrs.axes):
         raise refuse("E1101", what="shifts", given=len(attrs.shifts), rank=len(attrs.axes))
@@ -183,11 +194,15 @@ def unsqueeze(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.reshape(x, [ONE if a in axes else next(own) for a in range(rank)])
 
 
-@front_op("Slice", inputs=1, attrs=[Attr("starts", "dims"), Attr("ends", "dims"), Attr("axes", "ints", None), Attr("steps", "ints", None)])
+@front_op(
+    "Slice",
+    inputs=1,
+    attrs=[Attr("starts", "dims"), Attr("ends", "dims"), Attr("axes", "ints", None), Attr("steps", "ints", None)],
+)
 def slice_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """x[start:end:step] along each of `axes` as Python has it: negative bounds count from the end, far ones are clamped, a negative step
-    walks backwards. Where symbols leave open whether a bound is clamped, it is supposed not to be, and the signature states the range of the
-    symbol that this takes. Raises Refused (E1106 no range says it)."""
+    """x[start:end:step] along each of `axes` as Python has it: negative bounds count from the end, far ones are
+    clamped, a negative step walks backwards. Where symbols leave open whether a bound is clamped, it is supposed not to
+    be, and the signature states the range of the symbol that this takes. Raises Refused (E1106 no range says it)."""
     x = as_ref(b, operands[0])
     axes = axes_of(attrs.axes if attrs.axes is not None else range(len(attrs.starts)), x.rank)
     steps = attrs.steps if attrs.steps is not None else (1,) * len(axes)
@@ -207,7 +222,8 @@ def slice_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 
 def _place(b: Builder, bound: Expr, size: Expr, is_backward: bool, axis: int) -> Expr:
-    """Where a slice's bound is, counted from the end that the slice begins at; it may be beyond either end. Raises Refused (E1106)."""
+    """Where a slice's bound is, counted from the end that the slice begins at; it may be beyond either end. Raises
+    Refused (E1106)."""
     limits = b.limits
     if bound.constant is not None and abs(bound.constant) >= FAR:
         return size if (bound.constant > 0) != is_backward else ZERO
@@ -255,16 +271,28 @@ def _span(b: Builder, places: tuple[Expr, Expr], size: Expr, axis: int, bounds: 
 
 
 def _unknown(bound: Expr, size: Expr, axis: int) -> Refused:
-    return refuse("E1106", axis=axis, size=size, bound=bound, symbols=", ".join(dict.fromkeys((*bound.names(), *size.names()))))
+    return refuse(
+        "E1106", axis=axis, size=size, bound=bound, symbols=", ".join(dict.fromkeys((*bound.names(), *size.names())))
+    )
 
 
 _MODES = ("constant", "reflect", "edge", "wrap")
 
 
-@front_op("Pad", inputs=1, attrs=[Attr("pads", "dims"), Attr("axes", "ints", None), Attr("mode", "word", "constant", words=_MODES), Attr("value", "number", 0)])
+@front_op(
+    "Pad",
+    inputs=1,
+    attrs=[
+        Attr("pads", "dims"),
+        Attr("axes", "ints", None),
+        Attr("mode", "word", "constant", words=_MODES),
+        Attr("value", "number", 0),
+    ],
+)
 def pad(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """`pads` lists what goes before each of `axes`, then what goes after each; a negative one takes away. What is put there: `value`, the
-    mirror image without the edge itself (reflect), the edge again (edge), or the other end (wrap)."""
+    """`pads` lists what goes before each of `axes`, then what goes after each; a negative one takes away. What is put
+    there: `value`, the mirror image without the edge itself (reflect), the edge again (edge), or the other end
+    (wrap)."""
     x = as_ref(b, operands[0])
     axes = axes_of(attrs.axes, x.rank)
     if len(attrs.pads) != 2 * len(axes):
@@ -292,18 +320,27 @@ def _grown(b: Builder, x: Ref, axis: int, before: int, after: int, mode: str) ->
     if size == ZERO:
         raise refuse("E1015", mode=mode, axis=axis)
     if mode == "edge" or mode == "reflect" and size == ONE:
-        ends = [b.expand(cut(b, x, axis, low, low + 1), [Expr.of(n) if a == axis else d for a, d in enumerate(x.shape)]) if n else None
-                for low, n in ((ZERO, before), (size - 1, after))]  # fmt: skip
+        ends = [
+            b.expand(cut(b, x, axis, low, low + 1), [Expr.of(n) if a == axis else d for a, d in enumerate(x.shape)])
+            if n
+            else None
+            for low, n in ((ZERO, before), (size - 1, after))
+        ]
         return concat(b, [p for p in (ends[0], x, ends[1]) if p is not None], axis)
     is_mirror = mode == "reflect"
     if size.constant is not None and max(before, after) > size.constant - is_mirror:
-        period = concat(b, [x, b.flip(cut(b, x, axis, 1, size - 1), [axis])], axis) if is_mirror and size.constant > 2 else x
+        period = (
+            concat(b, [x, b.flip(cut(b, x, axis, 1, size - 1), [axis])], axis) if is_mirror and size.constant > 2 else x
+        )
         index = [Expr.of(f"i{a}") for a in range(x.rank)]
         place = index[axis] - before
         index[axis] = place - period.shape[axis] * (place // period.shape[axis])
         return b.view(period, [d + before + after if a == axis else d for a, d in enumerate(x.shape)], index)
     if is_mirror:
-        front, back = b.flip(cut(b, x, axis, 1, before + 1), [axis]), b.flip(cut(b, x, axis, size - 1 - after, size - 1), [axis])
+        front, back = (
+            b.flip(cut(b, x, axis, 1, before + 1), [axis]),
+            b.flip(cut(b, x, axis, size - 1 - after, size - 1), [axis]),
+        )
     else:
         front, back = cut(b, x, axis, size - before, size), cut(b, x, axis, 0, after)
     return concat(b, [p for p, n in ((front, before), (x, 1), (back, after)) if n], axis)
@@ -317,12 +354,19 @@ def concat_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     dtype = parts[0].dtype
     for part in parts[1:]:
         dtype = promote(dtype, part.dtype)
-        if part.rank != parts[0].rank or any(d != e for a, (d, e) in enumerate(zip(part.shape, parts[0].shape)) if a != axis):
+        if part.rank != parts[0].rank or any(
+            d != e for a, (d, e) in enumerate(zip(part.shape, parts[0].shape)) if a != axis
+        ):
             raise refuse("E1016", axis=axis, left=parts[0].type, right=part.type)
     return concat(b, [b.cast(p, dtype) for p in parts], axis)
 
 
-@front_op("Split", inputs=1, outputs=(1, MANY), attrs=[Attr("axis", "int", 0), Attr("sizes", "dims", None), Attr("parts", "int", None, low=1)])
+@front_op(
+    "Split",
+    inputs=1,
+    outputs=(1, MANY),
+    attrs=[Attr("axis", "int", 0), Attr("sizes", "dims", None), Attr("parts", "int", None, low=1)],
+)
 def split(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref, ...]:
     """Pieces along `axis`: of the stated `sizes`, or `parts` of one size, the last one smaller if need be."""
     x = as_ref(b, operands[0])
@@ -346,7 +390,9 @@ def split(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref,
     return tuple(found)
 
 
-@front_op("Iota", inputs=0, attrs=[Attr("shape", "dims"), Attr("axis", "int", 0), Attr("dtype", "dtype", DTYPES["i64"])])
+@front_op(
+    "Iota", inputs=0, attrs=[Attr("shape", "dims"), Attr("axis", "int", 0), Attr("dtype", "dtype", DTYPES["i64"])]
+)
 def iota(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """The index along `axis`."""
     return b.iota(attrs.dtype, attrs.shape, axis_of(attrs.axis, len(attrs.shape)))

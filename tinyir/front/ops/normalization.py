@@ -1,8 +1,9 @@
-"""Softmax and the normalisations. Each computes in fp32 where the operand is narrower and gives the operand's dtype, rounded once."""
+"""Softmax and the normalisations. Each computes in fp32 where the operand is narrower and gives the operand's dtype,
+rounded once."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ...ir.expr import ONE, Expr
 from ...ir.types import DType
@@ -55,7 +56,9 @@ def _rsqrt(b: Builder, x: Ref, epsilon: float) -> Ref:
     return b.emit("RSQRT", b.emit("ADD", x, b.const(epsilon, x.dtype, x.shape)), part="rstd")
 
 
-def _scaled(b: Builder, x: Ref, operands: Sequence[Operand], axes: Sequence[int], shape: Sequence[Expr] | None = None) -> Ref:
+def _scaled(
+    b: Builder, x: Ref, operands: Sequence[Operand], axes: Sequence[int], shape: Sequence[Expr] | None = None
+) -> Ref:
     """x * scale + bias, each of which has the axes `axes` of x, or broadcasts to x when it has not that shape."""
     for op, operand in zip(("MUL", "ADD"), operands):
         ref = b.cast(tensor(operand, op, 1), x.dtype)
@@ -77,8 +80,8 @@ _EPS = Attr("eps", "float", 1e-5, low=0)
 
 @front_op("LayerNorm", inputs=(1, 3), outputs=(1, 3), attrs=[Attr("axis", "int", -1), _EPS])
 def layer_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref, ...]:
-    """(x - mean) / sqrt(variance + eps) over the axes from `axis` on, times the second operand, plus the third. Gives the result, and
-    the mean and the reciprocal deviation, which keep those axes with size 1."""
+    """(x - mean) / sqrt(variance + eps) over the axes from `axis` on, times the second operand, plus the third. Gives
+    the result, and the mean and the reciprocal deviation, which keep those axes with size 1."""
     x = tensor(operands[0], "LayerNorm", 0)
     axes = tuple(range(axis_of(attrs.axis, x.rank), x.rank))
     acc = _wide(x)
@@ -99,12 +102,15 @@ def rms_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     acc = _wide(x)
     wide = b.cast(x, acc)
     spread = _rsqrt(b, mean(b, b.emit("MUL", wide, wide, part="square"), axes, acc), attrs.eps)
-    return b.cast(_scaled(b, b.emit("MUL", wide, keep(b, spread, wide, axes), part="normed"), operands[1:], axes), x.dtype)
+    return b.cast(
+        _scaled(b, b.emit("MUL", wide, keep(b, spread, wide, axes), part="normed"), operands[1:], axes), x.dtype
+    )
 
 
 @front_op("GroupNorm", inputs=(1, 3), attrs=[Attr("groups", "int", low=1), _EPS])
 def group_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """x of [N, C, ...] normalised over each of `groups` groups of channels with all that follows; scale and bias have shape [C]."""
+    """x of [N, C, ...] normalised over each of `groups` groups of channels with all that follows; scale and bias have
+    shape [C]."""
     x = tensor(operands[0], "GroupNorm", 0)
     if x.rank < 2:
         raise refuse("E1012", op="GroupNorm", tensor=x.tensor, given=x.type, wanted="2 or more")
@@ -133,7 +139,8 @@ def instance_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Re
 
 @front_op("BatchNorm", inputs=5, attrs=[Attr("axis", "int", 1), _EPS])
 def batch_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Inference: (x - mean) / sqrt(variance + eps) * scale + bias; operands x, scale, bias, mean, variance, the last four of shape [C]."""
+    """Inference: (x - mean) / sqrt(variance + eps) * scale + bias; operands x, scale, bias, mean, variance, the last
+    four of shape [C]."""
     x, scale, bias, average, square = (tensor(o, "BatchNorm", i) for i, o in enumerate(operands))
     axis = axis_of(attrs.axis, x.rank)
     for ref in (scale, bias, average, square):
@@ -164,5 +171,3 @@ def _wide(x: Ref) -> DType:
     if not x.dtype.is_float:
         raise refuse("E1002", fault=f"a normalisation takes floats, not {x.dtype}")
     return accumulator(x.dtype)
-
-

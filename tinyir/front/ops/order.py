@@ -11,10 +11,16 @@ from .movement import axis_of
 from .table import Attr, Attrs, front_op
 
 
-@front_op("TopK", inputs=1, outputs=(1, 2), attrs=[Attr("k", "int", low=0), Attr("axis", "int", -1), Attr("largest", "flag", True)])
+@front_op(
+    "TopK",
+    inputs=1,
+    outputs=(1, 2),
+    attrs=[Attr("k", "int", low=0), Attr("axis", "int", -1), Attr("largest", "flag", True)],
+)
 def top_k(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref, ...]:
-    """The k greatest (or least) elements along `axis`, in order, and where they stand, of i64. Of equal ones the first comes first; NaN counts as
-    the greatest. Each element's rank is counted, by comparison with all of its line: work that grows with the square of the axis."""
+    """The k greatest (or least) elements along `axis`, in order, and where they stand, of i64. Of equal ones the first
+    comes first; NaN counts as the greatest. Each element's rank is counted, by comparison with all of its line: work
+    that grows with the square of the axis."""
     x = tensor(operands[0], "TopK", 0)
     axis = axis_of(attrs.axis, x.rank)
     size = x.shape[axis]
@@ -35,7 +41,9 @@ def top_k(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref,
     index = b.reduce(b.cast(is_it, i64), "ARGMAX", [axis + 1], i64, part="index")
     lines = b.reshape(x, [*x.shape[:axis], ONE, *x.shape[axis:]])
     spread = b.emit("EXPAND", lines, type=type(x.type)(x.dtype, wide))
-    return b.reduce(b.emit("WHERE", is_it, spread, b.const(x.dtype.lowest, x.dtype, wide)), "MAX", [axis + 1], part="value"), index
+    return b.reduce(
+        b.emit("WHERE", is_it, spread, b.const(x.dtype.lowest, x.dtype, wide)), "MAX", [axis + 1], part="value"
+    ), index
 
 
 def _comes_before(b: Builder, x: Ref, y: Ref, is_largest: bool) -> Ref:

@@ -1,8 +1,9 @@
-"""Reduce and the running folds. Sums accumulate in fp32 where the operand is narrower, and what they give keeps that dtype."""
+"""Reduce and the running folds. Sums accumulate in fp32 where the operand is narrower, and what they give keeps that
+dtype."""
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 from ...ir.expr import ONE, Expr
 from ...ir.rules import product
@@ -14,7 +15,24 @@ from .elementwise import as_ref
 from .movement import axes_of, axis_of
 from .table import Attr, Attrs, front_op
 
-REDUCTIONS = ("sum", "mean", "prod", "max", "min", "var", "std", "l1", "l2", "sum_square", "log_sum", "log_sum_exp", "argmax", "argmin", "any", "all")
+REDUCTIONS = (
+    "sum",
+    "mean",
+    "prod",
+    "max",
+    "min",
+    "var",
+    "std",
+    "l1",
+    "l2",
+    "sum_square",
+    "log_sum",
+    "log_sum_exp",
+    "argmax",
+    "argmin",
+    "any",
+    "all",
+)
 
 
 def keep(b: Builder, x: Ref, like: Ref, axes: tuple[int, ...]) -> Ref:
@@ -34,7 +52,8 @@ def mean(b: Builder, x: Ref, axes: tuple[int, ...], acc: DType, less: int = 0) -
 
 
 def variance(b: Builder, x: Ref, axes: tuple[int, ...], acc: DType, less: int = 0) -> tuple[Ref, Ref]:
-    """The mean of the squared distances from the mean, and these distances, both in `acc`: two passes, so that nothing cancels."""
+    """The mean of the squared distances from the mean, and these distances, both in `acc`: two passes, so that nothing
+    cancels."""
     wide = b.cast(x, acc)
     centred = b.emit("SUB", wide, keep(b, mean(b, wide, axes, acc), wide, axes), part="centred")
     return mean(b, b.emit("MUL", centred, centred, part="square"), axes, acc, less), centred
@@ -75,8 +94,8 @@ def _sums(b: Builder, x: Ref, op: str, axes: tuple[int, ...], acc: DType, less: 
     ],
 )
 def reduce(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The reduction over `axes` (default: all), which go or stay with size 1 (`keepdims`). max and min keep the dtype, any and all take
-    and give bool, argmax and argmin give i64, the others give the dtype they accumulate in."""
+    """The reduction over `axes` (default: all), which go or stay with size 1 (`keepdims`). max and min keep the dtype,
+    any and all take and give bool, argmax and argmin give i64, the others give the dtype they accumulate in."""
     x = as_ref(b, operands[0])
     axes = axes_of(attrs.axes, x.rank)
     op = attrs.op
@@ -116,6 +135,13 @@ def _cumulative(op: str) -> Callable[..., Ref]:
 
 
 for _name, _op in (("CumSum", "SUM"), ("CumProd", "PROD"), ("CumMax", "MAX"), ("CumMin", "MIN")):
-    front_op(_name, inputs=1, attrs=[Attr("axis", "int"), Attr("reverse", "flag", False), Attr("exclusive", "flag", False), Attr("acc_dtype", "dtype", None)])(
-        _cumulative(_op)
-    )
+    front_op(
+        _name,
+        inputs=1,
+        attrs=[
+            Attr("axis", "int"),
+            Attr("reverse", "flag", False),
+            Attr("exclusive", "flag", False),
+            Attr("acc_dtype", "dtype", None),
+        ],
+    )(_cumulative(_op))

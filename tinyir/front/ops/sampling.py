@@ -38,11 +38,11 @@ Tap = tuple[list[int], list[float]]  # for each place of the result: which eleme
     ],
 )
 def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """x sampled to other sizes along `axes` (default: all), an axis after the other, as ONNX defines it: the nearest element, or the two or four
-    around the place, weighted; with `antialias` as many as one element of the result covers. Sizes must be numbers, but where each element is repeated a
-    whole number of times. With `sizes` alone they give
-    the scales, with `scales` alone these give the sizes. Elements beyond the border are those at the border; `crop` samples the part `roi` of x
-    (all starts, then all ends, of 0..1) and gives `extrapolation` outside of x."""
+    """x sampled to other sizes along `axes` (default: all), an axis after the other, as ONNX defines it: the nearest
+    element, or the two or four around the place, weighted; with `antialias` as many as one element of the result
+    covers. Sizes must be numbers, but where each element is repeated a whole number of times. With `sizes` alone they
+    give the scales, with `scales` alone these give the sizes. Elements beyond the border are those at the border;
+    `crop` samples the part `roi` of x (all starts, then all ends, of 0..1) and gives `extrapolation` outside of x."""
     x = tensor(operands[0], "Resize", 0)
     axes = axes_of(attrs.axes, x.rank)
     if attrs.sizes is None and attrs.scales is None:
@@ -76,7 +76,9 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         part = (attrs.roi[at], attrs.roi[at + len(axes)]) if attrs.coordinates == "crop" else (0.0, 1.0)
         if out != size or scale != 1 or part != (0.0, 1.0):
             places = [_place(i, size, out, scale, attrs.coordinates, part) for i in range(out)]
-            x = _sampled(b, x, axis, size, out, _taps(size, out, places, min(scale, 1) if attrs.antialias else 1, attrs))
+            x = _sampled(
+                b, x, axis, size, out, _taps(size, out, places, min(scale, 1) if attrs.antialias else 1, attrs)
+            )
             if attrs.coordinates == "crop":
                 x = _extrapolated(b, x, axis, [0 <= p <= size - 1 for p in places], attrs.extrapolation)
     return b.cast(x, dtype)
@@ -87,7 +89,11 @@ def _times(attrs: Attrs, at: int) -> int | None:
     scale = attrs.scales[at] if attrs.scales is not None else 0.0
     is_floor = attrs.coordinates == "asymmetric" and attrs.rounding == "floor"
     is_middle = attrs.coordinates in ("half_pixel", "half_pixel_symmetric") and attrs.rounding.startswith("round")
-    return int(scale) if attrs.mode == "nearest" and scale >= 1 and scale == int(scale) and (is_floor or is_middle) else None
+    return (
+        int(scale)
+        if attrs.mode == "nearest" and scale >= 1 and scale == int(scale) and (is_floor or is_middle)
+        else None
+    )
 
 
 def _place(i: int, size: int, out: int, scale: Fraction, coordinates: str, part: tuple[float, float]) -> Fraction:
@@ -109,7 +115,12 @@ def _place(i: int, size: int, out: int, scale: Fraction, coordinates: str, part:
 def _taps(size: int, out: int, places: list[Fraction], narrowing: Fraction | int, attrs: Attrs) -> list[Tap]:
     if attrs.mode == "nearest":
         half = Fraction(1, 2)
-        rounded = {"floor": math.floor, "ceil": math.ceil, "round_prefer_floor": lambda p: math.ceil(p - half), "round_prefer_ceil": lambda p: math.floor(p + half)}
+        rounded = {
+            "floor": math.floor,
+            "ceil": math.ceil,
+            "round_prefer_floor": lambda p: math.ceil(p - half),
+            "round_prefer_ceil": lambda p: math.floor(p + half),
+        }
         return [([min(max(rounded[attrs.rounding](p), 0), size - 1) for p in places], [1.0] * out)]
     start = math.floor(-(1 if attrs.mode == "linear" else 2) / narrowing) + 1
     reach = range(start, 2 - start)
@@ -158,17 +169,36 @@ def _sampled(b: Builder, x: Ref, axis: int, size: int, out: int, taps: list[Tap]
 def _picked(b: Builder, x: Ref, axis: int, size: int, out: int, index: list[int], shape: tuple[Expr, ...]) -> Ref:
     """The elements at a known list of indices: a VIEW where a floor of a line gives the list, else a GATHER."""
     i = Expr.of(f"i{axis}")
-    for step, divisor in ((size, out), (2 * size, 2 * out), (size - 1, max(out - 1, 1)), (2 * (size - 1), 2 * max(out - 1, 1))):
+    for step, divisor in (
+        (size, out),
+        (2 * size, 2 * out),
+        (size - 1, max(out - 1, 1)),
+        (2 * (size - 1), 2 * max(out - 1, 1)),
+    ):
         for shift in {index[0] * divisor, size, size - 1, out - 1, out}:
             if all((step * n + shift) // divisor == place for n, place in enumerate(index)):
-                return b.view(x, shape, [(i * step + shift) // divisor if a == axis else Expr.of(f"i{a}") for a in range(x.rank)])
+                return b.view(
+                    x, shape, [(i * step + shift) // divisor if a == axis else Expr.of(f"i{a}") for a in range(x.rank)]
+                )
     return b.emit("GATHER", x, b.const(tuple(index), DTYPES["i64"], (Expr.of(out),)), axis=axis)
 
 
-@front_op("Random", inputs=0, attrs=[Attr("shape", "dims"), Attr("seed", "int"), Attr("dtype", "dtype", DTYPES["fp32"]), Attr("low", "float", 0.0), Attr("high", "float", 1.0)])
+@front_op(
+    "Random",
+    inputs=0,
+    attrs=[
+        Attr("shape", "dims"),
+        Attr("seed", "int"),
+        Attr("dtype", "dtype", DTYPES["fp32"]),
+        Attr("low", "float", 0.0),
+        Attr("high", "float", 1.0),
+    ],
+)
 def random(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """Numbers uniform in [low, high), from Philox with `seed`: the same in every run."""
-    return functions.in_wide(b, _uniform(b, attrs.seed, attrs.dtype, attrs.shape, 0), lambda u: _between(b, u, attrs.low, attrs.high))
+    return functions.in_wide(
+        b, _uniform(b, attrs.seed, attrs.dtype, attrs.shape, 0), lambda u: _between(b, u, attrs.low, attrs.high)
+    )
 
 
 def _uniform(b: Builder, seed: int, dtype: object, shape: tuple[Expr, ...], offset: int) -> Ref:
@@ -182,9 +212,20 @@ def _between(b: Builder, u: Ref, low: float, high: float) -> Ref:
     return b.emit("ADD", u, b.const(low, u.dtype, u.shape)) if low else u
 
 
-@front_op("RandomNormal", inputs=0, attrs=[Attr("shape", "dims"), Attr("seed", "int"), Attr("dtype", "dtype", DTYPES["fp32"]), Attr("mean", "float", 0.0), Attr("scale", "float", 1.0)])
+@front_op(
+    "RandomNormal",
+    inputs=0,
+    attrs=[
+        Attr("shape", "dims"),
+        Attr("seed", "int"),
+        Attr("dtype", "dtype", DTYPES["fp32"]),
+        Attr("mean", "float", 0.0),
+        Attr("scale", "float", 1.0),
+    ],
+)
 def random_normal(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Numbers of a normal distribution, from two uniform ones each: sqrt(-2 ln(1 - u)) cos(2 pi v) (Box and Muller, 1958)."""
+    """Numbers of a normal distribution, from two uniform ones each: sqrt(-2 ln(1 - u)) cos(2 pi v) (Box and Muller,
+    1958)."""
     wide = attrs.dtype if attrs.dtype.is_float and attrs.dtype.bits >= 32 else DTYPES["fp32"]
     u, v = _uniform(b, attrs.seed, wide, attrs.shape, 0), _uniform(b, attrs.seed, wide, attrs.shape, 1 << 40)
     log = functions.log(b, b.emit("SUB", b.const(1, wide, attrs.shape), u))
@@ -194,13 +235,23 @@ def random_normal(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Re
     return b.cast(b.emit("ADD", scaled, b.const(attrs.mean, wide, attrs.shape)) if attrs.mean else scaled, attrs.dtype)
 
 
-@front_op("Dropout", inputs=1, attrs=[Attr("ratio", "float", 0.5, low=0, high=1), Attr("training", "flag", False), Attr("seed", "int", 0)])
+@front_op(
+    "Dropout",
+    inputs=1,
+    attrs=[Attr("ratio", "float", 0.5, low=0, high=1), Attr("training", "flag", False), Attr("seed", "int", 0)],
+)
 def dropout(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """x itself, or in training x / (1 - ratio) where a random number is `ratio` or more, and 0 elsewhere."""
     x = tensor(operands[0], "Dropout", 0)
     if not attrs.training or attrs.ratio == 0:
         return x
-    kept = b.emit("NOT", b.emit("CMPLT", _uniform(b, attrs.seed, DTYPES["fp32"], x.shape, 0), b.const(attrs.ratio, DTYPES["fp32"], x.shape)), part="kept")
+    kept = b.emit(
+        "NOT",
+        b.emit(
+            "CMPLT", _uniform(b, attrs.seed, DTYPES["fp32"], x.shape, 0), b.const(attrs.ratio, DTYPES["fp32"], x.shape)
+        ),
+        part="kept",
+    )
     zero = b.const(0, x.dtype, x.shape)
     if attrs.ratio == 1:
         return zero

@@ -1,7 +1,7 @@
 """The table of the front ends' ops: what each takes, its attributes, and the one place where it becomes tiny.
 
-A family's file holds its lowerings, each under `@front_op`. A lowering gets the builder, the operands and the checked attributes, and
-returns the value, or a tuple of them, that the op gives:
+A family's file holds its lowerings, each under `@front_op`. A lowering gets the builder, the operands and the checked
+attributes, and returns the value, or a tuple of them, that the op gives:
 
     @front_op("GEMM", inputs=(2, 3), attrs=[Attr("alpha", "float", 1.0), ...])
     def gemm(b, operands, attrs): ...
@@ -10,8 +10,9 @@ returns the value, or a tuple of them, that the op gives:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.types import DTYPES
@@ -24,9 +25,10 @@ MANY = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats, dims, number (an
-    integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of sizes), strings or guard (as tiny text
-    writes it). `low` and `high` bound a number, or each of a list; an attribute without `default` must be given."""
+    """One attribute. `kind` is int, float, flag, word (one of `words`), string, dtype, dim (a size), ints, floats,
+    dims, number (an integer, float or bool as given), literal (a number, a size, or nested lists of numbers), pairs (of
+    sizes), strings or guard (as tiny text writes it). `low` and `high` bound a number, or each of a list; an attribute
+    without `default` must be given."""
 
     name: str
     kind: str
@@ -58,7 +60,9 @@ FRONT_OPS: dict[str, FrontOp] = {}
 ELEMENTWISE: dict[str, FrontOp] = {}  # by `fn`
 
 
-def front_op(name: str, inputs: int | tuple[int, int], outputs: int | tuple[int, int] = 1, attrs: Sequence[Attr] = ()) -> Callable[..., Any]:
+def front_op(
+    name: str, inputs: int | tuple[int, int], outputs: int | tuple[int, int] = 1, attrs: Sequence[Attr] = ()
+) -> Callable[..., Any]:
     """Register a lowering as the op `name`."""
 
     def register(lower: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,8 +87,9 @@ def _range(count: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, list[Diag]]:
-    """The attributes of one use of `op` with defaults filled in, and the faults (E0102 unknown, E0103 of another kind, E0107 out of
-    range, E0104 missing), each with the attribute's name under `key`. `given` holds Python values; None counts as absent."""
+    """The attributes of one use of `op` with defaults filled in, and the faults (E0102 unknown, E0103 of another kind,
+    E0107 out of range, E0104 missing), each with the attribute's name under `key`. `given` holds Python values; None
+    counts as absent."""
     known = {a.name: a for a in op.attrs}
     faults = []
     for key in given:
@@ -126,10 +131,23 @@ def _range_words(attr: Attr) -> str:
 
 
 def _expected(attr: Attr) -> str:
-    words = {"int": "an integer", "float": "a number", "flag": "true or false", "dtype": "a dtype, one of " + ", ".join(DTYPES),
-             "ints": "a list of integers", "floats": "a list of numbers", "dims": "a list of sizes", "dim": "a size", "string": "a string",
-             "number": "a number", "literal": "a number or nested lists of numbers", "pairs": "a list of pairs of sizes", "strings": "a list of strings",
-             "guard": "a guard, such as \"0 <= i0 < M\"", "word": "one of " + ", ".join(attr.words)}
+    words = {
+        "int": "an integer",
+        "float": "a number",
+        "flag": "true or false",
+        "dtype": "a dtype, one of " + ", ".join(DTYPES),
+        "ints": "a list of integers",
+        "floats": "a list of numbers",
+        "dims": "a list of sizes",
+        "dim": "a size",
+        "string": "a string",
+        "number": "a number",
+        "literal": "a number or nested lists of numbers",
+        "pairs": "a list of pairs of sizes",
+        "strings": "a list of strings",
+        "guard": 'a guard, such as "0 <= i0 < M"',
+        "word": "one of " + ", ".join(attr.words),
+    }
     return words[attr.kind]
 
 
@@ -217,7 +235,8 @@ def _guard(item: Any, attr: Attr) -> Any:
 
 
 def read_dim(item: int | str | Expr) -> Expr:
-    """A size as a model writes it: 3, "N", "2*N + 1". Raises ValueError. Primes (`N'`) are let through, for the message that follows."""
+    """A size as a model writes it: 3, "N", "2*N + 1". Raises ValueError. Primes (`N'`) are let through, for the message
+    that follows."""
     if isinstance(item, (int, Expr)):
         return Expr.of(item)
     if item.rstrip("'").isidentifier() and item.isascii():
@@ -232,7 +251,19 @@ def read_dim(item: int | str | Expr) -> Expr:
 
 
 _READERS: dict[str, Callable[[Any, Attr], Any]] = {
-    "int": _int, "float": _float, "flag": _flag, "string": _string, "word": _word, "dtype": _dtype, "dim": _dim, "number": _number,
-    "ints": _list_of(_int), "floats": _list_of(_float), "dims": _list_of(_dim), "literal": _literal,
-    "pairs": _list_of(_pair), "strings": _list_of(_string), "guard": _guard,
-}  # fmt: skip
+    "int": _int,
+    "float": _float,
+    "flag": _flag,
+    "string": _string,
+    "word": _word,
+    "dtype": _dtype,
+    "dim": _dim,
+    "number": _number,
+    "ints": _list_of(_int),
+    "floats": _list_of(_float),
+    "dims": _list_of(_dim),
+    "literal": _literal,
+    "pairs": _list_of(_pair),
+    "strings": _list_of(_string),
+    "guard": _guard,
+}

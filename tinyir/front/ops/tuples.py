@@ -1,4 +1,5 @@
-"""Ops whose index is a tuple: the last axis of the index tensor lists places along the first axes of the operand. GatherND, ScatterND."""
+"""Ops whose index is a tuple: the last axis of the index tensor lists places along the first axes of the operand.
+GatherND, ScatterND."""
 
 from __future__ import annotations
 
@@ -17,13 +18,19 @@ def _depth(index: Ref, op: str, room: int) -> int:
     if not index.dtype.is_integer:
         raise refuse("E1002", fault=f"{op} takes integer indices, not {index.dtype}")
     if index.rank < 1 or index.shape[-1].constant is None or not index.shape[-1].constant <= room:
-        raise refuse("E1012", op=op, tensor=index.tensor, given=index.type, wanted=f"1 or more, the last of a known size up to {room}")
+        raise refuse(
+            "E1012",
+            op=op,
+            tensor=index.tensor,
+            given=index.type,
+            wanted=f"1 or more, the last of a known size up to {room}",
+        )
     return index.shape[-1].constant
 
 
 def _places(b: Builder, index: Ref, sizes: tuple[Expr, ...]) -> Ref:
-    """For each tuple its row-major place among `sizes`, negative indices counted from the end; the number of all places when one of them is
-    out of range."""
+    """For each tuple its row-major place among `sizes`, negative indices counted from the end; the number of all places
+    when one of them is out of range."""
     i64 = DTYPES["i64"]
     shape = index.shape[:-1]
     wide = b.cast(index, i64)
@@ -37,7 +44,9 @@ def _places(b: Builder, index: Ref, sizes: tuple[Expr, ...]) -> Ref:
         cut = b.shrink(wide, [ZERO] * len(shape) + [Expr.of(at)], [*shape, Expr.of(at + 1)])
         place = b.reshape(cut, shape)
         counted = b.emit("WHERE", b.emit("CMPLT", place, k(0)), b.emit("ADD", place, k(size)), place, part="counted")
-        inside = b.emit("AND", b.emit("NOT", b.emit("CMPLT", counted, k(0))), b.emit("CMPLT", counted, k(size)), part="inside")
+        inside = b.emit(
+            "AND", b.emit("NOT", b.emit("CMPLT", counted, k(0))), b.emit("CMPLT", counted, k(size)), part="inside"
+        )
         is_inside = inside if is_inside is None else b.emit("AND", is_inside, inside)
         found = b.emit("ADD", found, b.emit("MUL", counted, k(product(sizes[at + 1 :]))))
     return found if is_inside is None else b.emit("WHERE", is_inside, found, k(total), part="place")
@@ -74,7 +83,8 @@ _REDUCTIONS = {"none": "UPDATE", "add": "SUM", "mul": "PROD", "max": "MAX", "min
 
 @front_op("ScatterND", inputs=3, attrs=[Attr("reduction", "word", "none", words=tuple(_REDUCTIONS))])
 def scatter_nd(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """A copy of x in which elements, or slices, of `updates` are put, added, multiplied, or kept if greater or less, at tuples of indices."""
+    """A copy of x in which elements, or slices, of `updates` are put, added, multiplied, or kept if greater or less, at
+    tuples of indices."""
     x, index, update = (tensor(o, "ScatterND", i) for i, o in enumerate(operands))
     depth = _depth(index, "ScatterND", x.rank)
     sizes, rest = x.shape[:depth], x.shape[depth:]

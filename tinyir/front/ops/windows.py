@@ -1,9 +1,9 @@
-"""Ops that slide a window: Conv, ConvTranspose, Pool, in one to three dimensions or more. A window is a VIEW of the padded operand
-(seed 000 section 5.2), so that no element is copied and the padding is a guard."""
+"""Ops that slide a window: Conv, ConvTranspose, Pool, in one to three dimensions or more. A window is a VIEW of the
+padded operand (seed 000 section 5.2), so that no element is copied and the padding is a guard."""
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.rules import product
@@ -35,8 +35,11 @@ def per_axis(values: Sequence[int] | None, rank: int, what: str) -> tuple[int, .
     return tuple(values) * (rank // len(values) if len(values) == 1 else 1)
 
 
-def pads_of(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int]) -> Pairs:
-    """What is put before and after each spatial axis. `pad` lists one number for all, one an axis, or all befores and then all afters."""
+def pads_of(
+    attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int]
+) -> Pairs:
+    """What is put before and after each spatial axis. `pad` lists one number for all, one an axis, or all befores and
+    then all afters."""
     rank = len(sizes)
     if attrs.auto_pad in ("same_upper", "same_lower"):
         found = []
@@ -57,9 +60,18 @@ def pads_of(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr], stride:
     return [(p, p) for p in (pad if len(pad) == rank else tuple(pad) * rank)]
 
 
-def windows(b: Builder, x: Ref, lead: int, kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int], groups: int = 0) -> Ref:
-    """`x` of [N, C, *S], padded, as [N, *O, C, *K]: element (o, k) of the window stands at o*stride + k*dilation. With `groups` C is seen as
-    [G, C/G] and the result is [N, G, *O, C/G, *K]. `lead` is 1 when the channels come last, [N, *S, C]."""
+def windows(
+    b: Builder,
+    x: Ref,
+    lead: int,
+    kernel: Sequence[Expr],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 0,
+) -> Ref:
+    """`x` of [N, C, *S], padded, as [N, *O, C, *K]: element (o, k) of the window stands at o*stride + k*dilation. With
+    `groups` C is seen as [G, C/G] and the result is [N, G, *O, C/G, *K]. `lead` is 1 when the channels come last, [N,
+    *S, C]."""
     rank = len(kernel)
     first = 1 if lead == 1 else 2
     sizes = x.shape[first : first + rank]
@@ -96,7 +108,10 @@ def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int, groups: 
     if x.shape[axis] != size:
         from ...kit.diag import Diag, Label, Refused
 
-        facts = {"left": f"{x.tensor or 'the operand'}[{axis}] = {x.shape[axis]}", "right": f"{w.tensor or 'the weight'}[{w_axis}] * groups = {size}"}
+        facts = {
+            "left": f"{x.tensor or 'the operand'}[{axis}] = {x.shape[axis]}",
+            "right": f"{w.tensor or 'the weight'}[{w_axis}] * groups = {size}",
+        }
         place: Place = x.place
         labels = (Label(place.dim(axis), facts["left"]),) if place.dim(axis) is not None else ()
         raise Refused([Diag("E1304", "", facts, w.place.dim(w_axis), labels)])
@@ -118,8 +133,9 @@ _CONV = [*_WINDOW, Attr("groups", "int", 1, low=1), Attr("acc_dtype", "dtype", N
 
 @front_op("Conv", inputs=(2, 3), attrs=_CONV)
 def conv(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """x of [N, C, *S] (NHWC: [N, *S, C]) with weights [Co, C/groups, *K] and a bias [Co]: the sum over channels and window, in the dtype
-    that it accumulates in. `stride` and `dilation` are one number or one an axis; `pad` one, one an axis, or all befores then all afters."""
+    """x of [N, C, *S] (NHWC: [N, *S, C]) with weights [Co, C/groups, *K] and a bias [Co]: the sum over channels and
+    window, in the dtype that it accumulates in. `stride` and `dilation` are one number or one an axis; `pad` one, one
+    an axis, or all befores then all afters."""
     x, w = (tensor(o, "Conv", i) for i, o in enumerate(operands[:2]))
     lead, sizes, axis = _spatial(x, "Conv", attrs.layout)
     if w.rank != x.rank:
@@ -128,10 +144,17 @@ def conv(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     stride, dilation = (per_axis(attrs[a], len(sizes), a) for a in ("stride", "dilation"))
     _check_channels(x, axis, w.shape[1] * groups, w, 1, groups)
     padded = _padded(b, x, pads_of(attrs, sizes, kernel, stride, dilation), lead)
-    return _finish(b, _window_sum(b, padded, w, lead, stride, dilation, groups, acc_dtype(b, x, w, attrs.acc_dtype)), operands, lead)
+    return _finish(
+        b,
+        _window_sum(b, padded, w, lead, stride, dilation, groups, acc_dtype(b, x, w, attrs.acc_dtype)),
+        operands,
+        lead,
+    )
 
 
-def _window_sum(b: Builder, x: Ref, w: Ref, lead: int, stride: Sequence[int], dilation: Sequence[int], groups: int, acc: object) -> Ref:
+def _window_sum(
+    b: Builder, x: Ref, w: Ref, lead: int, stride: Sequence[int], dilation: Sequence[int], groups: int, acc: object
+) -> Ref:
     rank = w.rank - 2
     kernel, outer, inner = w.shape[2:], "opqrst"[:rank], "uvwxyz"[:rank]
     if rank > 6:
@@ -151,10 +174,15 @@ def _window_sum(b: Builder, x: Ref, w: Ref, lead: int, stride: Sequence[int], di
     return b.reshape(found, [x.shape[0], *sizes, w.shape[0]] if lead == 1 else [x.shape[0], w.shape[0], *sizes])
 
 
-@front_op("ConvTranspose", inputs=(2, 3), attrs=[*_CONV, Attr("output_padding", "ints", None, low=0), Attr("output_shape", "ints", None, low=1)])
+@front_op(
+    "ConvTranspose",
+    inputs=(2, 3),
+    attrs=[*_CONV, Attr("output_padding", "ints", None, low=0), Attr("output_shape", "ints", None, low=1)],
+)
 def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The transpose of Conv's map: weights [C, Co/groups, *K]. x is spread apart by `stride`, padded by what the window reaches less `pad`, and
-    convolved with the mirrored window. `output_padding` is put after each axis; `output_shape` settles the padding instead."""
+    """The transpose of Conv's map: weights [C, Co/groups, *K]. x is spread apart by `stride`, padded by what the window
+    reaches less `pad`, and convolved with the mirrored window. `output_padding` is put after each axis; `output_shape`
+    settles the padding instead."""
     x, w = (tensor(o, "ConvTranspose", i) for i, o in enumerate(operands[:2]))
     lead, sizes, axis = _spatial(x, "ConvTranspose", attrs.layout)
     if w.rank != x.rank:
@@ -180,7 +208,14 @@ def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> R
     return _finish(b, _window_sum(b, padded, merged, lead, (1,) * rank, dilation, groups, acc), operands, lead)
 
 
-def _transposed_pads(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int], more: Sequence[int]) -> Pairs:
+def _transposed_pads(
+    attrs: Attrs,
+    sizes: Sequence[Expr],
+    kernel: Sequence[Expr],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    more: Sequence[int],
+) -> Pairs:
     if attrs.output_shape is None and attrs.auto_pad in ("explicit", "valid"):
         return pads_of(attrs, sizes, kernel, stride, dilation)
     if attrs.output_shape is not None and len(attrs.output_shape) != len(sizes):
@@ -190,7 +225,9 @@ def _transposed_pads(attrs: Attrs, sizes: Sequence[Expr], kernel: Sequence[Expr]
         wanted = Expr.of(attrs.output_shape[axis]) if attrs.output_shape is not None else size * s
         total = (size - 1) * s + extra + (k - 1) * d + 1 - wanted
         if total.constant is None:
-            raise refuse("E1015", mode="output_shape" if attrs.output_shape is not None else attrs.auto_pad, axis=axis + 2)
+            raise refuse(
+                "E1015", mode="output_shape" if attrs.output_shape is not None else attrs.auto_pad, axis=axis + 2
+            )
         small = total.constant // 2
         pair = (Expr.of(small), Expr.of(total.constant - small))
         found.append(pair if attrs.auto_pad == "same_upper" else pair[::-1])
@@ -223,29 +260,43 @@ def apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
     ],
 )
 def pool(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref | tuple[Ref, ...]:
-    """The maximum, mean or p-norm of each window, in the operand's dtype; of the whole image, with size 1 left, when there is no `kernel`.
-    The mean counts what is padded only if `count_include_pad`. A second output of max is where in x, flattened, the maximum stands."""
+    """The maximum, mean or p-norm of each window, in the operand's dtype; of the whole image, with size 1 left, when
+    there is no `kernel`. The mean counts what is padded only if `count_include_pad`. A second output of max is where in
+    x, flattened, the maximum stands."""
     x = tensor(operands[0], "Pool", 0)
     lead, sizes, _ = _spatial(x, "Pool", attrs.layout)
     rank, first = len(sizes), 1 if lead == 1 else 2
     acc = accumulator(x.dtype) if x.dtype.is_float else DTYPES["fp32"]
     if attrs.kernel is None:
         axes = tuple(range(first, first + rank))
-        return b.reshape(_folded(b, x, axes, attrs, acc, None), [ONE if a in axes else d for a, d in enumerate(x.shape)])
+        return b.reshape(
+            _folded(b, x, axes, attrs, acc, None), [ONE if a in axes else d for a, d in enumerate(x.shape)]
+        )
     if len(attrs.kernel) not in (1, rank):
         raise refuse("E1101", what="kernel", given=len(attrs.kernel), rank=rank)
     kernel = [Expr.of(k) for k in per_axis(attrs.kernel, rank, "kernel")]
     stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
     pads = pads_of(attrs, sizes, kernel, stride, dilation)
-    more = [_ceiling(size, pair, k, s, d, axis) if attrs.ceil_mode else ZERO for axis, (size, pair, k, s, d) in enumerate(zip(sizes, pads, kernel, stride, dilation))]
+    more = [
+        _ceiling(size, pair, k, s, d, axis) if attrs.ceil_mode else ZERO
+        for axis, (size, pair, k, s, d) in enumerate(zip(sizes, pads, kernel, stride, dilation))
+    ]
     wide = [(low, high + extra) for (low, high), extra in zip(pads, more)]
-    seen = windows(b, _padded(b, x, wide, lead, x.dtype.lowest if attrs.mode == "max" else 0), lead, kernel, stride, dilation)
+    seen = windows(
+        b, _padded(b, x, wide, lead, x.dtype.lowest if attrs.mode == "max" else 0), lead, kernel, stride, dilation
+    )
     axes = tuple(range(seen.rank - rank, seen.rank))
-    number = _window_count(b, sizes, pads, more, kernel, stride, dilation, attrs.count_include_pad, acc) if attrs.mode == "average" else None
+    number = (
+        _window_count(b, sizes, pads, more, kernel, stride, dilation, attrs.count_include_pad, acc)
+        if attrs.mode == "average"
+        else None
+    )
     found = _channels_back(b, _folded(b, seen, axes, attrs, acc, number), rank, lead)
     if attrs.mode != "max":
         return found
-    return found, _channels_back(b, _position(b, x, seen, wide, stride, dilation, kernel, lead, attrs.column_major), rank, lead)
+    return found, _channels_back(
+        b, _position(b, x, seen, wide, stride, dilation, kernel, lead, attrs.column_major), rank, lead
+    )
 
 
 def _channels_back(b: Builder, x: Ref, rank: int, lead: int) -> Ref:
@@ -259,10 +310,16 @@ def _folded(b: Builder, seen: Ref, axes: tuple[int, ...], attrs: Attrs, acc: obj
         wide = b.cast(seen, acc)
         size = wide if attrs.p == 2 else b.emit("ABS", wide)
         if attrs.p > 1:
-            size = b.emit("MUL", size, size, part="square") if attrs.p == 2 else b.emit("POW", size, b.const(attrs.p, acc, size.shape))
+            size = (
+                b.emit("MUL", size, size, part="square")
+                if attrs.p == 2
+                else b.emit("POW", size, b.const(attrs.p, acc, size.shape))
+            )
         total = b.reduce(size, "SUM", axes, acc)
         if attrs.p > 1:
-            total = b.emit("SQRT", total) if attrs.p == 2 else b.emit("POW", total, b.const(1 / attrs.p, acc, total.shape))
+            total = (
+                b.emit("SQRT", total) if attrs.p == 2 else b.emit("POW", total, b.const(1 / attrs.p, acc, total.shape))
+            )
         return b.cast(total, seen.dtype)
     total = b.reduce(seen, "SUM", axes, acc)
     if number is None:
@@ -282,8 +339,17 @@ def _ceiling(size: Expr, pair: tuple[Expr, Expr], kernel: Expr, stride: int, dil
     return Expr.of(more) if more and begin < (size + pair[0]).constant else ZERO
 
 
-def _window_count(b: Builder, sizes: Sequence[Expr], pads: Pairs, more: Sequence[Expr], kernel: Sequence[Expr], stride: Sequence[int],
-                  dilation: Sequence[int], is_padding_counted: bool, acc: object) -> Ref | None:  # fmt: skip
+def _window_count(
+    b: Builder,
+    sizes: Sequence[Expr],
+    pads: Pairs,
+    more: Sequence[Expr],
+    kernel: Sequence[Expr],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    is_padding_counted: bool,
+    acc: object,
+) -> Ref | None:
     """How many elements each window holds, [*O]; None when all hold the whole window."""
     around = [(ZERO, m) if is_padding_counted else (low, high + m) for (low, high), m in zip(pads, more)]
     if all(low == ZERO and high == ZERO for low, high in around):
@@ -295,14 +361,26 @@ def _window_count(b: Builder, sizes: Sequence[Expr], pads: Pairs, more: Sequence
     return b.reshape(total, total.shape[1:-1])
 
 
-def _position(b: Builder, x: Ref, seen: Ref, pads: Pairs, stride: Sequence[int], dilation: Sequence[int], kernel: Sequence[Expr], lead: int, is_column_major: bool) -> Ref:
+def _position(
+    b: Builder,
+    x: Ref,
+    seen: Ref,
+    pads: Pairs,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    kernel: Sequence[Expr],
+    lead: int,
+    is_column_major: bool,
+) -> Ref:
     """The place in x, flattened, of the first maximum of each window: [N, *O, C] of i64."""
     i64, rank = DTYPES["i64"], len(kernel)
     rest = b.reduce(seen, "ARGMAX", range(seen.rank - rank, seen.rank), i64)
     first = 1 if lead == 1 else 2
     strides = [product(x.shape[a + 1 :]) for a in range(x.rank)]
     if is_column_major:
-        strides[first : first + rank] = [product(x.shape[first:a]) * (strides[first + rank - 1]) for a in range(first, first + rank)]
+        strides[first : first + rank] = [
+            product(x.shape[first:a]) * (strides[first + rank - 1]) for a in range(first, first + rank)
+        ]
 
     def k(value: Expr | int) -> Ref:
         return b.const(value, i64, rest.shape)
@@ -310,7 +388,11 @@ def _position(b: Builder, x: Ref, seen: Ref, pads: Pairs, stride: Sequence[int],
     def scaled(value: Ref, factor: Expr) -> Ref:
         return b.emit("MUL", value, k(factor))
 
-    found = b.emit("ADD", scaled(b.iota(i64, rest.shape, 0), strides[0]), scaled(b.iota(i64, rest.shape, rank + 1), strides[x.rank - 1 if lead == 1 else 1]))
+    found = b.emit(
+        "ADD",
+        scaled(b.iota(i64, rest.shape, 0), strides[0]),
+        scaled(b.iota(i64, rest.shape, rank + 1), strides[x.rank - 1 if lead == 1 else 1]),
+    )
     for a in reversed(range(rank)):
         within = b.emit("MOD", rest, k(kernel[a])) if a else rest
         rest = b.emit("FLOORDIV", rest, k(kernel[a])) if a else rest

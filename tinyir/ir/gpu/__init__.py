@@ -1,4 +1,5 @@
-"""GPU dialect: what each thread does, in order. The plan text, then one `kernel` a launch (spec section 11; seed 001 section 9).
+"""GPU dialect: what each thread does, in order. The plan text, then one `kernel` a launch (spec section 11; seed 001
+section 9).
 
     kernel gemm : sm90 grid [ceil(N/128), ceil(M/128)] block [16, 16]
       shared a : fp32[16, 128]
@@ -11,13 +12,15 @@
       if row < M and col < N
         store C2[row, col] = cast(%relu) : fp16
 
-What the plan left open is decided here: every buffer with its shape, swizzle and ring, which thread touches what, every guard, wait
-and barrier. `workspace r.A.padded : fp16[M, 64*floor((K + 63)/64)]` is memory that kernels hand to one another; a kernel `for` another is a
-part of its work, launched when that is. tiny-cu only spells it. Nothing of the texts before is gone.
+What the plan left open is decided here: every buffer with its shape, swizzle and ring, which thread touches what, every
+guard, wait and barrier. `workspace r.A.padded : fp16[M, 64*floor((K + 63)/64)]` is memory that kernels hand to one
+another; a kernel `for` another is a part of its work, launched when that is. tiny-cu only spells it. Nothing of the
+texts before is gone.
 
-Integers are Exprs over the symbols of the signature, `let`s, loop names and the place of the thread: `cta` and `thread` with .x,
-.y, .z (CUDA's order), `thread.index` and `warp.index` (in the CTA), `lane`, `warpgroup.index` and `warpgroup.thread` (from the role's
-first), `cluster.rank`. A token (`%load.a`) stands for bytes or sums on their way: one statement makes it, a `wait` takes it.
+Integers are Exprs over the symbols of the signature, `let`s, loop names and the place of the thread: `cta` and `thread`
+with .x, .y, .z (CUDA's order), `thread.index` and `warp.index` (in the CTA), `lane`, `warpgroup.index` and
+`warpgroup.thread` (from the role's first), `cluster.rank`. A token (`%load.a`) stands for bytes or sums on their way:
+one statement makes it, a `wait` takes it.
 """
 
 from __future__ import annotations
@@ -31,8 +34,8 @@ from .. import region as region_text
 from ..model import show_name
 from ..region import Tensor, tensor_of
 from .nodes import Kernel
-from .reader import kernels_of
 from .printer import show_kernel, show_statement
+from .reader import kernels_of
 
 STAGE = "gpu"
 GRAMMAR = Grammar("gpu", "gpu_text")
@@ -40,7 +43,8 @@ GRAMMAR = Grammar("gpu", "gpu_text")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A gpu text: the plan module, the kernels in the order in which they are launched, and the buffers that they have beside the program's."""
+    """A gpu text: the plan module, the kernels in the order in which they are launched, and the buffers that they have
+    beside the program's."""
 
     plans: plan_text.Module
     kernels: tuple[Kernel, ...]
@@ -51,7 +55,9 @@ def parse(text: str) -> Module:
     """The Module of a gpu text. Raises Refused (E00xx text, E01xx and E02xx names, E1002 expressions, E1601 blocks)."""
     body_of(text, STAGE)
     _, program, *rest = GRAMMAR.parse(text).children
-    plans = plan_text.Module(region_text.program_of(program, text), plan_text.plans_of([t for t in rest if t.data == "plan"], text))
+    plans = plan_text.Module(
+        region_text.program_of(program, text), plan_text.plans_of([t for t in rest if t.data == "plan"], text)
+    )
     buffers = tuple(tensor_of(t.children, text) for t in rest if t.data == "workspace")
     return Module(plans, kernels_of([t for t in rest if t.data == "kernel"], plans, buffers, text), buffers)
 
@@ -59,11 +65,18 @@ def parse(text: str) -> Module:
 def show(module: Module) -> str:
     """The canonical text of a module."""
     buffers = "".join(f"\nworkspace {show_name(b.name)} : {b.type}\n" for b in module.buffers)
-    return header(STAGE) + "\n" + plan_text.show_plans(module.plans) + buffers + "".join("\n" + show_kernel(k) for k in module.kernels)
+    return (
+        header(STAGE)
+        + "\n"
+        + plan_text.show_plans(module.plans)
+        + buffers
+        + "".join("\n" + show_kernel(k) for k in module.kernels)
+    )
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`, `replay`, `replay_products` and `writes`:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`,
+    `replay`, `replay_products` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -74,7 +87,8 @@ def check(module: Module) -> list[Diag]:
     7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
        what moves at once is as wide as the hardware can, and lies on multiples of that; so do random
        numbers of whole blocks                                                                          (E1670 to E1672)
-    8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602, E1603)
+    8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602,
+      E1603)
     9. every thread comes to every barrier, and every lane of a warp to a fold over lanes; the halves of
         a barrier come in turn                                                                          (E1609)
     10. a token is made once, committed if it must be, and waited for where it lands                    (E1612)
@@ -82,7 +96,8 @@ def check(module: Module) -> list[Diag]:
         cluster is written by its own CTA, and read between barriers of the cluster; what a CTA sends is
         whole, and has been read before its own leaves                                                  (E1613)
     12. a matrix is touched only when its wgmma is done, and what that reads is given back only then; a
-        barrier expects what lands on it                                                                (E1617, E1613, E1618)
+        barrier expects what lands on it                                                                (E1617, E1613,
+          E1618)
     13. an mbarrier is set up, and all know it, before it is used, those of a cluster's other CTAs too,
         and a role waits for it as often as it completes (`ir.gpu.mbarriers`)                           (E1616)
     14. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)

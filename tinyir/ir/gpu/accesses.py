@@ -1,8 +1,10 @@
-"""The verifier of gpu text: accesses of several elements at once, which are as wide as the hardware can and lie on multiples of that."""
+"""The verifier of gpu text: accesses of several elements at once, which are as wide as the hardware can and lie on
+multiples of that."""
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ...kit.diag import Diag
 from ..ampere import COPIES
@@ -18,23 +20,35 @@ BLOCKS = (2, 4, 8, 16)  # random numbers that are made at once: half a block, or
 
 
 def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """A copy is one that the hardware has, and rows of a tensor that is accessed several elements at once begin on whole accesses."""
+    """A copy is one that the hardware has, and rows of a tensor that is accessed several elements at once begin on
+    whole accesses."""
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
         if isinstance(s, nodes.CpAsync) and s.vector * s.value.dtype.bytes not in COPIES:
-            yield Diag("E1670", kernel.name, {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, sorted(COPIES)))}, s.span)
+            yield Diag(
+                "E1670",
+                kernel.name,
+                {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, sorted(COPIES)))},
+                s.span,
+            )
         if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
             continue
         if isinstance(s.value, Random) and not _begins_block(s, v):
             yield Diag("E1672", kernel.name, {"index": str(s.value.index), "width": s.vector}, s.span)
-        moved = [(name, n.index) for n in reads_in(s) if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays]
+        moved = [
+            (name, n.index)
+            for n in reads_in(s)
+            if isinstance(n, Read) and (name := tensor_of(n.tensor, v)) in tensors and name not in v.arrays
+        ]
         if isinstance(s, nodes.Store):
             moved = [(name, s.to.index)] if (name := tensor_of(s.to.name, v)) in tensors else []
         for name, index in dict.fromkeys(moved):
             (shape, index), dtype = _without_ones(tensors[name].type.shape, index), tensors[name].type.dtype
             width = min(s.vector, ACCESS_BYTES // dtype.bytes)
-            if not is_known_multiple(kernel, shape[-1] if len(shape) > 1 else ZERO, width) and not _begins_whole(shape, index, s, v, width):
+            if not is_known_multiple(kernel, shape[-1] if len(shape) > 1 else ZERO, width) and not _begins_whole(
+                shape, index, s, v, width
+            ):
                 yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
 
 
@@ -53,7 +67,8 @@ def _begins_whole(shape: tuple[Expr, ...], index: tuple[Expr, ...], s: Any, v: V
 
 
 def _begins_block(s: Any, v: Visit) -> bool:
-    """Whether random numbers are neighbours along the one axis of an access, and the first begins a block of four or half of one."""
+    """Whether random numbers are neighbours along the one axis of an access, and the first begins a block of four or
+    half of one."""
     if len(s.over) != 1 or s.over[0][1].constant != s.vector or s.vector not in BLOCKS:
         return False
     first = s.value.index - s.over[0][0]

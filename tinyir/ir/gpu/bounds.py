@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ...kit.diag import Diag
 from ..body import Body, Read, Select, operands_of
@@ -41,11 +42,16 @@ def unshown(index: Iterable[Expr], shape: Iterable[Expr], facts: Facts) -> Itera
 
 def written_by(v: Visit, tensors: dict[str, Any]) -> list[Place]:
     """The elements of tensors that a statement writes, or tells other CTAs of."""
-    return [place for _, place in places_in(v.statement) if isinstance(v.statement, WRITERS) and tensor_of(place.name, v) in tensors]
+    return [
+        place
+        for _, place in places_in(v.statement)
+        if isinstance(v.statement, WRITERS) and tensor_of(place.name, v) in tensors
+    ]
 
 
 class _Asked:
-    """A kernel with the tensors and symbols that it speaks of: equal ones keep inside alike. `walked` takes no part in that."""
+    """A kernel with the tensors and symbols that it speaks of: equal ones keep inside alike. `walked` takes no part in
+    that."""
 
     def __init__(self, kernel: Kernel, model: Model, tensors: dict[str, Any], walked: list[Visit] | None = None):
         self.kernel, self.model, self.tensors, self._walked = kernel, model, tensors, walked
@@ -95,7 +101,9 @@ def _reads_outside(kernel: Kernel, v: Visit, body: Body, facts: Facts, tensors: 
         if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
             yield from _outside(kernel, v, Place(body.tensor, body.index, body.slot), array.type.shape, facts, "E1614")
         elif array is None or isinstance(array, nodes.Pick):
-            yield from _outside(kernel, v, Place(body.tensor, body.index), tensors[tensor_of(body.tensor, v)].type.shape, facts, "E1615")
+            yield from _outside(
+                kernel, v, Place(body.tensor, body.index), tensors[tensor_of(body.tensor, v)].type.shape, facts, "E1615"
+            )
     for inner in operands_of(body):
         yield from _reads_outside(kernel, v, inner, facts, tensors)
 
@@ -106,15 +114,29 @@ def _outside_rows(kernel: Kernel, v: Visit, shape: tuple[Expr, ...]) -> Iterator
     tile = v.arrays[s.source.name].type.shape
     for axis, side, size in zip((0, 1), (s.box[n] for n in s.sides), tile):
         if not v.inside.is_below(side, size + 1):
-            yield Diag("E1614", kernel.name, {"place": str(s.source), "index": str(side - 1), "axis": axis, "size": str(size)}, s.span)
+            yield Diag(
+                "E1614",
+                kernel.name,
+                {"place": str(s.source), "index": str(side - 1), "axis": axis, "size": str(size)},
+                s.span,
+            )
     for axis, (e, size) in enumerate(zip(s.to.index, s.dims or shape)):
         if not v.inside.is_at_least(e, ZERO) or axis not in s.sides and not v.inside.is_below(e, size):
-            yield Diag("E1615", kernel.name, {"place": str(s.to), "index": str(e), "axis": axis, "size": str(size)}, s.span)
+            yield Diag(
+                "E1615", kernel.name, {"place": str(s.to), "index": str(e), "axis": axis, "size": str(size)}, s.span
+            )
 
 
-def _outside(kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], facts: Facts, code: str) -> Iterator[Diag]:
+def _outside(
+    kernel: Kernel, v: Visit, place: Place, shape: tuple[Expr, ...], facts: Facts, code: str
+) -> Iterator[Diag]:
     for axis, bound in unshown(place.index, shape, facts):
-        yield Diag(code, kernel.name, {"place": str(place), "index": str(bound.expr), "axis": axis, "size": str(shape[axis])}, v.statement.span)
+        yield Diag(
+            code,
+            kernel.name,
+            {"place": str(place), "index": str(bound.expr), "axis": axis, "size": str(shape[axis])},
+            v.statement.span,
+        )
 
 
 __all__ = ["check_bounds", "keeps_inside", "unshown", "written_by"]

@@ -1,11 +1,13 @@
-"""The numbers of gpu text that count something: a step that goes on, rings and vectors that there are, boxes and tiles of stated size.
+"""The numbers of gpu text that count something: a step that goes on, rings and vectors that there are, boxes and tiles
+of stated size.
 
 What is not a count here would be a loop without an end, a division by zero, or more lines of code than anyone can read.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ...kit.diag import Diag
 from ..expr import Expr
@@ -34,7 +36,9 @@ def _faults(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
     if isinstance(s, nodes.For) and not v.facts.is_at_least(s.step, Expr.of(1)):
         yield f"step {s.step}", "is not proven to be 1 or more, and the loop might never end"
     for name, size in getattr(s, "over", ()):
-        if not _is_count(size) and not (isinstance(s, nodes.Resum) and size.constant is None):  # which loops over a sum, of any length
+        if not _is_count(size) and not (
+            isinstance(s, nodes.Resum) and size.constant is None
+        ):  # which loops over a sum, of any length
             yield f"{name}: {size}", f"is not over 1 to {MOST} points, a number"
     for e in (*getattr(s, "box", ()), *(s.type.shape if isinstance(s, (nodes.Shared, nodes.Reg)) else ())):
         if not _is_count(e):

@@ -1,12 +1,14 @@
 """Launches that start while the one in front drains: what they touch, and when.
 
-Buffers are used again, so a kernel in front may still read what this one writes, or write what this one reads. Every thread waits for its end before the
-first access to a tensor. A kernel ends only behind its own wait: with the launch in front all launches before that have ended, too.
+Buffers are used again, so a kernel in front may still read what this one writes, or write what this one reads. Every
+thread waits for its end before the first access to a tensor. A kernel ends only behind its own wait: with the launch in
+front all launches before that have ended, too.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..body import Read
@@ -19,7 +21,8 @@ WORDS = {WaitPrevious: "wait_previous", LaunchNext: "launch_next"}
 
 
 def check_early(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """E1682 for a wait that not all threads come to, or that stands behind an access, and for a launch of the next one before the wait."""
+    """E1682 for a wait that not all threads come to, or that stands behind an access, and for a launch of the next one
+    before the wait."""
     own = [v for v in walked if isinstance(v.statement, EARLY)]
     for number, v in enumerate(own):
         fault = _fault(v, own, number)
@@ -31,7 +34,13 @@ def check_early(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
     labels = (Label(wait.statement.span, "before this"),) if wait.statement.span else ()
     for v in walked[: walked.index(wait)]:
         for name in _touched(v, tensors_of(kernel, module)):
-            yield Diag("E1682", kernel.name, {"name": name, "fault": "is touched while the launch in front may still run"}, v.statement.span, labels)
+            yield Diag(
+                "E1682",
+                kernel.name,
+                {"name": name, "fault": "is touched while the launch in front may still run"},
+                v.statement.span,
+                labels,
+            )
 
 
 def _fault(v: Visit, own: list[Visit], number: int) -> str:
@@ -47,12 +56,17 @@ def _fault(v: Visit, own: list[Visit], number: int) -> str:
 def _touched(v: Visit, tensors: dict[str, Any]) -> tuple[str, ...]:
     """The tensors that a statement itself reads or writes, those of tensor maps too."""
     s = v.statement
-    names = [*(n.tensor for n in reads_in(s) if isinstance(n, Read)), *(p.name for _, p in places_in(s)), *filter(None, (getattr(s, "held", ""),))]
+    names = [
+        *(n.tensor for n in reads_in(s) if isinstance(n, Read)),
+        *(p.name for _, p in places_in(s)),
+        *filter(None, (getattr(s, "held", ""),)),
+    ]
     return tuple(dict.fromkeys(found for name in names if (found := _tensor(name, v, tensors))))
 
 
 def _tensor(name: str, v: Visit, tensors: dict[str, Any]) -> str:
-    """The tensor of a name, or of a map's name; of those that may be picked the first. Empty for an array of the kernel."""
+    """The tensor of a name, or of a map's name; of those that may be picked the first. Empty for an array of the
+    kernel."""
     item = v.arrays.get(name)
     if isinstance(item, nodes.Pick):
         name, item = item.of[0], v.arrays.get(item.of[0])

@@ -1,4 +1,5 @@
-"""What runs beside a thread or over several: asynchronous movement, what orders it, matrix units, folds over threads."""
+"""What runs beside a thread or over several: asynchronous movement, what orders it, matrix units, folds over
+threads."""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from ...kit.span import Span
 from ..body import Body
 from ..expr import Expr
 from .memory import Axes, Guard, Place, place_in_text
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Arrive:
-    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival of the warpgroup, or of the
-    thread that a guard has picked; with `cluster` on the barriers of these CTAs."""
+    """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival of the warpgroup, or
+    of the thread that a guard has picked; with `cluster` on the barriers of these CTAs."""
 
     barrier: Place
     expect: int = 0
@@ -55,7 +55,8 @@ class Arrive:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """`drain empty from p`: waits until every slot's readers are done, so that no CTA leaves while others still write to it."""
+    """`drain empty from p`: waits until every slot's readers are done, so that no CTA leaves while others still write
+    to it."""
 
     barrier: str
     cursor: str
@@ -64,8 +65,9 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class TmaLoad:
-    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros outside it, box by
-    box. With `multicast` the CTAs of the cluster fetch equal shares of the boxes, and each box goes to all of them."""
+    """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros
+    outside it, box by box. With `multicast` the CTAs of the cluster fetch equal shares of the boxes, and each box goes
+    to all of them."""
 
     token: str
     to: Place
@@ -77,9 +79,10 @@ class TmaLoad:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, which lie one behind another,
-    to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier. `%t = send sent <- acc[0, 32*c] size [64, 32] to c on
-    joined`: columns of a warpgroup's accumulator, each thread's to the place of the thread of its number (`shared sent : fp32[64, 32] wgmma`)."""
+    """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, which lie
+    one behind another, to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier.
+    `%t = send sent <- acc[0, 32*c] size [64, 32] to c on joined`: columns of a warpgroup's accumulator, each thread's
+    to the place of the thread of its number (`shared sent : fp32[64, 32] wgmma`)."""
 
     token: str
     to: Place
@@ -92,7 +95,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class TmaStore:
-    """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what lies outside the tensor is dropped."""
+    """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what lies outside the tensor is
+    dropped."""
 
     token: str
     to: Place
@@ -102,9 +106,10 @@ class TmaStore:
 
 @dataclass(frozen=True, slots=True)
 class StoreRows:
-    """`store_rows C[m0 + part, 64*j + n0] box [64, 64] <- C.out[o.slot]`: the threads of a warpgroup write a tile of shared memory to a tensor whose rows
-    may begin anywhere, in whole accesses but for the ends of each row; what lies outside the tensor is dropped. `as [B*S, N]` in front of `box`: the
-    tensor's memory as these dims, row-major. A tile in registers (a wgmma Reg) is rounded to the tensor's dtype."""
+    """`store_rows C[m0 + part, 64*j + n0] box [64, 64] <- C.out[o.slot]`: the threads of a warpgroup write a tile of
+    shared memory to a tensor whose rows may begin anywhere, in whole accesses but for the ends of each row; what lies
+    outside the tensor is dropped. `as [B*S, N]` in front of `box`: the tensor's memory as these dims, row-major. A tile
+    in registers (a wgmma Reg) is rounded to the tensor's dtype."""
 
     to: Place
     box: tuple[Expr, ...]
@@ -120,7 +125,8 @@ class StoreRows:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """`fence wgmma` (registers before wgmma), `fence async_proxy` (shared memory before the copy engine), `fence mbarrier_init`."""
+    """`fence wgmma` (registers before wgmma), `fence async_proxy` (shared memory before the copy engine), `fence
+    mbarrier_init`."""
 
     what: str
     span: Span | None = place_in_text()
@@ -131,9 +137,10 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named barrier that only these
-    threads reach. `barrier cluster arrive` and, further down, `barrier cluster wait` are one barrier in two halves, which orders nothing but the
-    set-up of mbarriers: what stands between them need not be waited for."""
+    """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named
+    barrier that only these threads reach. `barrier cluster arrive` and, further down, `barrier cluster wait` are one
+    barrier in two halves, which orders nothing but the set-up of mbarriers: what stands between them need not be waited
+    for."""
 
     scope: str
     threads: int = 0
@@ -143,16 +150,18 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class WaitPrevious:
-    """`wait_previous`: until the launch in front has ended, and all that it wrote is seen. A launch whose kernel says so may start early: its CTAs
-    come up while the one in front drains. It stands outside all blocks, so that every thread waits, and before any access to a tensor."""
+    """`wait_previous`: until the launch in front has ended, and all that it wrote is seen. A launch whose kernel says
+    so may start early: its CTAs come up while the one in front drains. It stands outside all blocks, so that every
+    thread waits, and before any access to a tensor."""
 
     span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchNext:
-    """`launch_next`: from where all CTAs have come here on, or have ended, those of a launch behind that may start early come up. Not before
-    `wait_previous`: so whatever starts early finds one launch in front of it that may still run, and not more."""
+    """`launch_next`: from where all CTAs have come here on, or have ended, those of a launch behind that may start
+    early come up. Not before `wait_previous`: so whatever starts early finds one launch in front of it that may still
+    run, and not more."""
 
     span: Span | None = place_in_text()
 
@@ -162,8 +171,9 @@ EARLY = (WaitPrevious, LaunchNext)
 
 @dataclass(frozen=True, slots=True)
 class Ldmatrix:
-    """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one; `trans`: the tile stands
-    transposed to it. `low al`: each word as high + low / 1024, both of 11 bits (`ir.tf32`); `to` has the high ones."""
+    """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one;
+    `trans`: the tile stands transposed to it. `low al`: each word as high + low / 1024, both of 11 bits (`ir.tf32`);
+    `to` has the high ones."""
 
     to: Place
     source: Place
@@ -174,7 +184,8 @@ class Ldmatrix:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """`split bl[c.slot] <- b[c.slot]`: of every word of a tile what a matrix unit does not look at, times 1024; by the threads of the role."""
+    """`split bl[c.slot] <- b[c.slot]`: of every word of a tile what a matrix unit does not look at, times 1024; by the
+    threads of the role."""
 
     to: Place
     source: Place
@@ -183,8 +194,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Resum:
-    """`resum acc[r, n] over k: K = mul(A[row, k], B[k, col])`: an element of a matrix in registers that is not finite becomes the sum in fp32, one
-    after the other."""
+    """`resum acc[r, n] over k: K = mul(A[row, k], B[k, col])`: an element of a matrix in registers that is not finite
+    becomes the sum in fp32, one after the other."""
 
     to: Place
     over: Axes
@@ -204,8 +215,8 @@ class Stmatrix:
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `math tf32` or `math tf32x3` after the
-    shape says how fp32 factors are multiplied (`ir.plan_words`)."""
+    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `math tf32` or
+    `math tf32x3` after the shape says how fp32 factors are multiplied (`ir.plan_words`)."""
 
     acc: str
     a: Place
@@ -217,10 +228,12 @@ class Mma:
 
 @dataclass(frozen=True, slots=True)
 class Wgmma:
-    """`%t = wgmma acc += a[s.slot][64*half, 0] * b[s.slot] shape m64n256k16 steps 4 zero k = 0`: a warpgroup's product, asynchronous.
+    """`%t = wgmma acc += a[s.slot][64*half, 0] * b[s.slot] shape m64n256k16 steps 4 zero k = 0`: a warpgroup's product,
+    asynchronous.
 
-    `steps` instructions along k. `zero` (where the guard holds, or always when there is none) forgets what acc held. `trans` after an
-    operand: the tile stands transposed, [K, M] or [N, K]. A place without indices may be registers (a wgmma Reg) for the left operand.
+    `steps` instructions along k. `zero` (where the guard holds, or always when there is none) forgets what acc held.
+    `trans` after an operand: the tile stands transposed, [K, M] or [N, K]. A place without indices may be registers (a
+    wgmma Reg) for the left operand.
     """
 
     token: str
@@ -247,7 +260,8 @@ class RowReduce:
 
 @dataclass(frozen=True, slots=True)
 class WarpReduce:
-    """`warp_reduce sum x width 32`: every element of a thread's array becomes the fold over `width` neighbouring lanes."""
+    """`warp_reduce sum x width 32`: every element of a thread's array becomes the fold over `width` neighbouring
+    lanes."""
 
     op: str
     name: str
@@ -257,8 +271,9 @@ class WarpReduce:
 
 @dataclass(frozen=True, slots=True)
 class BlockReduce:
-    """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one element a warp. `fresh` behind
-    it: since a barrier nobody has touched `part`, so that none stands in front of the first write to it."""
+    """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one
+    element a warp. `fresh` behind it: since a barrier nobody has touched `part`, so that none stands in front of the
+    first write to it."""
 
     op: str
     name: str
@@ -269,9 +284,10 @@ class BlockReduce:
 
 @dataclass(frozen=True, slots=True)
 class BlockScan:
-    """`block_scan sum x after carry via part`, `exclusive` behind the op: a thread's x becomes carry folded with the x of the threads
-    before it and (unless exclusive) its own; carry, alike in all threads, becomes the fold with all of them. Of several elements x[0] of all
-    threads comes before x[1] of any; carry has one. `part` holds as many for each warp, and a CTA of one warp goes without."""
+    """`block_scan sum x after carry via part`, `exclusive` behind the op: a thread's x becomes carry folded with the x
+    of the threads before it and (unless exclusive) its own; carry, alike in all threads, becomes the fold with all of
+    them. Of several elements x[0] of all threads comes before x[1] of any; carry has one. `part` holds as many for each
+    warp, and a CTA of one warp goes without."""
 
     op: str
     is_exclusive: bool

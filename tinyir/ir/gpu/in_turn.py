@@ -1,12 +1,14 @@
 """CTAs that wait for one another: only for those that run already, and only for what one of them says for certain.
 
-A CTA may wait for tiles before its own if CTAs take their tiles in the order in which they come: by a ticket. Each publishes what its tile folds to
-before it looks back, on every way through the kernel, and words begin as 0 at each run: a kernel in front, for this one, sets them.
+A CTA may wait for tiles before its own if CTAs take their tiles in the order in which they come: by a ticket. Each
+publishes what its tile folds to before it looks back, on every way through the kernel, and words begin as 0 at each
+run: a kernel in front, for this one, sets them.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..body import Literal, Read
@@ -24,9 +26,15 @@ def check_turns(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
     for v in waiting:
         fault = _FAULT_OF[type(v.statement)](kernel, v, waiting, module)
         if fault:
-            name = v.statement.name if isinstance(v.statement, Ticket) else v.statement.to.name if isinstance(v.statement, Publish) else v.statement.source.name
+            name = (
+                v.statement.name
+                if isinstance(v.statement, Ticket)
+                else v.statement.to.name
+                if isinstance(v.statement, Publish)
+                else v.statement.source.name
+            )
             yield Diag("E1680", kernel.name, {"name": name, "fault": fault}, v.statement.span)
-    for name, v in {place.name: v for v in waiting for _, place in places_in(v.statement)}.items():
+    for name, v in {place.name: v for v in waiting for _, place in places_in(v.statement)}.items():  # noqa: B020
         yield from _starts_at_zero(kernel, name, v.statement, module)
 
 
@@ -71,8 +79,19 @@ def _words_fault(v: Visit, name: str, held: str, module: Any) -> str:
     tensors = {t.name: t for t in module.buffers}
     if name not in tensors or tensors[name].type.dtype.name != words or tensors[name].type.shape[0] != Expr.of(LEVELS):
         return f"is not a workspace of {words or 'words'} with {LEVELS} levels, as a value of {value} takes"
-    if is_apart != bool(held) or held and (held not in tensors or tensors[held].type.shape != tensors[name].type.shape or tensors[held].type.dtype != value):
-        return f"has its values of {value} in {held or 'no tensor'}, and not in a workspace {'beside' if is_apart else 'of'} its words"
+    if (
+        is_apart != bool(held)
+        or held
+        and (
+            held not in tensors
+            or tensors[held].type.shape != tensors[name].type.shape
+            or tensors[held].type.dtype != value
+        )
+    ):
+        return (
+            f"has its values of {value} in {held or 'no tensor'}, and not in a workspace "
+            f"{'beside' if is_apart else 'of'} its words"
+        )
     return ""
 
 
@@ -81,15 +100,33 @@ def _dtype(name: str, module: Any) -> str:
 
 
 def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Iterator[Diag]:
-    """A kernel in front of this one sets every word to 0 at each run (that it is every one, `writes.py` counts); here only these statements touch it."""
+    """A kernel in front of this one sets every word to 0 at each run (that it is every one, `writes.py` counts); here
+    only these statements touch it."""
     front = module.kernels[: [k.name for k in module.kernels].index(kernel.name)]
-    stores = [o for k in front if k.serves == kernel.name and not k.is_once for o in statements(k.body) if isinstance(o, nodes.Store) and o.to.name == name]
+    stores = [
+        o
+        for k in front
+        if k.serves == kernel.name and not k.is_once
+        for o in statements(k.body)
+        if isinstance(o, nodes.Store) and o.to.name == name
+    ]
     if not stores or any(not isinstance(o.value, Literal) or o.value.value != 0 for o in stores):
-        yield Diag("E1680", kernel.name, {"name": name, "fault": "is set to 0 by no kernel in front of this one at each run"}, s.span)
+        yield Diag(
+            "E1680",
+            kernel.name,
+            {"name": name, "fault": "is set to 0 by no kernel in front of this one at each run"},
+            s.span,
+        )
     for o in statements(kernel.body):
         touched = {p.name for _, p in places_in(o)} | {n.tensor for n in reads_in(o) if isinstance(n, Read)}
         if name in touched and not isinstance(o, ACROSS):
-            yield Diag("E1680", kernel.name, {"name": name, "fault": "is touched beside its own statements"}, o.span, (Label(s.span, "by these"),) if s.span else ())
+            yield Diag(
+                "E1680",
+                kernel.name,
+                {"name": name, "fault": "is touched beside its own statements"},
+                o.span,
+                (Label(s.span, "by these"),) if s.span else (),
+            )
 
 
 _FAULT_OF = {Ticket: _ticket_fault, Publish: _publish_fault, LookBack: _look_back_fault}

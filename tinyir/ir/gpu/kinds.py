@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ..ops import REDUCERS
 from ..plan_words import WORDS
@@ -30,7 +31,9 @@ def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     if isinstance(s, nodes.Barrier) and not s.threads:
         yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
         yield "barrier in halves", s.scope if s.half else "", ("", "cluster")
-    if isinstance(s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.LookBack, nodes.Atomic)):
+    if isinstance(
+        s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.LookBack, nodes.Atomic)
+    ):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")
@@ -53,7 +56,11 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
         yield s.source.name, shared, "shared memory"
     if isinstance(s, (nodes.Send, nodes.StoreRows)):
-        yield s.source.name, lambda a: shared(a) or _is(nodes.Reg, kind=("wgmma",))(a), "shared memory or a matrix of kind wgmma"
+        yield (
+            s.source.name,
+            lambda a: shared(a) or _is(nodes.Reg, kind=("wgmma",))(a),
+            "shared memory or a matrix of kind wgmma",
+        )
     if isinstance(s, nodes.Assign):
         yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
     if isinstance(s, (nodes.Wait, nodes.Arrive)):
@@ -76,7 +83,11 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
         yield s.b.name, _is(nodes.Reg, kind=("mma_b",)), "a matrix of kind mma_b"
     if isinstance(s, nodes.Wgmma):
         yield s.acc, _is(nodes.Reg, kind=("wgmma",)), "a matrix of kind wgmma"
-        yield s.a.name, lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind in ("wgmma", "wgmma_a"), "shared memory or a matrix of kind wgmma or wgmma_a"
+        yield (
+            s.a.name,
+            lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind in ("wgmma", "wgmma_a"),
+            "shared memory or a matrix of kind wgmma or wgmma_a",
+        )
         yield s.b.name, shared, "shared memory"
     if isinstance(s, nodes.Resum):
         yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
@@ -90,9 +101,17 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, (nodes.BlockReduce, nodes.Ticket, nodes.LookBack)) or isinstance(s, nodes.BlockScan) and s.via:
         yield s.via, shared, "shared memory"
     if isinstance(s, nodes.BlockScan):
-        yield s.name, lambda a: isinstance(a, nodes.Reg) and not a.kind and a.type.rank == 1, "elements of each thread in a row"
+        yield (
+            s.name,
+            lambda a: isinstance(a, nodes.Reg) and not a.kind and a.type.rank == 1,
+            "elements of each thread in a row",
+        )
     if isinstance(s, (nodes.BlockScan, nodes.Publish, nodes.LookBack)):
-        yield getattr(s, "carry", s.name), lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1], "one element of each thread"
+        yield (
+            getattr(s, "carry", s.name),
+            lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1],
+            "one element of each thread",
+        )
 
 
 __all__ = ["kinds_of", "words_of"]

@@ -1,5 +1,6 @@
-"""What follows from facts that are linear in their monomials: `floor(n/d)` and `a*b` are unknowns there, each with the bounds that its own
-making gives it. The facts that have to do with the question become one set, which isl finds empty, within a number of steps, or not.
+"""What follows from facts that are linear in their monomials: `floor(n/d)` and `a*b` are unknowns there, each with the
+bounds that its own making gives it. The facts that have to do with the question become one set, which isl finds empty,
+within a number of steps, or not.
 
 Sound, not complete: of a product isl knows no more than its range and what it is multiplied out of here.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Collection, Iterable, Iterator, Mapping
 
 from ..expr import ZERO, Atom, Expr, Floor, Monomial
 from ..intervals import Interval, interval_of
@@ -27,7 +28,8 @@ MOST_PRODUCTS = 48
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Expressions that are >= 0; tuples of which one at least is < 0, the nearest last; what names stand for; ranges of names."""
+    """Expressions that are >= 0; tuples of which one at least is < 0, the nearest last; what names stand for; ranges of
+    names."""
 
     naturals: tuple[Expr, ...]
     broken: tuple[tuple[Expr, ...], ...]
@@ -37,8 +39,8 @@ class Known:
 
 
 def is_shown(goal: Expr, known: Known, depth: int = 2) -> bool:
-    """Whether goal >= 0 follows for integers: from few facts, else from those too that have to do with them, and so on. `depth`: of floors
-    in floors whose signs are asked for."""
+    """Whether goal >= 0 follows for integers: from few facts, else from those too that have to do with them, and so on.
+    `depth`: of floors in floors whose signs are asked for."""
     system = _System(known, depth)
     system.add(-goal - 1)
     return any(_is_empty(system.text) for _ in system.rounds())
@@ -89,7 +91,8 @@ class _System:
                 self._compare(atom)
 
     def _compare(self, floor: Floor) -> None:
-        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n; what else the fact speaks of keeps in its range."""
+        """Adds floor(n/d) < q where a fact says n < q*d, and q <= floor(n/d) where one says q*d <= n; what else the
+        fact speaks of keeps in its range."""
         value = Expr(((1, (floor,)),))
         for fact in self.known.naturals:
             whole = _multiples(fact, floor)
@@ -118,9 +121,12 @@ class _System:
         return signs[atom]
 
     def rounds(self) -> Iterator[None]:
-        """Adds the facts that share an unknown with what is there, and products of facts, as long as there is room; each round is a question more."""
+        """Adds the facts that share an unknown with what is there, and products of facts, as long as there is room;
+        each round is a question more."""
         (goal,) = list(self.facts)[:1]
-        for den in dict.fromkeys(a.den for m in list(self.numbers) for a in m if isinstance(a, Floor) and a.den.constant is None):
+        for den in dict.fromkeys(
+            a.den for m in list(self.numbers) for a in m if isinstance(a, Floor) and a.den.constant is None
+        ):
             self.add(goal * den)
         factors = self._factors()
         self._multiply(list(self.facts)[1:], factors, 0)
@@ -136,7 +142,11 @@ class _System:
                 self.add(fact)
             self._multiply(new, factors, 1)
             for case in reversed(self.known.broken):
-                if case not in self.cases and count * len(case) <= MOST_CASES and any(m in self.numbers for m in _monomials(case)):
+                if (
+                    case not in self.cases
+                    and count * len(case) <= MOST_CASES
+                    and any(m in self.numbers for m in _monomials(case))
+                ):
                     count *= len(case)
                     self._meet(case)
                     self.cases.append(case)
@@ -154,7 +164,8 @@ class _System:
                         self.add(product)
 
     def _factors(self) -> dict[Monomial, set[Monomial]]:
-        """What facts are multiplied by, each with the unknowns of which one makes the product speak of what is there: i < m gives i*n <= m*n - n."""
+        """What facts are multiplied by, each with the unknowns of which one makes the product speak of what is there: i
+        < m gives i*n <= m*n - n."""
         found: dict[Monomial, set[Monomial]] = {}
         for monomial in [m for m in self.numbers if 1 < len(m) <= MOST_ATOMS]:
             for chosen in itertools.product((False, True), repeat=len(monomial)):
@@ -165,7 +176,8 @@ class _System:
 
     @property
     def text(self) -> str:
-        """The set of points at which all holds, in isl's notation; unknowns are numbered in the order in which they came."""
+        """The set of points at which all holds, in isl's notation; unknowns are numbered in the order in which they
+        came."""
         held = [f"{self._side(fact)} >= 0" for fact in self.facts]
         for case in self.cases:
             held.append(f"({' or '.join(f'{self._side(e)} < 0' for e in case)})")
@@ -176,7 +188,8 @@ class _System:
 
 
 def _multiples(fact: Expr, floor: Floor) -> Expr:
-    """The part of a fact that is a multiple of a floor's divisor without more ado: each term by itself, or all but the floor's number and one."""
+    """The part of a fact that is a multiple of a floor's divisor without more ado: each term by itself, or all but the
+    floor's number and one."""
     if len(floor.den.terms) > 1:
         return next((e for e in (fact + floor.num + 1, fact - floor.num) if _is_multiple(e, floor.den)), ZERO)
     return Expr(tuple((c, m) for c, m in fact.terms if m and _is_multiple(Expr(((c, m),)), floor.den)))

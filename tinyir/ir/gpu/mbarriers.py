@@ -1,4 +1,5 @@
-"""The verifier of gpu text: an mbarrier is set up, and all know it, before it is used; a role waits for it as often as it completes.
+"""The verifier of gpu text: an mbarrier is set up, and all know it, before it is used; a role waits for it as often as
+it completes.
 
     mbarrier full ring 8 count 1
     fence mbarrier_init
@@ -12,13 +13,15 @@
       for k in 0..steps                             steps times waited for
         wait full[s.slot] phase s.phase for %load
 
-A slot that is used too early hangs on a card, or does not, as warps happen to run; so does one that is waited for once more than it is filled.
+A slot that is used too early hangs on a card, or does not, as warps happen to run; so does one that is waited for once
+more than it is filled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..expr import ONE, ZERO, Expr
@@ -26,11 +29,14 @@ from . import nodes
 from .nodes import Kernel, Place, Statement
 from .walk import THREAD_NAMES, Visit, statements
 
-Trips = dict[tuple[tuple[Expr, Expr, Expr], ...], Expr]  # by the loops around the innermost one: how often that one turns, in all
+Trips = dict[
+    tuple[tuple[Expr, Expr, Expr], ...], Expr
+]  # by the loops around the innermost one: how often that one turns, in all
 
 
 def check_mbarriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """E1616 for an mbarrier that is used before it is set up, or waited for more or less often than its phases complete."""
+    """E1616 for an mbarrier that is used before it is set up, or waited for more or less often than its phases
+    complete."""
     told: set[tuple[str, str]] = set()
     for place, fault, s in _uses(kernel.body, _SetUp(), False):
         if (place.name, fault) not in told:  # its first use is enough
@@ -41,8 +47,8 @@ def check_mbarriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterato
 
 @dataclass
 class _SetUp:
-    """The mbarriers that are declared; whose set-up a fence has made known; of which all threads know, those of the CTA and those of the cluster;
-    and what the first half of a cluster's barrier has told."""
+    """The mbarriers that are declared; whose set-up a fence has made known; of which all threads know, those of the CTA
+    and those of the cluster; and what the first half of a cluster's barrier has told."""
 
     made: set[str] = field(default_factory=set)
     fenced: set[str] = field(default_factory=set)
@@ -69,7 +75,8 @@ class _SetUp:
 
 
 def _uses(body: Iterable[Statement], known: _SetUp, is_first: bool) -> Iterator[tuple[Place, str, Statement]]:
-    """The faults of a block in which only thread 0 is at work (`is_first`), or others too. What roles see does not reach one another."""
+    """The faults of a block in which only thread 0 is at work (`is_first`), or others too. What roles see does not
+    reach one another."""
     for s in body:
         known.see(s)
         for place, is_remote in _used_by(s):
@@ -78,7 +85,9 @@ def _uses(body: Iterable[Statement], known: _SetUp, is_first: bool) -> Iterator[
         if isinstance(s, nodes.Role):
             yield from _uses(s.body, known.copy(), False)
         elif isinstance(s, (nodes.For, nodes.If, nodes.Each)):
-            picks = isinstance(s, nodes.If) and any(b.expr == Expr.of("thread.index") and b.equals == ZERO for b in s.guard)
+            picks = isinstance(s, nodes.If) and any(
+                b.expr == Expr.of("thread.index") and b.equals == ZERO for b in s.guard
+            )
             yield from _uses(s.body, known, is_first or picks)
             yield from _uses(getattr(s, "otherwise", ()), known, is_first)
 
@@ -103,16 +112,30 @@ def _fault_of(place: Place, s: Statement, known: _SetUp, is_first: bool, is_remo
         return "of another CTA is used before `barrier cluster`: that one may not have set it up"
     if name in known.met or is_first and not isinstance(s, nodes.Wait) and place.slot in (None, ZERO):
         return ""
-    return "is used before the CTA's threads have met: until then thread 0 alone may use it, and slot 0 alone, which it has set up"
+    return (
+        "is used before the CTA's threads have met: until then thread 0 alone may use it, and slot 0 alone, which it "
+        "has set up"
+    )
 
 
 def _check_counts(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
-    """Every phase that loads complete is waited for, in each role that waits for any, and no phase that nothing completes."""
+    """Every phase that loads complete is waited for, in each role that waits for any, and no phase that nothing
+    completes."""
     loaded = {v.statement.on.name for v in walked if isinstance(v.statement, nodes.TmaLoad)}
-    for barrier in (s for s in statements(kernel.body) if isinstance(s, nodes.Mbarrier) and s.name in loaded and s.count == 1):
-        own = [v for v in walked if isinstance(v.statement, (nodes.Arrive, nodes.Wait)) and v.statement.barrier.name == barrier.name]
+    for barrier in (
+        s for s in statements(kernel.body) if isinstance(s, nodes.Mbarrier) and s.name in loaded and s.count == 1
+    ):
+        own = [
+            v
+            for v in walked
+            if isinstance(v.statement, (nodes.Arrive, nodes.Wait)) and v.statement.barrier.name == barrier.name
+        ]
         filled = _trips([v for v in own if isinstance(v.statement, nodes.Arrive)])
-        roles = {_role_of(v): [w for w in own if isinstance(w.statement, nodes.Wait) and _role_of(w) is _role_of(v)] for v in own if isinstance(v.statement, nodes.Wait)}
+        roles = {
+            _role_of(v): [w for w in own if isinstance(w.statement, nodes.Wait) and _role_of(w) is _role_of(v)]
+            for v in own
+            if isinstance(v.statement, nodes.Wait)
+        }
         for role, waits in roles.items():
             waited = _trips(waits)
             if filled is None or waited is None or filled == waited:
@@ -129,16 +152,25 @@ def _role_of(v: Visit) -> nodes.Role | None:
 
 
 def _trips(those: Iterable[Visit], is_spelled_out: bool = True) -> Trips | None:
-    """How often statements run together; None where a block around one depends on more than which thread it is. Spelled out, two that are alike are equal."""
+    """How often statements run together; None where a block around one depends on more than which thread it is. Spelled
+    out, two that are alike are equal."""
     found: Trips = {}
     for v in those:
         loops: list[tuple[Expr, Expr, Expr]] = []
         names: dict[str, Expr] = {}
         for s in v.path:
             if isinstance(s, nodes.For):
-                loops.append(tuple(_spelled_out(e, v).substitute(names) if is_spelled_out else e for e in (s.low, s.high, s.step)))
+                loops.append(
+                    tuple(
+                        _spelled_out(e, v).substitute(names) if is_spelled_out else e for e in (s.low, s.high, s.step)
+                    )
+                )
                 names[s.name] = Expr.of(f"turn {len(loops)}")  # two roles may name it as they like
-            elif isinstance(s, nodes.Each) or isinstance(s, nodes.If) and any(set(b.expr.names()) - THREAD_NAMES for b in s.guard):
+            elif (
+                isinstance(s, nodes.Each)
+                or isinstance(s, nodes.If)
+                and any(set(b.expr.names()) - THREAD_NAMES for b in s.guard)
+            ):
                 return None
         low, high, step = loops.pop() if loops else (ZERO, ONE, ONE)
         if step.constant is None:
@@ -158,7 +190,10 @@ def _spelled_out(e: Expr, v: Visit) -> Expr:
 def _show(those: Iterable[Visit], kind: type) -> str:
     """`steps - 1 times in each of cta.x..tiles`, in the words of the text."""
     trips = _trips((v for v in those if isinstance(v.statement, kind)), False) or {}
-    return " and ".join(f"{count} times" + "".join(f" in each of {low}..{high}" for low, high, _ in around) for around, count in trips.items())
+    return " and ".join(
+        f"{count} times" + "".join(f" in each of {low}..{high}" for low, high, _ in around)
+        for around, count in trips.items()
+    )
 
 
 __all__ = ["check_mbarriers"]

@@ -36,7 +36,8 @@ def place_in_text() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Assume:
-    """`assume GUARD`: the kernel may be launched only where the guard holds; what a vector width or a missing guard rests on."""
+    """`assume GUARD`: the kernel may be launched only where the guard holds; what a vector width or a missing guard
+    rests on."""
 
     guard: Guard
     span: Span | None = place_in_text()
@@ -44,10 +45,11 @@ class Assume:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in bytes, 0 for none. The
-    rows of a swizzled tile are as long as the span; a wider tile is kept as several of them side by side, each with all rows. `shared part :
-    fp32[64, 132] cluster 4`: the CTAs of a cluster read one another's, `part[2][r, n]`; each writes its own, `part[cluster.rank][r, n]`. `shared
-    sent : fp32[64, 32] wgmma`: a matrix as the registers of a warpgroup hold it, each thread's elements one behind another; others send it."""
+    """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in
+    bytes, 0 for none. The rows of a swizzled tile are as long as the span; a wider tile is kept as several of them side
+    by side, each with all rows. `shared part : fp32[64, 132] cluster 4`: the CTAs of a cluster read one another's,
+    `part[2][r, n]`; each writes its own, `part[cluster.rank][r, n]`. `shared sent : fp32[64, 32] wgmma`: a matrix as
+    the registers of a warpgroup hold it, each thread's elements one behind another; others send it."""
 
     name: str
     type: TensorType
@@ -68,10 +70,12 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Reg:
-    """`reg acc : fp32[8, 8] = 0`: registers. Without a kind an array of each thread, indexed by constants once loops are unrolled.
+    """`reg acc : fp32[8, 8] = 0`: registers. Without a kind an array of each thread, indexed by constants once loops
+    are unrolled.
 
-    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand, of words), `mma` (a warp's
-    accumulator), `mma_a`, `mma_b` (a warp's operands), or `rows`, one element for each row of a `wgmma` or `mma` matrix.
+    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand, of
+    words), `mma` (a warp's accumulator), `mma_a`, `mma_b` (a warp's operands), or `rows`, one element for each row of a
+    `wgmma` or `mma` matrix.
     """
 
     name: str
@@ -88,7 +92,8 @@ KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", "rows")
 
 @dataclass(frozen=True, slots=True)
 class Mbarrier:
-    """`mbarrier full ring 4 count 1`: barriers in shared memory that complete a phase after `count` arrivals and all expected bytes."""
+    """`mbarrier full ring 4 count 1`: barriers in shared memory that complete a phase after `count` arrivals and all
+    expected bytes."""
 
     name: str
     count: int
@@ -98,8 +103,9 @@ class Mbarrier:
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes of a tensor; `as
-    [B*S, K]` when it sees the tensor's memory with other dims. `round tf32`: fp32 numbers are rounded to 11 bits as they are fetched."""
+    """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes
+    of a tensor; `as [B*S, K]` when it sees the tensor's memory with other dims. `round tf32`: fp32 numbers are rounded
+    to 11 bits as they are fetched."""
 
     name: str
     tensor: str
@@ -112,7 +118,8 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """`pick w = [Wq, Wk, Wv] at sibling`: the one of these tensors, or tensor maps, whose number is at hand; they are alike in type, or in box."""
+    """`pick w = [Wq, Wk, Wv] at sibling`: the one of these tensors, or tensor maps, whose number is at hand; they are
+    alike in type, or in box."""
 
     name: str
     of: tuple[str, ...]
@@ -122,7 +129,8 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """`cursor p ring 4 at 2 phase 1`: a walk round a ring. `p.slot`, `p.phase` and `p.previous` (the slot before) are its fields."""
+    """`cursor p ring 4 at 2 phase 1`: a walk round a ring. `p.slot`, `p.phase` and `p.previous` (the slot before) are
+    its fields."""
 
     name: str
     ring: int

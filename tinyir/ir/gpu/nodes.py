@@ -1,9 +1,9 @@
 """The statements of a kernel. The class name is the text's keyword.
 
-A Place is an element of a tensor or of an array, the corner of a tile, or (without an index) a whole tile. What is declared with a
-ring has a slot in a first pair of brackets: `a[s.slot][64*half, 0]`, `full[s.slot]`. `over r: 128, c: 32` runs over all points; the
-last axis is the fastest, and `vector 8` moves 8 neighbours of that axis in one access. A `value` is the region's body language
-(ir.body), in which a Read may name an array of this kernel.
+A Place is an element of a tensor or of an array, the corner of a tile, or (without an index) a whole tile. What is
+declared with a ring has a slot in a first pair of brackets: `a[s.slot][64*half, 0]`, `full[s.slot]`. `over r: 128, c:
+32` runs over all points; the last axis is the fastest, and `vector 8` moves 8 neighbours of that axis in one access. A
+`value` is the region's body language (ir.body), in which a Read may name an array of this kernel.
 """
 
 from __future__ import annotations
@@ -14,11 +14,52 @@ from typing import Union
 from ...kit.span import Span
 from ..body import Body
 from ..expr import Expr
-from .across import ACROSS, LookBack, Publish, Ticket
-from .engines import (Arrive, Barrier, BlockReduce, BlockScan, Commit, Drain, EARLY, ENGINES, FENCES, Fence, LaunchNext, Ldmatrix, Mma, Resum, RowReduce, Send, Split,
-                      Stmatrix, StoreRows, TmaLoad, TmaStore, Wait, WaitGroup, WaitPrevious, WarpReduce, Wgmma)
-from .memory import Advance, Assume, Axes, Cursor, Guard, KINDS, Lets, Mbarrier, Pick, Place, ROUNDINGS, Reg, Shared, TensorMap, place_in_text
-
+from .across import LookBack, Publish, Ticket
+from .engines import (
+    EARLY,
+    ENGINES,
+    FENCES,
+    Arrive,
+    Barrier,
+    BlockReduce,
+    BlockScan,
+    Commit,
+    Drain,
+    Fence,
+    LaunchNext,
+    Ldmatrix,
+    Mma,
+    Resum,
+    RowReduce,
+    Send,
+    Split,
+    Stmatrix,
+    StoreRows,
+    TmaLoad,
+    TmaStore,
+    Wait,
+    WaitGroup,
+    WaitPrevious,
+    WarpReduce,
+    Wgmma,
+)
+from .memory import (
+    KINDS,
+    ROUNDINGS,
+    Advance,
+    Assume,
+    Axes,
+    Cursor,
+    Guard,
+    Lets,
+    Mbarrier,
+    Pick,
+    Place,
+    Reg,
+    Shared,
+    TensorMap,
+    place_in_text,
+)
 
 # --- integers, values, control
 
@@ -34,8 +75,8 @@ class Let:
 
 @dataclass(frozen=True, slots=True)
 class Choose:
-    """`choose k = idx[i] below N`: an integer that the data give, as a place of 0..N: a negative one counts from the end, and one that
-    is outside becomes -1."""
+    """`choose k = idx[i] below N`: an integer that the data give, as a place of 0..N: a negative one counts from the
+    end, and one that is outside becomes -1."""
 
     name: str
     value: Body
@@ -54,12 +95,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for k in 0..K step 16 unroll`: low <= k < high. `unroll`: 1 not at all, 4 by four, 0 whole (written `unroll` alone)."""
+    """`for k in 0..K step 16 unroll`: low <= k < high. `unroll`: 1 not at all, 4 by four, 0 whole (written `unroll`
+    alone)."""
 
     name: str
     low: Expr
     high: Expr
-    body: tuple["Statement", ...]
+    body: tuple[Statement, ...]
     step: Expr = Expr.of(1)
     unroll: int = 1
     span: Span | None = place_in_text()
@@ -70,20 +112,21 @@ class If:
     """`if GUARD` and, where there is one, `else`."""
 
     guard: Guard
-    body: tuple["Statement", ...]
-    otherwise: tuple["Statement", ...] = ()
+    body: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] = ()
     span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`role consumer warpgroups 1..3 regs 232`: what these warps (first <= w < last) do; `warpgroup.index` counts from the first."""
+    """`role consumer warpgroups 1..3 regs 232`: what these warps (first <= w < last) do; `warpgroup.index` counts from
+    the first."""
 
     name: str
     unit: str
     first: int
     last: int
-    body: tuple["Statement", ...]
+    body: tuple[Statement, ...]
     regs: int = 0
     span: Span | None = place_in_text()
 
@@ -95,8 +138,8 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`order [tm, tn] = tile in [tiles.m, tiles.n] group 8`: the tile's coordinates, so that neighbours in time share L2. Without a group column by
-    column: one division, where a group takes three."""
+    """`order [tm, tn] = tile in [tiles.m, tiles.n] group 8`: the tile's coordinates, so that neighbours in time share
+    L2. Without a group column by column: one division, where a group takes three."""
 
     names: tuple[str, ...]
     tile: Expr
@@ -107,12 +150,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in it. `each r, c of
-    acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner."""
+    """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in
+    it. `each r, c of acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner."""
 
     names: tuple[str, ...]
     of: str
-    body: tuple["Statement", ...]
+    body: tuple[Statement, ...]
     at: tuple[Expr, ...] = ()
     size: tuple[int, ...] = ()
     span: Span | None = place_in_text()
@@ -134,8 +177,8 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign. `by stmatrix`:
-    inside `each`, the elements of eight columns are written by their warp in one instruction."""
+    """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign.
+    `by stmatrix`: inside `each`, the elements of eight columns are written by their warp in one instruction."""
 
     to: Place
     value: Body
@@ -157,9 +200,9 @@ class Atomic:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`copy a[r, c] over r: 128, c: 16 with i0 = m0 + r, k0 = k + c = A[i0, k0] where ... else 0.0`: all threads of the CTA (or role)
-    together; neighbouring threads take neighbouring vectors. `with` names integers of one point. Ends when this thread's part is written:
-    others see it after a barrier."""
+    """`copy a[r, c] over r: 128, c: 16 with i0 = m0 + r, k0 = k + c = A[i0, k0] where ... else 0.0`: all threads of the
+    CTA (or role) together; neighbouring threads take neighbouring vectors. `with` names integers of one point. Ends
+    when this thread's part is written: others see it after a barrier."""
 
     to: Place
     over: Axes
@@ -182,20 +225,65 @@ class CpAsync:
     span: Span | None = place_in_text()
 
 
-Statement = Union[
-    Assume, Shared, Reg, Mbarrier, TensorMap, Pick, Cursor, Advance, Let, Choose, Value, For, If, Role, Order, Each, Assign, Store, Atomic, Copy, CpAsync,
-    Commit, WaitGroup, Wait, Arrive, Drain, TmaLoad, Send, TmaStore, StoreRows, Fence, Barrier, Ldmatrix, Split, Resum, Stmatrix, Mma, Wgmma, RowReduce, WarpReduce, BlockReduce,
-    BlockScan, Ticket, Publish, LookBack, WaitPrevious, LaunchNext,
+Statement = Union[  # noqa: UP007
+    Assume,
+    Shared,
+    Reg,
+    Mbarrier,
+    TensorMap,
+    Pick,
+    Cursor,
+    Advance,
+    Let,
+    Choose,
+    Value,
+    For,
+    If,
+    Role,
+    Order,
+    Each,
+    Assign,
+    Store,
+    Atomic,
+    Copy,
+    CpAsync,
+    Commit,
+    WaitGroup,
+    Wait,
+    Arrive,
+    Drain,
+    TmaLoad,
+    Send,
+    TmaStore,
+    StoreRows,
+    Fence,
+    Barrier,
+    Ldmatrix,
+    Split,
+    Resum,
+    Stmatrix,
+    Mma,
+    Wgmma,
+    RowReduce,
+    WarpReduce,
+    BlockReduce,
+    BlockScan,
+    Ticket,
+    Publish,
+    LookBack,
+    WaitPrevious,
+    LaunchNext,
 ]
 PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: one launch. `regions` are those that it computes; grid and
-    block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what the block size allows). `kernel
-    gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before or after it, as they stand in the text; `for gemm.2 once` before the first of its launches alone,
-    since it reads nothing but constants of the model."""
+    """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: one launch. `regions` are those that it
+    computes; grid and block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what
+    the block size allows). `kernel gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before or after it,
+    as they stand in the text; `for gemm.2 once` before the first of its launches alone, since it reads nothing but
+    constants of the model."""
 
     name: str
     regions: tuple[str, ...]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..body import Read
 from ..expr import Bound, Expr
 from . import nodes
 from .across import ACROSS
-from .nodes import PRODUCERS, Kernel, Place, Statement
 from .mbarriers import check_mbarriers
+from .nodes import PRODUCERS, Kernel, Place, Statement
 from .rings import check_handed_over, check_rings
 from .sends import check_sends
 from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
@@ -25,7 +26,8 @@ ENGINE_OF = {nodes.CpAsync: "cp_async", nodes.Wgmma: "wgmma", nodes.TmaStore: "t
 
 
 def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """Every thread of the CTA (or of the role, for a named barrier) comes to every barrier: nothing around it depends on the thread."""
+    """Every thread of the CTA (or of the role, for a named barrier) comes to every barrier: nothing around it depends
+    on the thread."""
     for v in walked:
         s = v.statement
         if isinstance(s, nodes.WarpReduce):
@@ -35,28 +37,64 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
         is_named = isinstance(s, nodes.Barrier) and s.threads > 0
         is_second_half = isinstance(s, nodes.Barrier) and s.half == "wait"  # those who have come need not all wait
-        if role is not None and not is_named and not is_second_half and not isinstance(s, (nodes.Copy, nodes.StoreRows)) and getattr(s, "scope", "") != "warpgroup":
-            yield Diag("E1609", kernel.name, {"what": _word(s), "why": f"inside role {role.name}, which other warps never enter"}, s.span, _label(role))
+        if (
+            role is not None
+            and not is_named
+            and not is_second_half
+            and not isinstance(s, (nodes.Copy, nodes.StoreRows))
+            and getattr(s, "scope", "") != "warpgroup"
+        ):
+            yield Diag(
+                "E1609",
+                kernel.name,
+                {"what": _word(s), "why": f"inside role {role.name}, which other warps never enter"},
+                s.span,
+                _label(role),
+            )
         if is_named and s.threads != (role.threads if role else kernel.threads):
             have = role.threads if role else kernel.threads
-            yield Diag("E1609", kernel.name, {"what": _word(s), "why": f"for {s.threads} threads where {have} are"}, s.span)
+            yield Diag(
+                "E1609", kernel.name, {"what": _word(s), "why": f"for {s.threads} threads where {have} are"}, s.span
+            )
         for around in v.path:
             if isinstance(around, nodes.Each) or not _is_uniform(around, v):
-                yield Diag("E1609", kernel.name, {"what": _word(s), "why": "under a condition that differs between threads"}, s.span, _label(around))
+                yield Diag(
+                    "E1609",
+                    kernel.name,
+                    {"what": _word(s), "why": "under a condition that differs between threads"},
+                    s.span,
+                    _label(around),
+                )
                 break
 
 
 def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag]:
-    """All lanes of a warp come to a shuffle: nothing around it depends on the lane, or on the row of threads where several share a warp."""
-    same = frozenset(("warp.index", "warpgroup.index")) | (frozenset(("thread.y", "thread.z")) if kernel.block[0] % WARP == 0 else frozenset())
+    """All lanes of a warp come to a shuffle: nothing around it depends on the lane, or on the row of threads where
+    several share a warp."""
+    same = frozenset(("warp.index", "warpgroup.index")) | (
+        frozenset(("thread.y", "thread.z")) if kernel.block[0] % WARP == 0 else frozenset()
+    )
     for around in v.path:
         if not _is_uniform(around, v, same):
-            yield Diag("E1609", kernel.name, {"what": _word(s), "why": "under a condition that differs between lanes"}, s.span, _label(around))
+            yield Diag(
+                "E1609",
+                kernel.name,
+                {"what": _word(s), "why": "under a condition that differs between lanes"},
+                s.span,
+                _label(around),
+            )
             return
 
 
 def _word(s: Statement) -> str:
-    names = {"Barrier": "a barrier", "BlockReduce": "block_reduce", "BlockScan": "block_scan", "WarpReduce": "warp_reduce", "LookBack": "look_back", "StoreRows": "store_rows"}
+    names = {
+        "Barrier": "a barrier",
+        "BlockReduce": "block_reduce",
+        "BlockScan": "block_scan",
+        "WarpReduce": "warp_reduce",
+        "LookBack": "look_back",
+        "StoreRows": "store_rows",
+    }
     return names.get(type(s).__name__, type(s).__name__.lower())
 
 
@@ -95,12 +133,19 @@ def _varies(name: str, v: Visit, same: frozenset[str]) -> bool:
 
 
 def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """A token is made by one statement, committed if it is a cp_async's, and waited for by a wait of its engine or barrier."""
+    """A token is made by one statement, committed if it is a cp_async's, and waited for by a wait of its engine or
+    barrier."""
     made: dict[str, Statement] = {}
     for s in statements(kernel.body):
         if isinstance(s, PRODUCERS):
             if s.token in made:
-                yield Diag("E1612", kernel.name, {"token": s.token, "fault": "is made by two statements"}, s.span, _first(made[s.token]))
+                yield Diag(
+                    "E1612",
+                    kernel.name,
+                    {"token": s.token, "fault": "is made by two statements"},
+                    s.span,
+                    _first(made[s.token]),
+                )
             made.setdefault(s.token, s)
     waited: set[str] = set()
     committed: set[str] = set()
@@ -112,7 +157,13 @@ def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             elif isinstance(s, nodes.Commit):
                 committed.add(token)
                 if not isinstance(maker, nodes.CpAsync):
-                    yield Diag("E1612", kernel.name, {"token": token, "fault": "is not a cp_async's, so there is nothing to commit"}, s.span, _first(maker))
+                    yield Diag(
+                        "E1612",
+                        kernel.name,
+                        {"token": token, "fault": "is not a cp_async's, so there is nothing to commit"},
+                        s.span,
+                        _first(maker),
+                    )
             else:
                 waited.add(token)
                 wrong = _wrong_wait(s, maker)
@@ -142,16 +193,17 @@ def _first(s: Statement) -> tuple[Label, ...]:
 
 @dataclass
 class _State:
-    """What has happened since the last barrier: places written and read, by this role's threads; and the tokens waited for."""
+    """What has happened since the last barrier: places written and read, by this role's threads; and the tokens waited
+    for."""
 
     written: dict[tuple[str, str], Statement]
     read: dict[tuple[str, str], Statement]
     waited: frozenset[str]
 
-    def copy(self) -> "_State":
+    def copy(self) -> _State:
         return _State(dict(self.written), dict(self.read), self.waited)
 
-    def join(self, other: "_State") -> "_State":
+    def join(self, other: _State) -> _State:
         return _State({**self.written, **other.written}, {**self.read, **other.read}, self.waited & other.waited)
 
 
@@ -200,7 +252,13 @@ class _Memory:
         """A CTA stays until the others of its cluster have read its shared memory."""
         for (name, _), reader in state.read.items():
             if self._is_of_cluster(name):
-                self._fault(reader, "E1613", reader, place=name, fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end")
+                self._fault(
+                    reader,
+                    "E1613",
+                    reader,
+                    place=name,
+                    fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end",
+                )
 
     def _one(self, s: Statement, state: _State) -> None:
         if isinstance(s, nodes.BlockReduce):
@@ -214,7 +272,9 @@ class _Memory:
         for word, place in places_in(s):
             if place.name in self.arrays and word in ("source", "a", "b"):
                 self._read(s, place, state)
-        if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.Split, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
+        if isinstance(
+            s, (nodes.Copy, nodes.CpAsync, nodes.Split, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)
+        ) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
             self._write(s, state)
         if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
             state.waited |= set(s.tokens)
@@ -231,7 +291,13 @@ class _Memory:
             self._meet("cta", state)
         elif key in state.written or key in state.read:
             other = state.written.get(key) or state.read[key]
-            self._fault(s, "E1613", other, place=s.via, fault="is refilled with no barrier after other threads read it: it is not fresh")
+            self._fault(
+                s,
+                "E1613",
+                other,
+                place=s.via,
+                fault="is refilled with no barrier after other threads read it: it is not fresh",
+            )
         self._meet("cta", state)
         state.read[key] = s
 
@@ -254,23 +320,33 @@ class _Memory:
         late = [load for load in self.loads.get(place.name, ()) if load.token not in state.waited]
         if late:
             self._fault(s, "E1613", late[0], place=str(place), fault=f"is read before %{late[0].token} is waited for")
-        elif (writer := state.written.get(self._key(place))) is not None and not isinstance(writer, (nodes.CpAsync, nodes.TmaLoad)):
-            self._fault(s, "E1613", writer, place=str(place), fault="is read with no barrier after other threads wrote it")
+        elif (writer := state.written.get(self._key(place))) is not None and not isinstance(
+            writer, (nodes.CpAsync, nodes.TmaLoad)
+        ):
+            self._fault(
+                s, "E1613", writer, place=str(place), fault="is read with no barrier after other threads wrote it"
+            )
         state.read[self._key(place)] = s
 
     def _write(self, s: Any, state: _State) -> None:
         if self._is_of_cluster(s.to.name) and s.to.slot != Expr.of("cluster.rank"):
-            self._fault(s, "E1613", s, place=str(s.to), fault="is another CTA's: each writes its own, at [cluster.rank]")
+            self._fault(
+                s, "E1613", s, place=str(s.to), fault="is another CTA's: each writes its own, at [cluster.rank]"
+            )
         reader = state.read.get(self._key(s.to))
         if reader is not None and not isinstance(s, nodes.TmaLoad):
-            self._fault(s, "E1613", reader, place=str(s.to), fault="is refilled with no barrier after other threads read it")
+            self._fault(
+                s, "E1613", reader, place=str(s.to), fault="is refilled with no barrier after other threads read it"
+            )
         state.written[self._key(s.to)] = s
         if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)) and s.to.slot is None:
             state.waited -= {s.token}
 
     def _fault(self, s: Statement, code: str, other: Statement, **facts: Any) -> None:
         labels = (Label(other.span, "by this"),) if other.span else ()
-        self.found.setdefault((code, id(s), facts.get("place", facts.get("name"))), Diag(code, self.kernel.name, facts, s.span, labels))
+        self.found.setdefault(
+            (code, id(s), facts.get("place", facts.get("name"))), Diag(code, self.kernel.name, facts, s.span, labels)
+        )
 
 
 def _runs(s: nodes.For) -> bool:
@@ -279,4 +355,12 @@ def _runs(s: nodes.For) -> bool:
     return count is not None and count > 0
 
 
-ORDER_CHECKS = (check_barriers, check_mbarriers, check_tokens, check_memory, check_rings, check_handed_over, check_sends)
+ORDER_CHECKS = (
+    check_barriers,
+    check_mbarriers,
+    check_tokens,
+    check_memory,
+    check_rings,
+    check_handed_over,
+    check_sends,
+)

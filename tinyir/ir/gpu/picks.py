@@ -1,9 +1,11 @@
-"""What holds of the tensors and maps that a kernel picks: they are alike, and the number is of the region whose they are."""
+"""What holds of the tensors and maps that a kernel picks: they are alike, and the number is of the region whose they
+are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Iterator
+from typing import Any
 
 from ...kit.diag import Diag
 from ..expr import ZERO, Expr
@@ -13,7 +15,8 @@ from .walk import Visit
 
 
 def check_picks(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """E1602 for tensors that are not alike or of another region than their number says, E1614 for a number that is not below their count."""
+    """E1602 for tensors that are not alike or of another region than their number says, E1614 for a number that is not
+    below their count."""
     regions = [module.plans.program.program.region(name) for name in kernel.regions]
     owns = [{t.name: t.type for t in (*r.inputs, *r.outputs)} for r in regions]
     for v in walked:
@@ -27,12 +30,17 @@ def check_picks(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
             fault = f"picks from {len(s.of)}, and the kernel is of {len(regions)} regions"
         elif any(name not in own for name, own in zip(tensors, owns)):
             fault = "picks a tensor that the region of its number has not"
-        elif len({own[name] for name, own in zip(tensors, owns)}) > 1 or len({replace(m, name="", tensor="") for m in found.values()}) > 1:
+        elif (
+            len({own[name] for name, own in zip(tensors, owns)}) > 1
+            or len({replace(m, name="", tensor="") for m in found.values()}) > 1
+        ):
             fault = "picks from what is not alike"
         if fault:
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": fault}, s.span)
         if not v.facts.is_at_least(s.at, ZERO) or not v.facts.is_below(s.at, Expr.of(len(s.of))):
-            yield Diag("E1614", kernel.name, {"place": s.name, "index": str(s.at), "axis": 0, "size": str(len(s.of))}, s.span)
+            yield Diag(
+                "E1614", kernel.name, {"place": s.name, "index": str(s.at), "axis": 0, "size": str(len(s.of))}, s.span
+            )
 
 
 __all__ = ["check_picks"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Iterable, Mapping
+from typing import Any
 
 from ..expr import ONE, Bound, Expr, Floor, show_guard
 from ..sets import WORDS, identifiers, read_map
@@ -31,7 +32,7 @@ class Point:
     """Where a store runs: each name as an expression of the dims, and what holds there, as isl text."""
 
     dims: tuple[str, ...]
-    holds: tuple["_Held", ...]
+    holds: tuple[_Held, ...]
     names: Mapping[str, Expr]
     lost: frozenset[str] = frozenset()  # names that only the data know
 
@@ -44,7 +45,7 @@ class Point:
             raise Lost
         return found
 
-    def with_dim(self, name: str, low: Expr, high: Expr, step: int = 1) -> "Point":
+    def with_dim(self, name: str, low: Expr, high: Expr, step: int = 1) -> Point:
         """Also a name that runs over low..high."""
         dim = name
         while dim in self.dims or dim in WORDS:
@@ -52,22 +53,34 @@ class Point:
         first, last = self.expr(low), self.expr(high)
         held = [f"{first} <= {dim} < {last}"] + [f"({dim} - ({first})) mod {step} = 0"] * (step > 1)
         named = frozenset([dim, *first.names(), *last.names()])
-        return replace(self, dims=(*self.dims, dim), holds=(*self.holds, *(_Held(text, named) for text in held)), names={**self.names, name: Expr.of(dim)}, lost=self.lost - {name})
+        return replace(
+            self,
+            dims=(*self.dims, dim),
+            holds=(*self.holds, *(_Held(text, named) for text in held)),
+            names={**self.names, name: Expr.of(dim)},
+            lost=self.lost - {name},
+        )
 
-    def with_name(self, name: str, value: Expr) -> "Point":
+    def with_name(self, name: str, value: Expr) -> Point:
         """Also name = value; lost where the value is."""
         try:
             return replace(self, names={**self.names, name: self.expr(value)}, lost=self.lost - {name})
         except Lost:
             return replace(self, lost=self.lost | {name})
 
-    def under(self, guard: Iterable[Bound], is_broken: bool = False) -> "Point":
+    def under(self, guard: Iterable[Bound], is_broken: bool = False) -> Point:
         """Also a guard, or with `is_broken` that not all of it holds."""
+
         def put(e: Expr | None) -> Expr | None:
             return None if e is None else self.expr(e)
 
         bounds = tuple(Bound(self.expr(b.expr), put(b.lower), put(b.upper), put(b.equals)) for b in guard)
-        held = _Held(show_guard(bounds) or "true", frozenset(n for b in bounds for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names()))
+        held = _Held(
+            show_guard(bounds) or "true",
+            frozenset(
+                n for b in bounds for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names()
+            ),
+        )
         return replace(self, holds=(*self.holds, replace(held, text=f"not ({held.text})") if is_broken else held))
 
 
@@ -109,7 +122,9 @@ def start_of(kernel: Kernel, sizes: Mapping[str, int]) -> Point:
         if cluster == 1:
             point = point.with_dim(f"cta.{axis}", Expr.of(0), Expr.of(ctas))
             continue
-        point = point.with_dim(f"cluster.{axis}", Expr.of(0), Expr.of(ctas // cluster)).with_dim(f"rank.{axis}", Expr.of(0), Expr.of(cluster))
+        point = point.with_dim(f"cluster.{axis}", Expr.of(0), Expr.of(ctas // cluster)).with_dim(
+            f"rank.{axis}", Expr.of(0), Expr.of(cluster)
+        )
         inner = Expr.of(f"rank.{axis}")
         point = point.with_name(f"cta.{axis}", cluster * Expr.of(f"cluster.{axis}") + inner)
         rank, size = rank + size * inner, size * cluster
@@ -117,7 +132,8 @@ def start_of(kernel: Kernel, sizes: Mapping[str, int]) -> Point:
 
 
 def with_threads(point: Point, kernel: Kernel, first: int, last: int) -> Point:
-    """The threads first..last of the CTA, by the coordinates that the kernel speaks of: isl is quick where nothing has to be divided."""
+    """The threads first..last of the CTA, by the coordinates that the kernel speaks of: isl is quick where nothing has
+    to be divided."""
     used = {n for s in statements(kernel.body) for e in exprs_in(s) for n in e.names()}
     if len([size for size in kernel.block if size > 1]) > 1:
         for axis, size in zip("xyz", (*kernel.block, 1, 1)):
@@ -125,7 +141,11 @@ def with_threads(point: Point, kernel: Kernel, first: int, last: int) -> Point:
         x, y, z = (Expr.of(f"thread.{axis}") for axis in "xyz")
         t = x + kernel.block[0] * y + kernel.block[0] * (*kernel.block, 1)[1] * z
         return _named(point, {"thread.index": t, "warp.index": t // 32, "lane": t - 32 * (t // 32)}, used)
-    parts = [n for n, words in (("warpgroup", {"warpgroup.index", "warpgroup.thread"}), ("warp", {"warp.index", "lane"})) if words & used]
+    parts = [
+        n
+        for n, words in (("warpgroup", {"warpgroup.index", "warpgroup.thread"}), ("warp", {"warp.index", "lane"}))
+        if words & used
+    ]
     t, unit = Expr.of(0), last - first
     for part in parts:
         size = 128 if part == "warpgroup" else 32
@@ -137,10 +157,15 @@ def with_threads(point: Point, kernel: Kernel, first: int, last: int) -> Point:
     low, t = Expr.of(THREAD), t + Expr.of(THREAD) + first
     group = t - low - 32 * Expr.of("warp number") if "warp" in parts and "warpgroup" in parts else t - low
     names = {
-        "thread.index": t, "thread.x": t, "thread.y": Expr.of(0), "thread.z": Expr.of(0),
-        "warp.index": (t - low).ceildiv(32) if unit == 32 else t // 32, "lane": low if unit == 32 else t - 32 * (t // 32),
-        "warpgroup.index": (group - first).ceildiv(128), "warpgroup.thread": t - group,
-    }  # fmt: skip
+        "thread.index": t,
+        "thread.x": t,
+        "thread.y": Expr.of(0),
+        "thread.z": Expr.of(0),
+        "warp.index": (t - low).ceildiv(32) if unit == 32 else t // 32,
+        "lane": low if unit == 32 else t - 32 * (t // 32),
+        "warpgroup.index": (group - first).ceildiv(128),
+        "warpgroup.thread": t - group,
+    }
     return _named(point, names, used)
 
 
@@ -148,7 +173,9 @@ def without(point: Point, gone: set[str]) -> Point:
     """The point without some dims and what holds of them; names that are made of them are lost."""
     names = {n: e for n, e in point.names.items() if not gone & set(e.names())}
     holds = tuple(h for h in point.holds if not h.dims & gone)
-    return Point(tuple(d for d in point.dims if d not in gone), holds, names, point.lost | (point.names.keys() - names.keys()))
+    return Point(
+        tuple(d for d in point.dims if d not in gone), holds, names, point.lost | (point.names.keys() - names.keys())
+    )
 
 
 def without_threads(point: Point) -> Point:

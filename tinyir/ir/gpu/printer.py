@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ..body import show_body
 from ..expr import show_guard
@@ -16,7 +17,10 @@ def show_kernel(kernel: Kernel) -> str:
     regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
     cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
     regions += f" for {show_name(kernel.serves)}{' once' if kernel.is_once else ''}" if kernel.serves else ""
-    head = f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block {_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
+    head = (
+        f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block "
+        f"{_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
+    )
     return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
 
 
@@ -96,10 +100,16 @@ def _show_wgmma(s: nodes.Wgmma) -> str:
 
 _SHOW: dict[type, Any] = {
     nodes.Assume: lambda s: f"assume {show_guard(s.guard)}",
-    nodes.Shared: lambda s: f"shared {show_name(s.name)} : {s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}{s.kind and ' ' + s.kind}",
+    nodes.Shared: lambda s: (
+        f"shared {show_name(s.name)} : "
+        f"{s.type}{_opt('ring', s.ring, 1)}{_opt('swizzle', s.swizzle)}{_opt('cluster', s.cluster)}{s.kind and ' ' + s.kind}"  # noqa: E501
+    ),
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
-    nodes.TensorMap: lambda s: f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}{_opt('round', s.rounding, '')}",
+    nodes.TensorMap: lambda s: (
+        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box "
+        f"{_list(s.box)}{_opt('swizzle', s.swizzle)}{_opt('round', s.rounding, '')}"
+    ),
     nodes.Pick: lambda s: f"pick {show_name(s.name)} = {_list(map(show_name, s.of))} at {s.at}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}",
@@ -110,7 +120,9 @@ _SHOW: dict[type, Any] = {
     nodes.If: lambda s: f"if {show_guard(s.guard)}",
     nodes.Role: _show_role,
     nodes.Order: lambda s: f"order {_list(s.names)} = {s.tile} in {_list(s.extents)}{_opt('group', s.group)}",
-    nodes.Each: lambda s: f"each {', '.join(s.names)} of {Place(s.of, s.at)}" + (f" size {_list(s.size)}" if s.size else ""),
+    nodes.Each: lambda s: (
+        f"each {', '.join(s.names)} of {Place(s.of, s.at)}" + (f" size {_list(s.size)}" if s.size else "")
+    ),
     nodes.Assign: lambda s: _moved(s.to, s.over, s.value, s.vector),
     nodes.Store: lambda s: f"store {_moved(s.to, s.over, s.value, s.vector)}{s.by and ' by ' + s.by}",
     nodes.Atomic: lambda s: f"atomic {s.op} {_moved(s.to, (), s.value, 1)}",
@@ -122,14 +134,20 @@ _SHOW: dict[type, Any] = {
     nodes.Arrive: _show_arrive,
     nodes.Drain: lambda s: f"drain {s.barrier} from {s.cursor}",
     nodes.TmaLoad: _show_tma_load,
-    nodes.Send: lambda s: f"%{show_name(s.token)} = send {s.to} <- {s.source} size {_list(s.size)} to {s.cta} on {s.on}",
+    nodes.Send: lambda s: (
+        f"%{show_name(s.token)} = send {s.to} <- {s.source} size {_list(s.size)} to {s.cta} on {s.on}"
+    ),
     nodes.TmaStore: lambda s: f"%{show_name(s.token)} = tma_store {s.to} <- {s.source}",
-    nodes.StoreRows: lambda s: f"store_rows {s.to}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)} <- {s.source}",
+    nodes.StoreRows: lambda s: (
+        f"store_rows {s.to}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)} <- {s.source}"
+    ),
     nodes.Fence: lambda s: f"fence {s.what}",
     nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}{s.half and ' ' + s.half}",
     nodes.WaitPrevious: lambda s: "wait_previous",
     nodes.LaunchNext: lambda s: "launch_next",
-    nodes.Ldmatrix: lambda s: f"ldmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}" + (f" low {s.low}" if s.low else ""),
+    nodes.Ldmatrix: lambda s: (
+        f"ldmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}" + (f" low {s.low}" if s.low else "")
+    ),
     nodes.Split: lambda s: f"split {s.to} <- {s.source}",
     nodes.Resum: lambda s: f"resum {_moved(s.to, s.over, s.value, 1)}",
     nodes.Stmatrix: lambda s: f"stmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
@@ -138,8 +156,13 @@ _SHOW: dict[type, Any] = {
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
     nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {show_name(s.name)} width {s.width}",
     nodes.BlockReduce: lambda s: f"block_reduce {s.op} {show_name(s.name)} via {s.via}{' fresh' * s.is_fresh}",
-    nodes.BlockScan: lambda s: f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{show_name(s.name)} after {show_name(s.carry)}{s.via and ' via ' + s.via}",
+    nodes.BlockScan: lambda s: (
+        f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{show_name(s.name)} after "
+        f"{show_name(s.carry)}{s.via and ' via ' + s.via}"
+    ),
     nodes.Ticket: lambda s: f"ticket {s.name} of {s.source} below {s.extent} via {show_name(s.via)}",
     nodes.Publish: lambda s: f"publish {show_name(s.name)} to {s.to}{_held(s.held)}",
-    nodes.LookBack: lambda s: f"look_back {s.op} {show_name(s.name)} from {s.source} via {show_name(s.via)}{_held(s.held)}",
+    nodes.LookBack: lambda s: (
+        f"look_back {s.op} {show_name(s.name)} from {s.source} via {show_name(s.via)}{_held(s.held)}"
+    ),
 }

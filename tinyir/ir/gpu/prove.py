@@ -1,7 +1,7 @@
 """Small proofs about integers in a kernel: what is below what, given the guards that hold there.
 
-Sound, not complete: a `False` means not proven. What ranges show, alone or with one guard, costs next to nothing; the rest is asked of
-`ir.gpu.linear`, which takes all facts together.
+Sound, not complete: a `False` means not proven. What ranges show, alone or with one guard, costs next to nothing; the
+rest is asked of `ir.gpu.linear`, which takes all facts together.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .linear import Known, is_shown
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they stand in the text),
-    guards that hold, and of those that do not (`broken`) the sides, of which one at least is < 0. A place whose guards shut out every value of a name is never reached: there everything is proven."""
+    """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they
+    stand in the text), guards that hold, and of those that do not (`broken`) the sides, of which one at least is < 0. A
+    place whose guards shut out every value of a name is never reached: there everything is proven."""
 
     ranges: dict[str, Interval] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
@@ -28,41 +29,70 @@ class Facts:
     is_reached: bool = True
     broken: tuple[tuple[Expr, ...], ...] = ()
 
-    def without(self, name: str) -> "Facts":
+    def without(self, name: str) -> Facts:
         """What is known, but for `name`, which now is another's."""
-        guards = tuple(g for g in self.guards if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None))
+        guards = tuple(
+            g
+            for g in self.guards
+            if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None)
+        )
         lets = {k: v for k, v in self.lets.items() if k != name and name not in v.names()}
         near = {k: v for k, v in self.near.items() if k != name and name not in v.names()}
         broken = tuple(case for case in self.broken if not any(name in e.names() for e in case))
         return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards, near, self.is_reached, broken)
 
-    def with_range(self, name: str, low: Expr, high: Expr) -> "Facts":
+    def with_range(self, name: str, low: Expr, high: Expr) -> Facts:
         """Also low <= name < high."""
         low, high = self.plain(low), self.plain(high)
         least, most = interval_of(low, self.ranges).low, interval_of(high, self.ranges).high
         known = self.without(name)
         bound = Bound(Expr.of(name), low, high)
         is_reached = self.is_reached and (least is None or most is None or least < most)
-        return Facts({**known.ranges, name: Interval(least, None if most is None else most - 1)}, known.lets, (*known.guards, bound), known.near, is_reached, known.broken)
+        return Facts(
+            {**known.ranges, name: Interval(least, None if most is None else most - 1)},
+            known.lets,
+            (*known.guards, bound),
+            known.near,
+            is_reached,
+            known.broken,
+        )
 
-    def with_let(self, name: str, value: Expr) -> "Facts":
+    def with_let(self, name: str, value: Expr) -> Facts:
         """Also name = value."""
         plain = self.plain(value)
         known = self.without(name)
-        whole = tuple(Bound(Expr.of(name), Expr.of(0), r.divisor) for r in remainders(plain) if r.factor == Expr.of(1) and r.rest == Expr.of(0))
+        whole = tuple(
+            Bound(Expr.of(name), Expr.of(0), r.divisor)
+            for r in remainders(plain)
+            if r.factor == Expr.of(1) and r.rest == Expr.of(0)
+        )
         found = _within_both(_range_of(plain, self.ranges), _range_of(value, self.ranges))
         found = _within_both(found, Interval(0, None)) if whole else found
-        return Facts({**known.ranges, name: found}, {**known.lets, name: plain}, (*known.guards, *whole), {**known.near, name: value}, self.is_reached, known.broken)
+        return Facts(
+            {**known.ranges, name: found},
+            {**known.lets, name: plain},
+            (*known.guards, *whole),
+            {**known.near, name: value},
+            self.is_reached,
+            known.broken,
+        )
 
-    def with_guard(self, guard: tuple[Bound, ...]) -> "Facts":
+    def with_guard(self, guard: tuple[Bound, ...]) -> Facts:
         """Also every bound of a guard."""
         bounds = (*guard, *(b.substitute(self.lets) for b in guard))
         ranges = _narrowed(self.ranges, bounds)
-        return replace(self, guards=self.guards + tuple(dict.fromkeys(bounds)), ranges=ranges or self.ranges, is_reached=self.is_reached and ranges is not None)
+        return replace(
+            self,
+            guards=self.guards + tuple(dict.fromkeys(bounds)),
+            ranges=ranges or self.ranges,
+            is_reached=self.is_reached and ranges is not None,
+        )
 
-    def with_broken(self, guard: tuple[Bound, ...]) -> "Facts":
+    def with_broken(self, guard: tuple[Bound, ...]) -> Facts:
         """Also that a guard does not hold: one side of it at least is broken."""
-        sides = [Bound(b.expr, upper=b.lower) for b in guard if b.lower is not None] + [Bound(b.expr, lower=b.upper) for b in guard if b.upper is not None]
+        sides = [Bound(b.expr, upper=b.lower) for b in guard if b.lower is not None] + [
+            Bound(b.expr, lower=b.upper) for b in guard if b.upper is not None
+        ]
         halves = tuple(half for b in guard for half in halves_of(b))
         if len(sides) == len(halves) == 1:
             return self.with_guard(tuple(sides))
@@ -84,7 +114,9 @@ class Facts:
         """Whether a guard is proven."""
         if bound.equals is not None:
             return not self.is_reached or self.plain(bound.expr) == self.plain(bound.equals)
-        return (bound.lower is None or self.is_at_least(bound.expr, bound.lower)) and (bound.upper is None or self.is_below(bound.expr, bound.upper))
+        return (bound.lower is None or self.is_at_least(bound.expr, bound.lower)) and (
+            bound.upper is None or self.is_below(bound.expr, bound.upper)
+        )
 
     def _is_natural(self, expr: Expr) -> bool:
         """Whether 0 <= expr is proven: by ranges, by ranges and one guard, or by all that has to do with it."""
@@ -94,7 +126,11 @@ class Facts:
         naturals = _naturals(self.guards)
         for e in forms:
             negative = {m: -c for c, m in e.terms if c < 0}
-            if any(m in negative and c < 0 and self._is_in_range(e - max(1, negative[m] // -c) * known) for known in naturals for c, m in known.terms):
+            if any(
+                m in negative and c < 0 and self._is_in_range(e - max(1, negative[m] // -c) * known)
+                for known in naturals
+                for c, m in known.terms
+            ):
                 return True
         plain = tuple(e for e in naturals if not any(n in self.lets for n in e.names()))
         if is_shown(forms[-1], Known(plain, self.broken, {}, self.ranges)):
@@ -134,7 +170,9 @@ def _narrowed(ranges: dict[str, Interval], bounds: tuple[Bound, ...]) -> dict[st
             continue
         low = b.lower.constant if b.lower is not None else None
         upper = b.upper.constant if b.upper is not None else None
-        narrowed = _within_both(found.get(name, Interval(None, None)), Interval(low, None if upper is None else upper - 1))
+        narrowed = _within_both(
+            found.get(name, Interval(None, None)), Interval(low, None if upper is None else upper - 1)
+        )
         if narrowed.low is not None and narrowed.high is not None and narrowed.low > narrowed.high:
             return None
         found[name] = narrowed

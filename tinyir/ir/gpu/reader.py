@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.span import Span
@@ -22,7 +23,8 @@ _BLOCKS = ("for", "if", "else", "role", "each")
 
 
 def kernels_of(trees: list[Any], plans: PlanModule, buffers: tuple[Tensor, ...], whole: str) -> tuple[Kernel, ...]:
-    """The Kernels of trees of rule `kernel`; `plans` and `buffers` give the tensors. All faults in one Refused (E0101, E02xx, E1002, E1601)."""
+    """The Kernels of trees of rule `kernel`; `plans` and `buffers` give the tensors. All faults in one Refused (E0101,
+    E02xx, E1002, E1601)."""
     dtypes = {t.name: t.type.dtype for t in plans.program.model.inputs + plans.program.model.outputs}
     dtypes.update((b.name, b.type.dtype) for b in (*plans.program.program.buffers, *buffers))
     kernels, faults = [], []
@@ -68,7 +70,8 @@ class _Line:
 
 
 def _nest(trees: list[Any], kernel: str, whole: str) -> list[_Line]:
-    """The lines of a kernel as blocks. Raises Refused (E1601) where a line stands too far in, or where no line above stands."""
+    """The lines of a kernel as blocks. Raises Refused (E1601) where a line stands too far in, or where no line above
+    stands."""
     top: list[_Line] = []
     blocks = [(top, trees[0].meta.column if trees else 0)]
     for tree in trees:
@@ -79,7 +82,12 @@ def _nest(trees: list[Any], kernel: str, whole: str) -> list[_Line]:
         while line.column < blocks[-1][1] and len(blocks) > 1:
             blocks.pop()
         if line.column != blocks[-1][1]:
-            raise refuse("E1601", kernel, _line_span(tree, whole), fault="is not under the lines of its block, nor inside a `for`, `if`, `else`, `role` or `each`")
+            raise refuse(
+                "E1601",
+                kernel,
+                _line_span(tree, whole),
+                fault="is not under the lines of its block, nor inside a `for`, `if`, `else`, `role` or `each`",
+            )
         blocks[-1][0].append(line)
     return top
 
@@ -102,7 +110,9 @@ class _Reader:
                 if line.tree.data == "else":
                     if not statements or not isinstance(statements[-1], nodes.If) or statements[-1].otherwise:
                         raise refuse("E1601", self.names.at, span, fault="has no `if` before it")
-                    statements[-1] = nodes.If(statements[-1].guard, statements[-1].body, self._inner(line), span=statements[-1].span)
+                    statements[-1] = nodes.If(
+                        statements[-1].guard, statements[-1].body, self._inner(line), span=statements[-1].span
+                    )
                 else:
                     statements.append(self._statement(line, span))
             except Refused as fault:
@@ -150,7 +160,15 @@ class _Reader:
         return nodes.Mbarrier(str(name), int(count), _int(ring, 1), span=span)
 
     def _tensor_map(self, p: list[Any], span: Span) -> Statement:
-        return nodes.TensorMap(str(p[0]), _name(p[1]), _exprs(p[3]), _int(p[4], 0), () if p[2] is None else _exprs(p[2]), str(p[5] or ""), span=span)
+        return nodes.TensorMap(
+            str(p[0]),
+            _name(p[1]),
+            _exprs(p[3]),
+            _int(p[4], 0),
+            () if p[2] is None else _exprs(p[2]),
+            str(p[5] or ""),
+            span=span,
+        )
 
     def _pick(self, p: list[Any], span: Span) -> Statement:
         *names, at = p
@@ -181,7 +199,15 @@ class _Reader:
     def _for(self, p: list[Any], line: _Line, span: Span) -> Statement:
         name, low, high, step, unroll = p
         body = self._inner(line)
-        return nodes.For(str(name), expr_of(low), expr_of(high), body, expr_of(step) if step is not None else Expr.of(1), 1 if unroll is None else int(unroll.children[0] or 0), span=span)
+        return nodes.For(
+            str(name),
+            expr_of(low),
+            expr_of(high),
+            body,
+            expr_of(step) if step is not None else Expr.of(1),
+            1 if unroll is None else int(unroll.children[0] or 0),
+            span=span,
+        )
 
     def _if(self, p: list[Any], line: _Line, span: Span) -> Statement:
         return nodes.If(guard_of(p[0]), self._inner(line), span=span)
@@ -197,7 +223,9 @@ class _Reader:
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
         *names, of, size = p
         place = self._place(of)
-        return nodes.Each(tuple(map(str, names)), place.name, self._inner(line), place.index, _ints(size, self.names.at), span=span)
+        return nodes.Each(
+            tuple(map(str, names)), place.name, self._inner(line), place.index, _ints(size, self.names.at), span=span
+        )
 
     # --- elements
 
@@ -223,7 +251,9 @@ class _Reader:
 
     def _cp_async(self, p: list[Any], span: Span) -> Statement:
         token, to, over, lets, value, vector = p[0], self._place(p[1]), *p[2:]
-        return nodes.CpAsync(name_of(token), to, _axes(over), self._body(value, self._dtype(to)), _int(vector, 1), _axes(lets), span=span)
+        return nodes.CpAsync(
+            name_of(token), to, _axes(over), self._body(value, self._dtype(to)), _int(vector, 1), _axes(lets), span=span
+        )
 
     def _place(self, tree: Any) -> Place:
         name, brackets = _name(tree.children[0]), [_exprs(b) for b in tree.children[1:]]
@@ -258,18 +288,35 @@ class _Reader:
 
     def _tma_load(self, p: list[Any], span: Span) -> Statement:
         token, to, source, on, multicast = p
-        return nodes.TmaLoad(name_of(token), self._place(to), self._place(source), self._place(on), _ints(multicast, self.names.at), span=span)
+        return nodes.TmaLoad(
+            name_of(token),
+            self._place(to),
+            self._place(source),
+            self._place(on),
+            _ints(multicast, self.names.at),
+            span=span,
+        )
 
     def _send(self, p: list[Any], span: Span) -> Statement:
         token, to, source, size, cta, on = p
-        return nodes.Send(name_of(token), self._place(to), self._place(source), _ints(size, self.names.at), expr_of(cta), self._place(on), span=span)
+        return nodes.Send(
+            name_of(token),
+            self._place(to),
+            self._place(source),
+            _ints(size, self.names.at),
+            expr_of(cta),
+            self._place(on),
+            span=span,
+        )
 
     def _tma_store(self, p: list[Any], span: Span) -> Statement:
         return nodes.TmaStore(name_of(p[0]), self._place(p[1]), self._place(p[2]), span=span)
 
     def _store_rows(self, p: list[Any], span: Span) -> Statement:
         to, dims, box, source = p
-        return nodes.StoreRows(self._place(to), _exprs(box), self._place(source), () if dims is None else _exprs(dims), span=span)
+        return nodes.StoreRows(
+            self._place(to), _exprs(box), self._place(source), () if dims is None else _exprs(dims), span=span
+        )
 
     def _fence(self, p: list[Any], span: Span) -> Statement:
         return nodes.Fence(str(p[0]), span=span)
@@ -290,7 +337,13 @@ class _Reader:
     # --- matrix units and reductions
 
     def _ldmatrix(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Ldmatrix(self._place(p[0]), self._place(p[1]), p[2] is not None, None if p[3] is None else self._place(p[3]), span=span)
+        return nodes.Ldmatrix(
+            self._place(p[0]),
+            self._place(p[1]),
+            p[2] is not None,
+            None if p[3] is None else self._place(p[3]),
+            span=span,
+        )
 
     def _split(self, p: list[Any], span: Span) -> Statement:
         return nodes.Split(self._place(p[0]), self._place(p[1]), span=span)
@@ -306,9 +359,21 @@ class _Reader:
 
     def _wgmma(self, p: list[Any], span: Span) -> Statement:
         token, acc, a, a_trans, b, b_trans, shape, steps, zero = p
-        guard: Guard | None = None if zero is None else guard_of(zero.children[0]) if zero.children[0] is not None else ()
+        guard: Guard | None = (
+            None if zero is None else guard_of(zero.children[0]) if zero.children[0] is not None else ()
+        )
         transposed = a_trans is not None, b_trans is not None
-        return nodes.Wgmma(name_of(token), str(acc), self._place(a), self._place(b), str(shape), int(steps or 1), *transposed, guard, span=span)
+        return nodes.Wgmma(
+            name_of(token),
+            str(acc),
+            self._place(a),
+            self._place(b),
+            str(shape),
+            int(steps or 1),
+            *transposed,
+            guard,
+            span=span,
+        )
 
     def _row_reduce(self, p: list[Any], span: Span) -> Statement:
         return nodes.RowReduce(*map(str, p), span=span)
@@ -333,7 +398,9 @@ class _Reader:
 
     def _look_back(self, p: list[Any], span: Span) -> Statement:
         op, name, source, via, held = p
-        return nodes.LookBack(str(op), _name(name), self._place(source), _name(via), _name(held) if held is not None else "", span=span)
+        return nodes.LookBack(
+            str(op), _name(name), self._place(source), _name(via), _name(held) if held is not None else "", span=span
+        )
 
 
 def _name(tree: Any) -> str:

@@ -1,14 +1,15 @@
-"""Statements replayed in order, and with them the copies of cp.async: a slot is read when its copy is done and all threads have met since, and
-filled again when all that read it have met since.
+"""Statements replayed in order, and with them the copies of cp.async: a slot is read when its copy is done and all
+threads have met since, and filled again when all that read it have met since.
 
-Loops of numbers run as they say, others often enough to come round every ring. Positions in a ring are numbers then, so that a cursor that
-starts wrong, a wait that leaves one group too many, and a barrier that is not there all show.
+Loops of numbers run as they say, others often enough to come round every ring. Positions in a ring are numbers then, so
+that a cursor that starts wrong, a wait that leaves one group too many, and a barrier that is not there all show.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..body import Read
@@ -22,7 +23,8 @@ Slot = tuple[str, int]
 
 @dataclass
 class Replay:
-    """A run over a kernel's statements; `one` sees each of those that are no blocks. A loop of unknown length takes `turns`."""
+    """A run over a kernel's statements; `one` sees each of those that are no blocks. A loop of unknown length takes
+    `turns`."""
 
     kernel: Kernel
     turns: int
@@ -87,7 +89,9 @@ def check_copies(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     filled = {s.to.name for s in every if isinstance(s, nodes.CpAsync)}
     if not filled:
         return
-    replay = _Copies(kernel, turns_of(s.ring for s in every if isinstance(s, nodes.Shared) and s.name in filled), filled=filled)
+    replay = _Copies(
+        kernel, turns_of(s.ring for s in every if isinstance(s, nodes.Shared) and s.name in filled), filled=filled
+    )
     replay.block(kernel.body)
     yield from replay.found.values()
 
@@ -117,7 +121,9 @@ class _Copies(Replay):
         elif isinstance(s, nodes.BlockReduce) or isinstance(s, nodes.Barrier) and s.scope == "cta":
             self.landed.clear()
             self.read.clear()
-        for place in [p for word, p in places_in(s) if word == "source"] + [Place(n.tensor, n.index, n.slot) for n in reads_in(s) if isinstance(n, Read)]:
+        for place in [p for word, p in places_in(s) if word == "source"] + [
+            Place(n.tensor, n.index, n.slot) for n in reads_in(s) if isinstance(n, Read)
+        ]:
             self._see(s, place)
 
     def _fill(self, s: nodes.CpAsync | nodes.Copy) -> None:
@@ -135,9 +141,13 @@ class _Copies(Replay):
             return
         late = next((copy for group in (*self.groups, self.open) for at, copy in group if at == slot), None)
         if late is not None:
-            self._fault(s, late, place, f"is read before a wait that leaves fewer groups: %{late.token} may not have landed")
+            self._fault(
+                s, late, place, f"is read before a wait that leaves fewer groups: %{late.token} may not have landed"
+            )
         elif slot in self.landed:
-            self._fault(s, self.landed[slot], place, "is read with no barrier after other threads waited for their copies")
+            self._fault(
+                s, self.landed[slot], place, "is read with no barrier after other threads waited for their copies"
+            )
         self.read[slot] = s
 
     def _fault(self, s: Statement, other: Statement, place: Place, fault: str) -> None:

@@ -1,13 +1,16 @@
-"""The products of wgmma, replayed: each is a group of its own, and `wait_group wgmma pending n` leaves the last n of them running.
+"""The products of wgmma, replayed: each is a group of its own, and `wait_group wgmma pending n` leaves the last n of
+them running.
 
-While a product runs its accumulator and the registers of its operand are the unit's, and what it reads from shared memory may not be given back. What
-threads read from there themselves may be once they have met, for one of them tells it for all.
+While a product runs its accumulator and the registers of its operand are the unit's, and what it reads from shared
+memory may not be given back. What threads read from there themselves may be once they have met, for one of them tells
+it for all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Iterator
+from typing import Any
 
 from ...kit.diag import Diag
 from ..body import Read
@@ -20,7 +23,8 @@ Key = tuple[str, int | None]
 
 
 def check_products(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """No register is touched, and no slot given back, while a product that works on it may still run, or a thread that reads it."""
+    """No register is touched, and no slot given back, while a product that works on it may still run, or a thread that
+    reads it."""
     every = list(statements(kernel.body))
     if not any(isinstance(s, nodes.Wgmma) for s in every):
         return
@@ -74,7 +78,9 @@ class _Products(Replay):
             for word in ("source", "to"):
                 if isinstance(getattr(s, word, None), str):
                     self._touch(s, (getattr(s, word), 0))
-            for place in [p for _, p in places_in(s)] + [Place(n.tensor, (), n.slot) for n in reads_in(s) if isinstance(n, Read)]:
+            for place in [p for _, p in places_in(s)] + [
+                Place(n.tensor, (), n.slot) for n in reads_in(s) if isinstance(n, Read)
+            ]:
                 self._touch(s, self._key(place))
                 self.read[self._key(place)] = s
 
@@ -90,7 +96,13 @@ class _Products(Replay):
         if other is not None:
             self.fault("E1613", s, other, place=key[0], fault=f"is given back while %{other.token} may still read it")
         elif key in self.read:
-            self.fault("E1613", s, self.read[key], place=key[0], fault="is given back with no barrier after other threads read it")
+            self.fault(
+                "E1613",
+                s,
+                self.read[key],
+                place=key[0],
+                fault="is given back with no barrier after other threads read it",
+            )
 
     def _running_on(self, key: Key) -> nodes.Wgmma | None:
         return next((one for one, keys in zip(self.running, self.keys) if key in keys), None)

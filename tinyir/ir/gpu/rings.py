@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from . import nodes
@@ -23,7 +24,15 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
     for number, role in enumerate(roles):
         shared_load = next((s for s in statements(role.body) if isinstance(s, nodes.TmaLoad) and s.multicast), None)
         if shared_load is not None and not any(isinstance(s, nodes.Drain) for s in statements(role.body)):
-            yield Diag("E1613", kernel.name, {"place": str(shared_load.to), "fault": "is filled by other CTAs of the cluster, and no `drain` stands before the kernel's end"}, shared_load.span)
+            yield Diag(
+                "E1613",
+                kernel.name,
+                {
+                    "place": str(shared_load.to),
+                    "fault": "is filled by other CTAs of the cluster, and no `drain` stands before the kernel's end",
+                },
+                shared_load.span,
+            )
         yield from _check_begun(kernel, role)
         for block in _blocks(role.body):
             freed: set[str] = set()
@@ -31,18 +40,32 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
                 if isinstance(s, nodes.Wait) and arrivals.get(s.barrier.name, set()) - {number}:
                     freed.add(str(s.barrier.slot))
                 if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
-                    yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": "is refilled without waiting for its readers"}, s.span)
+                    yield Diag(
+                        "E1613",
+                        kernel.name,
+                        {"place": str(s.to), "fault": "is refilled without waiting for its readers"},
+                        s.span,
+                    )
     for block in _blocks(kernel.body):
         for s in block:
             if isinstance(s, nodes.Arrive) and s.expect and s.barrier.name not in sent:
-                landing = sum(_bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier)
+                landing = sum(
+                    _bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier
+                )
                 if landing != s.expect:
-                    yield Diag("E1618", kernel.name, {"barrier": str(s.barrier), "expected": s.expect, "landing": landing}, s.span)
+                    yield Diag(
+                        "E1618",
+                        kernel.name,
+                        {"barrier": str(s.barrier), "expected": s.expect, "landing": landing},
+                        s.span,
+                    )
 
 
 def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
     """A role that fills a ring goes on behind the slots that were filled before the roles."""
-    early = [s for s in statements(s for s in kernel.body if not isinstance(s, nodes.Role)) if isinstance(s, nodes.TmaLoad)]
+    early = [
+        s for s in statements(s for s in kernel.body if not isinstance(s, nodes.Role)) if isinstance(s, nodes.TmaLoad)
+    ]
     cursors = {f"{s.name}.slot": s for s in statements(role.body) if isinstance(s, nodes.Cursor)}
     for s in statements(role.body):
         cursor = cursors.get(str(s.to.slot)) if isinstance(s, nodes.TmaLoad) else None
@@ -50,13 +73,16 @@ def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
             continue
         begun = sorted(str(e.to.slot) for e in early if e.to.name == s.to.name)
         if begun != sorted(map(str, range(cursor.at))):
-            fault = f"begins at slot {cursor.at} in role {role.name}, where {', '.join(begun) or 'none'} of {s.to.name} is filled before"
+            fault = (
+                f"begins at slot {cursor.at} in role {role.name}, where {', '.join(begun) or 'none'} of {s.to.name} "
+                f"is filled before"
+            )
             yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": fault}, cursor.span, _of(role))
 
 
 def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """What the threads of one role write to shared memory is read in another behind a wait for a barrier at which the first arrives, all of them having
-    written it for the other's unit."""
+    """What the threads of one role write to shared memory is read in another behind a wait for a barrier at which the
+    first arrives, all of them having written it for the other's unit."""
     roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
     for writer in roles:
         inside = list(statements(writer.body))
@@ -71,13 +97,33 @@ def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Itera
                     unmet.pop(type(s), None)
                 if isinstance(s, nodes.Arrive) and s.barrier.name in told and unmet:
                     made = next(iter(unmet.values()))
-                    yield Diag("E1613", kernel.name, {"place": str(made.to), "fault": "is told of before a fence and a barrier of those who write it"}, made.span, _of(writer))
+                    yield Diag(
+                        "E1613",
+                        kernel.name,
+                        {
+                            "place": str(made.to),
+                            "fault": "is told of before a fence and a barrier of those who write it",
+                        },
+                        made.span,
+                        _of(writer),
+                    )
         for block in (b for role in roles if role is not writer for b in _blocks(role.body)):
             waited = False
             for s in block:
                 waited |= isinstance(s, nodes.Wait) and s.barrier.name in told
-                for place in (p for word, p in places_in(s) if word in ("source", "a", "b") and p.name in written and not waited):
-                    yield Diag("E1613", kernel.name, {"place": str(place), "fault": f"is read without waiting for role {writer.name}, which writes it"}, s.span, _of(writer))
+                for place in (
+                    p for word, p in places_in(s) if word in ("source", "a", "b") and p.name in written and not waited
+                ):
+                    yield Diag(
+                        "E1613",
+                        kernel.name,
+                        {
+                            "place": str(place),
+                            "fault": f"is read without waiting for role {writer.name}, which writes it",
+                        },
+                        s.span,
+                        _of(writer),
+                    )
 
 
 def _bytes(tile: nodes.Shared) -> int:

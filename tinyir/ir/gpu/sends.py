@@ -1,21 +1,23 @@
-"""The verifier of gpu text: what a CTA sends to the others of its cluster, by the copy engine (`send`), and a cluster's barrier in two halves.
+"""The verifier of gpu text: what a CTA sends to the others of its cluster, by the copy engine (`send`), and a cluster's
+barrier in two halves.
 
-    barrier cluster arrive                          this CTA's mbarriers are set up
-    ...
-    fence async_proxy                               of those who wrote what is sent
-    barrier cta
-    barrier cluster wait                            the others' are
-    %part = send parts <- sums[32*c, 0] size [32, 68] to c on joined
-    wait joined phase 0 for %part
-    barrier cluster arrive                          nobody reads of another any more
-    ...
-    barrier cluster wait                            so that this CTA may leave
+barrier cluster arrive                          this CTA's mbarriers are set up
+...
+fence async_proxy                               of those who wrote what is sent
+barrier cta
+barrier cluster wait                            the others' are
+%part = send parts <- sums[32*c, 0] size [32, 68] to c on joined
+wait joined phase 0 for %part
+barrier cluster arrive                          nobody reads of another any more
+...
+barrier cluster wait                            so that this CTA may leave
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..body import Read
@@ -29,8 +31,9 @@ BLOCK = 64, 16  # rows and columns of an accumulator that threads send together
 
 
 def check_sends(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """What is sent lies in a row, and is whole before the engine reads it; a CTA leaves when its own has been read; as many bytes are
-    expected as land. The halves of a barrier come in turn. That the other has begun is for `mbarriers` to see."""
+    """What is sent lies in a row, and is whole before the engine reads it; a CTA leaves when its own has been read; as
+    many bytes are expected as land. The halves of a barrier come in turn. That the other has begun is for `mbarriers`
+    to see."""
     yield from _check_halves(kernel)
     sends = [v for v in walked if isinstance(v.statement, nodes.Send)]
     for v in sends:
@@ -48,11 +51,20 @@ def _check_halves(kernel: Kernel) -> Iterator[Diag]:
             continue
         is_open = last is not None and last.half == "arrive"
         if is_open != (s.half == "wait"):
-            why = "behind a first half that has no second" if is_open else "as a second half that has no first before it"
-            yield Diag("E1609", kernel.name, {"what": "a barrier", "why": why}, s.span, _label(last, "the barrier before"))
+            why = (
+                "behind a first half that has no second" if is_open else "as a second half that has no first before it"
+            )
+            yield Diag(
+                "E1609", kernel.name, {"what": "a barrier", "why": why}, s.span, _label(last, "the barrier before")
+            )
         last = s
     if last is not None and last.half == "arrive":
-        yield Diag("E1609", kernel.name, {"what": "a barrier", "why": "as a first half that has no second behind it"}, last.span)
+        yield Diag(
+            "E1609",
+            kernel.name,
+            {"what": "a barrier", "why": "as a first half that has no second behind it"},
+            last.span,
+        )
 
 
 def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
@@ -62,28 +74,54 @@ def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
         shape = tuple(e.evaluate({}) for e in array.type.shape)
         index = place.index or (Expr.of(0),) * len(shape)
         if len(s.size) != len(shape):
-            yield Diag("E1607", kernel.name, {"name": place.name, "given": len(s.size), "wanted": len(shape), "what": "sizes"}, s.span)
+            yield Diag(
+                "E1607",
+                kernel.name,
+                {"name": place.name, "given": len(s.size), "wanted": len(shape), "what": "sizes"},
+                s.span,
+            )
             return
         size = array.type.dtype.bytes
         whole = next((n for n in range(len(shape)) if s.size[n:] == shape[n:]), len(shape))  # of these axes all
         is_row = math.prod(s.size[: max(0, whole - 1)]) == 1
         starts = [size * math.prod(shape[n + 1 :]) * e for n, e in enumerate(index)]
-        is_whole = size * math.prod(s.size) % CHUNK == 0 and all(c % CHUNK == 0 for start in starts for c, _ in start.terms)
+        is_whole = size * math.prod(s.size) % CHUNK == 0 and all(
+            c % CHUNK == 0 for start in starts for c, _ in start.terms
+        )
         if array.swizzle or not is_row or not is_whole:
-            yield Diag("E1613", kernel.name, {"place": str(place), "fault": f"is not sent: rows of {list(s.size)} do not lie one behind another in chunks of {CHUNK} B"}, s.span)
+            yield Diag(
+                "E1613",
+                kernel.name,
+                {
+                    "place": str(place),
+                    "fault": f"is not sent: rows of {list(s.size)} do not lie one behind another in chunks of {CHUNK} B",  # noqa: E501
+                },
+                s.span,
+            )
         for axis, (e, count, extent) in enumerate(zip(index, s.size, shape)):
             if not v.inside.is_below(e + count - 1, Expr.of(extent)):  # where it begins is looked at as of any place
-                yield Diag("E1614", kernel.name, {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)}, s.span)
+                yield Diag(
+                    "E1614",
+                    kernel.name,
+                    {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)},
+                    s.span,
+                )
 
 
 def _check_held(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
-    """Whole blocks of rows and pieces of columns of an accumulator go to a matrix that is laid out as it is, and both places hold them."""
+    """Whole blocks of rows and pieces of columns of an accumulator go to a matrix that is laid out as it is, and both
+    places hold them."""
     arrays = [v.arrays[place.name] for place in (s.source, s.to)]
     corners = [place.index or (Expr.of(0),) * len(s.size) for place in (s.source, s.to)]
     fault = ""
     if arrays[1].kind != "wgmma" or arrays[0].type.dtype != arrays[1].type.dtype:
         fault = f"is not sent: {s.to.name} is not laid out as {s.source.name} is, `{arrays[0].type.dtype} ... wgmma`"
-    elif len(s.size) != 2 or s.size[0] != BLOCK[0] or s.size[1] % BLOCK[1] or any(c % size for corner in corners for e, size in zip(corner, BLOCK) for c, _ in e.terms):
+    elif (
+        len(s.size) != 2
+        or s.size[0] != BLOCK[0]
+        or s.size[1] % BLOCK[1]
+        or any(c % size for corner in corners for e, size in zip(corner, BLOCK) for c, _ in e.terms)
+    ):
         fault = f"is not sent: {list(s.size)} from there on is not {BLOCK[0]} rows and pieces of {BLOCK[1]} columns"
     if fault:
         yield Diag("E1613", kernel.name, {"place": str(s.source), "fault": fault}, s.span)
@@ -91,7 +129,12 @@ def _check_held(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
     for place, array, corner in zip((s.source, s.to), arrays, corners):
         for axis, (e, count, extent) in enumerate(zip(corner, s.size, array.type.shape)):
             if not v.inside.is_at_least(e, Expr.of(0)) or not v.inside.is_below(e + count - 1, extent):
-                yield Diag("E1614", kernel.name, {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)}, s.span)
+                yield Diag(
+                    "E1614",
+                    kernel.name,
+                    {"place": str(place), "index": str(e + count - 1), "axis": axis, "size": str(extent)},
+                    s.span,
+                )
 
 
 def _check_reads(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
@@ -99,18 +142,34 @@ def _check_reads(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
     for v in walked:
         for node in reads_in(v.statement):
             array = v.arrays.get(node.tensor) if isinstance(node, Read) else None
-            if isinstance(array, nodes.Shared) and array.kind and not any(isinstance(around, nodes.Each) for around in v.path):
-                yield Diag("E1613", kernel.name, {"place": node.tensor, "fault": "is read outside `each`: a thread has its own elements of it"}, v.statement.span)
+            if (
+                isinstance(array, nodes.Shared)
+                and array.kind
+                and not any(isinstance(around, nodes.Each) for around in v.path)
+            ):
+                yield Diag(
+                    "E1613",
+                    kernel.name,
+                    {"place": node.tensor, "fault": "is read outside `each`: a thread has its own elements of it"},
+                    v.statement.span,
+                )
 
 
 def _check_bytes(kernel: Kernel, sends: list[Visit]) -> Iterator[Diag]:
     """Every CTA sends what every other does, so that what one sends in all is what lands in one."""
     for name in dict.fromkeys(v.statement.on.name for v in sends):
         own = [v for v in sends if v.statement.on.name == name]
-        expected = sum(a.expect for a in statements(kernel.body) if isinstance(a, nodes.Arrive) and a.barrier.name == name)
+        expected = sum(
+            a.expect for a in statements(kernel.body) if isinstance(a, nodes.Arrive) and a.barrier.name == name
+        )
         landing = sum(_bytes(v) for v in own)
         if expected != landing:
-            yield Diag("E1618", kernel.name, {"barrier": str(own[0].statement.on), "expected": expected, "landing": landing}, own[0].statement.span)
+            yield Diag(
+                "E1618",
+                kernel.name,
+                {"barrier": str(own[0].statement.on), "expected": expected, "landing": landing},
+                own[0].statement.span,
+            )
 
 
 def _bytes(v: Visit) -> int:
@@ -151,13 +210,20 @@ class _Walk:
                 self.has_arrived = s.half == "arrive"
         if self.sent and not self.is_read:
             first = next(iter(self.sent.values()))
-            yield self._fault(first, first.source, "may still be sent when its CTA leaves: no `barrier cluster` stands behind the wait for what is sent", None)
+            yield self._fault(
+                first,
+                first.source,
+                "may still be sent when its CTA leaves: no `barrier cluster` stands behind the wait for what is sent",
+                None,
+            )
 
     def _sent(self, s: nodes.Send) -> Iterator[Diag]:
         if s.source.name not in self.shared:  # what leaves registers is gone
             return
         if s.source.name in self.unmet:
-            yield self._fault(s, s.source, "is sent before a fence and a barrier of those who write it", self.unmet[s.source.name])
+            yield self._fault(
+                s, s.source, "is sent before a fence and a barrier of those who write it", self.unmet[s.source.name]
+            )
         self.sent[s.token] = s
         self.is_read = False
 

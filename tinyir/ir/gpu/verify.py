@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..arch import ARCHS
@@ -21,15 +22,21 @@ from .counts import check_counts
 from .early import check_early
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
-from .nodes import Kernel, Place
+from .nodes import Kernel
 from .order import ORDER_CHECKS
 from .picks import check_picks
 from .replay import check_copies
 from .replay_products import check_products
 from .sends import BLOCK
-from .walk import Visit, bodies_in, names_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
+from .walk import Visit, names_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
-MATRIX_SHARE = {"wgmma": 128, "wgmma_a": 128, "mma": 32, "mma_a": 32, "mma_b": 32}  # threads that hold one matrix together
+MATRIX_SHARE = {
+    "wgmma": 128,
+    "wgmma_a": 128,
+    "mma": 32,
+    "mma_a": 32,
+    "mma_b": 32,
+}  # threads that hold one matrix together
 
 
 def check_kernels(module: Any) -> list[Diag]:
@@ -41,10 +48,18 @@ def check_kernels(module: Any) -> list[Diag]:
         if heads:
             continue
         walked = list(visits(kernel, module.plans.program.model))
-        named = [d for check in (_check_names, check_counts, _check_words, _check_indices) for d in check(kernel, walked, module)]
+        named = [
+            d
+            for check in (_check_names, check_counts, _check_words, _check_indices)
+            for d in check(kernel, walked, module)
+        ]
         diags += named
         if not named:
-            diags += [d for check in (*_CHECKS, *ORDER_CHECKS, check_copies, check_products) for d in check(kernel, walked, module)]
+            diags += [
+                d
+                for check in (*_CHECKS, *ORDER_CHECKS, check_copies, check_products)
+                for d in check(kernel, walked, module)
+            ]
     return diags
 
 
@@ -60,10 +75,17 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
         return Diag("E1603", kernel.name, {"fault": words}, kernel.span)
 
     program = module.plans.program.program
-    if kernel.serves and not any(k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels):
+    if kernel.serves and not any(
+        k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels
+    ):
         yield fault(f"is for {kernel.serves}, which is not a kernel of the same regions")
     constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
-    taken = {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)} & set(tensors_of(kernel, module)) - constants if kernel.is_once else set()
+    taken = (
+        {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)}
+        & set(tensors_of(kernel, module)) - constants
+        if kernel.is_once
+        else set()
+    )
     for name in sorted(taken):
         yield fault(f"is made once, and reads {name}, which is no constant of the model")
     for name in kernel.regions:
@@ -74,14 +96,21 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
     for word, shape in (("grid", kernel.grid), ("block", kernel.block)):
         if not 1 <= len(shape) <= 3:
             yield fault(f"has a {word} of {len(shape)} axes, not 1 to 3")
-    if not 1 <= kernel.threads <= 1024 or min(kernel.block, default=1) < 1 or len(kernel.block) == 3 and kernel.block[2] > 64:
+    if (
+        not 1 <= kernel.threads <= 1024
+        or min(kernel.block, default=1) < 1
+        or len(kernel.block) == 3
+        and kernel.block[2] > 64
+    ):
         yield fault(f"has a block of {kernel.threads} threads, not 1 to 1024 (64 along z)")
     if kernel.cluster and kernel.arch in ARCHS:
         count = 1
         for size in kernel.cluster:
             count *= size
         if not 1 <= count <= ARCHS[kernel.arch].ctas_per_cluster:
-            yield fault(f"has a cluster of {count} CTAs, {ARCHS[kernel.arch].ctas_per_cluster} at most on {kernel.arch}")
+            yield fault(
+                f"has a cluster of {count} CTAs, {ARCHS[kernel.arch].ctas_per_cluster} at most on {kernel.arch}"
+            )
     symbols = set(module.plans.program.model.symbols())
     for unknown in sorted({n for e in kernel.grid for n in e.names()} - symbols):
         yield fault(f"has a grid of {unknown}, which is not a symbol of the signature")
@@ -111,17 +140,39 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield _unknown(kernel, s, name, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")})
         for name in _defined(s):
             earlier = v.names.get(name, v.arrays.get(name)) if name in v.names or name in v.arrays else None
-            if name in v.names or name in v.arrays or (name in tensors and not isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket))):
+            if (
+                name in v.names
+                or name in v.arrays
+                or (
+                    name in tensors
+                    and not isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket))
+                )
+            ):
                 labels = (Label(earlier.span, "first defined here"),) if earlier is not None and earlier.span else ()
                 yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
 
 
 def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
-    return Diag("E1605", kernel.name, {"name": name, "near": ", ".join(nearest(name, known)) or "nothing like it"}, s.span)
+    return Diag(
+        "E1605", kernel.name, {"name": name, "near": ", ".join(nearest(name, known)) or "nothing like it"}, s.span
+    )
 
 
 def _defined(s: Any) -> tuple[str, ...]:
-    if isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Ticket, nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap, nodes.Pick)):
+    if isinstance(
+        s,
+        (
+            nodes.Let,
+            nodes.Choose,
+            nodes.For,
+            nodes.Ticket,
+            nodes.Shared,
+            nodes.Reg,
+            nodes.Mbarrier,
+            nodes.TensorMap,
+            nodes.Pick,
+        ),
+    ):
         return (s.name,)
     if isinstance(s, nodes.Cursor):
         return (f"{s.name}.slot",)
@@ -131,15 +182,40 @@ def _defined(s: Any) -> tuple[str, ...]:
 
 def _array_names(s: Any) -> list[str]:
     """Arrays and barriers that a statement names without a place."""
-    words = {nodes.Each: ("of",), nodes.Mma: ("acc",), nodes.Wgmma: ("acc",), nodes.RowReduce: ("source", "to"), nodes.WarpReduce: ("name",),
-             nodes.BlockReduce: ("name", "via"), nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())), nodes.Stmatrix: ("source",), nodes.Drain: ("barrier",), nodes.TensorMap: ("tensor",),
-             nodes.Ticket: ("via",), nodes.Publish: ("name",), nodes.LookBack: ("name", "via")}
-    return [*(s.of if isinstance(s, nodes.Pick) else ()), *filter(None, (getattr(s, "held", ""),)), *(getattr(s, w) for w in words.get(type(s), ()))]
+    words = {
+        nodes.Each: ("of",),
+        nodes.Mma: ("acc",),
+        nodes.Wgmma: ("acc",),
+        nodes.RowReduce: ("source", "to"),
+        nodes.WarpReduce: ("name",),
+        nodes.BlockReduce: ("name", "via"),
+        nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())),
+        nodes.Stmatrix: ("source",),
+        nodes.Drain: ("barrier",),
+        nodes.TensorMap: ("tensor",),
+        nodes.Ticket: ("via",),
+        nodes.Publish: ("name",),
+        nodes.LookBack: ("name", "via"),
+    }
+    return [
+        *(s.of if isinstance(s, nodes.Pick) else ()),
+        *filter(None, (getattr(s, "held", ""),)),
+        *(getattr(s, w) for w in words.get(type(s), ())),
+    ]
 
 
 def exprs_in(s: Any) -> Iterator[Expr]:
     """Every integer expression that a statement itself holds, guards and indices too."""
-    for word in ("low", "high", "step", "tile", "phase", "extent", "cta", *(("at",) if isinstance(s, nodes.Pick) else ())):
+    for word in (
+        "low",
+        "high",
+        "step",
+        "tile",
+        "phase",
+        "extent",
+        "cta",
+        *(("at",) if isinstance(s, nodes.Pick) else ()),
+    ):
         e = getattr(s, word, None)
         if isinstance(e, Expr):
             yield e
@@ -178,7 +254,12 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         s = v.statement
         for what, given, known in words_of(s):
             if given not in known:
-                yield Diag("E1602", kernel.name, {"name": given, "fault": f"is not a {what}; known: {', '.join(map(str, known))}"}, s.span)
+                yield Diag(
+                    "E1602",
+                    kernel.name,
+                    {"name": given, "fault": f"is not a {what}; known: {', '.join(map(str, known))}"},
+                    s.span,
+                )
         for name, wanted, what in kinds_of(s):
             array = v.arrays.get(name)
             if array is None or not wanted(array):
@@ -186,12 +267,46 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         for name, fault in _misfits(s, v, tensors_of(kernel, module)):
             yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
-            yield Diag("E1602", kernel.name, {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"}, s.span)
-        via, own = (v.arrays.get(name) for name in (s.via, s.name)) if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via else (None, None)
-        each = own.type.shape[0].constant if isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1 else 1
-        if isinstance(via, nodes.Shared) and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes:
-            yield Diag("E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span)
-        needs = s if isinstance(s, (nodes.TensorMap, nodes.Mbarrier, nodes.TmaLoad, nodes.Send, nodes.TmaStore, nodes.Wgmma, nodes.Stmatrix, *nodes.EARLY)) else None
+            yield Diag(
+                "E1602",
+                kernel.name,
+                {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"},
+                s.span,
+            )
+        via, own = (
+            (v.arrays.get(name) for name in (s.via, s.name))
+            if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via
+            else (None, None)
+        )
+        each = (
+            own.type.shape[0].constant
+            if isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1
+            else 1
+        )
+        if (
+            isinstance(via, nodes.Shared)
+            and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes
+        ):
+            yield Diag(
+                "E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span
+            )
+        needs = (
+            s
+            if isinstance(
+                s,
+                (
+                    nodes.TensorMap,
+                    nodes.Mbarrier,
+                    nodes.TmaLoad,
+                    nodes.Send,
+                    nodes.TmaStore,
+                    nodes.Wgmma,
+                    nodes.Stmatrix,
+                    *nodes.EARLY,
+                ),
+            )
+            else None
+        )
         if needs is not None and not ARCHS[kernel.arch].has_tma:
             yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
 
@@ -205,22 +320,39 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
     if isinstance(s, nodes.StoreRows) and tensor is None:
         yield name, "is not a tensor"
     if isinstance(s, nodes.Shared) and s.kind:
-        is_whole = s.type.rank == 2 and all(e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK))
+        is_whole = s.type.rank == 2 and all(
+            e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK)
+        )
         if not is_whole or s.swizzle or s.cluster or s.type.dtype.name != "fp32":
-            yield s.name, f"is not as registers hold a sum: fp32, blocks of {BLOCK[0]} rows, columns by {BLOCK[1]}, no swizzle, no cluster"
-    if isinstance(s, nodes.StoreRows) and (len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)):
+            yield (
+                s.name,
+                f"is not as registers hold a sum: fp32, blocks of {BLOCK[0]} rows, columns by {BLOCK[1]}, no "
+                f"swizzle, no cluster",
+            )
+    if isinstance(s, nodes.StoreRows) and (
+        len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)
+    ):
         yield name, "is written in boxes that do not have rows along its last dim"
     held = v.arrays.get(s.source.name) if isinstance(s, nodes.StoreRows) else None
-    if isinstance(held, nodes.Reg) and ([e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides] or held.type.shape[0].constant != BLOCK[0] or held.ring > 1):
+    if isinstance(held, nodes.Reg) and (
+        [e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides]
+        or held.type.shape[0].constant != BLOCK[0]
+        or held.ring > 1
+    ):
         yield s.source.name, f"is not the matrix of {BLOCK[0]} rows that its box holds"
     if isinstance(held, nodes.Reg) and tensor is not None and tensor.type.dtype.name not in HELD:
         yield name, f"is {tensor.type.dtype}, which is not stored from registers; {', '.join(HELD)} are"
-    moved = (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
+    moved = (
+        (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
+    )
     tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
     if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
         sides = [e.constant for e in mapped.box if e.constant != 1]
         shape = [e.constant for e in tile.type.shape][-len(sides) :]
-        if len(sides) != len(shape) or any(not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side for size, side in zip(shape, sides)):
+        if len(sides) != len(shape) or any(
+            not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side
+            for size, side in zip(shape, sides)
+        ):
             yield moved[0].name, f"is not made of boxes of {mapped.name}"
 
 
@@ -231,10 +363,24 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        used = [(p.name, p.index, p.slot, not isinstance(s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum, *ACROSS))) for _, p in places_in(s)]
+        used = [
+            (
+                p.name,
+                p.index,
+                p.slot,
+                not isinstance(
+                    s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum, *ACROSS)
+                ),
+            )
+            for _, p in places_in(s)
+        ]
         used += [(n.tensor, n.index, n.slot, False) for n in reads_in(s) if isinstance(n, Read)]
         for name, index, slot, may_be_whole in used:
-            item = tensors[tensor_of(name, v)] if tensor_of(name, v) in tensors and name not in tensors else v.arrays.get(name, tensors.get(name))
+            item = (
+                tensors[tensor_of(name, v)]
+                if tensor_of(name, v) in tensors and name not in tensors
+                else v.arrays.get(name, tensors.get(name))
+            )
             if item is None:  # named already (E1605)
                 continue
             if isinstance(s, nodes.StoreRows) and name == s.to.name and s.dims:
@@ -246,9 +392,16 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             else:
                 rank, ring = item.type.rank, max(getattr(item, "ring", 1), getattr(item, "cluster", 0))
             if len(index) != rank and not (may_be_whole and not index):
-                yield Diag("E1607", kernel.name, {"name": name, "given": len(index), "wanted": rank, "what": "indices"}, s.span)
+                yield Diag(
+                    "E1607", kernel.name, {"name": name, "given": len(index), "wanted": rank, "what": "indices"}, s.span
+                )
             elif (ring > 1) != (slot is not None):
-                yield Diag("E1607", kernel.name, {"name": name, "given": int(slot is not None), "wanted": int(ring > 1), "what": "ring slots"}, s.span)
+                yield Diag(
+                    "E1607",
+                    kernel.name,
+                    {"name": name, "given": int(slot is not None), "wanted": int(ring > 1), "what": "ring slots"},
+                    s.span,
+                )
 
 
 # --- resources
@@ -259,31 +412,56 @@ def _check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterat
     shared = sum(-(-s.bytes // 128) * 128 for s in statements(kernel.body) if isinstance(s, nodes.Shared))
     shared += sum(8 * s.ring for s in statements(kernel.body) if isinstance(s, nodes.Mbarrier))
     if shared > arch.smem_per_cta:
-        yield Diag("E1608", kernel.name, {"what": "bytes of shared memory", "used": shared, "most": arch.smem_per_cta}, kernel.span)
+        yield Diag(
+            "E1608",
+            kernel.name,
+            {"what": "bytes of shared memory", "used": shared, "most": arch.smem_per_cta},
+            kernel.span,
+        )
     held = _registers_held(kernel.body)
     held = held if held <= arch.registers_per_thread else _registers_held(kernel.body, is_exact=True)
     if held > arch.registers_per_thread:
-        yield Diag("E1608", kernel.name, {"what": "registers a thread in arrays alone", "used": held, "most": arch.registers_per_thread}, kernel.span)
+        yield Diag(
+            "E1608",
+            kernel.name,
+            {"what": "registers a thread in arrays alone", "used": held, "most": arch.registers_per_thread},
+            kernel.span,
+        )
     roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
     total = sum(r.threads * r.regs for r in roles)
     if total > arch.registers_per_sm:
-        yield Diag("E1608", kernel.name, {"what": "registers of all roles", "used": total, "most": arch.registers_per_sm}, roles[-1].span)
+        yield Diag(
+            "E1608",
+            kernel.name,
+            {"what": "registers of all roles", "used": total, "most": arch.registers_per_sm},
+            roles[-1].span,
+        )
     taken: dict[int, nodes.Role] = {}
     for role in roles:
         unit = 4 if role.unit == "warpgroups" else 1
         warps = range(unit * role.first, unit * role.last)
         if 32 * warps.stop > kernel.threads or not warps:
-            yield Diag("E1603", kernel.name, {"fault": f"gives role {role.name} warps that the block of {kernel.threads} threads has not"}, role.span)
+            yield Diag(
+                "E1603",
+                kernel.name,
+                {"fault": f"gives role {role.name} warps that the block of {kernel.threads} threads has not"},
+                role.span,
+            )
         if any(w in taken for w in warps):
             yield Diag("E1603", kernel.name, {"fault": f"gives a warp both role {role.name} and another"}, role.span)
         if role.regs and (role.unit != "warpgroups" or role.regs % 8 or not 24 <= role.regs <= 240):
-            yield Diag("E1602", kernel.name, {"name": f"regs {role.regs}", "fault": "is not 24 to 240 by eight, for whole warpgroups"}, role.span)
+            yield Diag(
+                "E1602",
+                kernel.name,
+                {"name": f"regs {role.regs}", "fault": "is not 24 to 240 by eight, for whole warpgroups"},
+                role.span,
+            )
         taken.update(dict.fromkeys(warps, role))
 
 
 def _registers_held(body: Any, is_exact: bool = False) -> int:
-    """32-bit registers a thread in declared arrays where most are held at once: from an array's declaration to the end of its block, or if `is_exact` to the
-    last statement of the block that names it."""
+    """32-bit registers a thread in declared arrays where most are held at once: from an array's declaration to the end
+    of its block, or if `is_exact` to the last statement of the block that names it."""
     last: dict[str, int] = {}
     if is_exact:
         last = {name: at for at, s in enumerate(body) for name in names_in(s)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any
 
 from ..body import Body, walk
 from ..expr import ONE, ZERO, Expr
@@ -15,14 +16,17 @@ from .nodes import Kernel, Place, Statement
 from .prove import Facts
 
 AXES = ("x", "y", "z")
-THREAD_NAMES = frozenset([*(f"thread.{a}" for a in AXES), "thread.index", "warp.index", "lane", "warpgroup.index", "warpgroup.thread"])
+THREAD_NAMES = frozenset(
+    [*(f"thread.{a}" for a in AXES), "thread.index", "warp.index", "lane", "warpgroup.index", "warpgroup.thread"]
+)
 PLACE_NAMES = THREAD_NAMES | {*(f"cta.{a}" for a in AXES), "cluster.rank"}
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One statement. `names` are the integer names in scope and what defined each (None for symbols and places); `arrays` what is
-    declared, of picked maps the first; `facts` hold before the statement, `inside` also for its `over` axes; `path` are the blocks around it."""
+    """One statement. `names` are the integer names in scope and what defined each (None for symbols and places);
+    `arrays` what is declared, of picked maps the first; `facts` hold before the statement, `inside` also for its `over`
+    axes; `path` are the blocks around it."""
 
     statement: Statement
     path: tuple[Statement, ...]
@@ -36,23 +40,33 @@ class Visit:
 def visits(kernel: Kernel, model: Model) -> Iterator[Visit]:
     """Every statement in order, blocks before what is in them."""
     facts = start_of(kernel, model)
-    names = {name: None for name in (*model.symbols(), *PLACE_NAMES)}
+    names = dict.fromkeys((*model.symbols(), *PLACE_NAMES))
     yield from _block(kernel.body, (), names, {}, frozenset(), facts)
 
 
 def start_of(kernel: Kernel, model: Model) -> Facts:
     """What holds where a kernel starts: the ranges of symbols and of the thread's place."""
-    facts = Facts({s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)})
+    facts = Facts(
+        {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
+    )
     for axis, count, size in zip(AXES, (*kernel.grid, ONE, ONE), (*kernel.block, 1, 1)):
         facts = facts.with_range(f"cta.{axis}", ZERO, count).with_range(f"thread.{axis}", ZERO, Expr.of(size))
     warps = -(-kernel.threads // 32)
-    counts = {"thread.index": kernel.threads, "warp.index": warps, "lane": 32, "warpgroup.index": -(-warps // 4), "warpgroup.thread": 128}
+    counts = {
+        "thread.index": kernel.threads,
+        "warp.index": warps,
+        "lane": 32,
+        "warpgroup.index": -(-warps // 4),
+        "warpgroup.thread": 128,
+    }
     for name, count in (*counts.items(), ("cluster.rank", math.prod(kernel.cluster))):
         facts = facts.with_range(name, ZERO, Expr.of(count))
     return facts
 
 
-def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, values: frozenset, facts: Facts) -> Iterator[Visit]:
+def _block(
+    body: Iterable[Statement], path: tuple, names: dict, arrays: dict, values: frozenset, facts: Facts
+) -> Iterator[Visit]:
     names, arrays = dict(names), dict(arrays)
     for s in body:
         inside = facts
@@ -62,15 +76,31 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
             inside = inside.with_let(name, value)
         yield Visit(s, path, names, arrays, values, facts, inside)
         if isinstance(s, nodes.For):
-            yield from _block(s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, end_of(s)))
+            yield from _block(
+                s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, end_of(s))
+            )
         elif isinstance(s, nodes.If):
             yield from _block(s.body, (*path, s), names, arrays, values, facts.with_guard(s.guard))
             yield from _block(s.otherwise, (*path, s), names, arrays, values, facts.with_broken(s.guard))
         elif isinstance(s, nodes.Role):
             count = s.threads // 128
-            yield from _block(s.body, (*path, s), names, arrays, values, facts.with_range("warpgroup.index", ZERO, Expr.of(max(1, count))))
+            yield from _block(
+                s.body,
+                (*path, s),
+                names,
+                arrays,
+                values,
+                facts.with_range("warpgroup.index", ZERO, Expr.of(max(1, count))),
+            )
         elif isinstance(s, nodes.Each):
-            yield from _block(s.body, (*path, s), {**names, **dict.fromkeys(s.names, s)}, arrays, values, _each_facts(s, arrays, facts))
+            yield from _block(
+                s.body,
+                (*path, s),
+                {**names, **dict.fromkeys(s.names, s)},
+                arrays,
+                values,
+                _each_facts(s, arrays, facts),
+            )
         elif isinstance(s, nodes.Let):
             names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
         elif isinstance(s, nodes.Choose):
@@ -85,7 +115,9 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
                 facts = facts.with_range(name, ZERO, extent)
         elif isinstance(s, nodes.Cursor):
             names = {**names, **dict.fromkeys((f"{s.name}.slot", f"{s.name}.phase", f"{s.name}.previous"), s)}
-            facts = facts.with_range(f"{s.name}.slot", ZERO, Expr.of(s.ring)).with_range(f"{s.name}.previous", ZERO, Expr.of(s.ring))
+            facts = facts.with_range(f"{s.name}.slot", ZERO, Expr.of(s.ring)).with_range(
+                f"{s.name}.previous", ZERO, Expr.of(s.ring)
+            )
             facts = facts.with_range(f"{s.name}.phase", ZERO, Expr.of(2))
         elif isinstance(s, (nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
             arrays = {**arrays, s.name: s}
@@ -98,7 +130,10 @@ def _block(body: Iterable[Statement], path: tuple, names: dict, arrays: dict, va
 def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
     """The tensors that a kernel of a module may touch, by name."""
     program = module.plans.program.program
-    return {t.name: t for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))}
+    return {
+        t.name: t
+        for t in (*module.buffers, *(t for r in map(program.region, kernel.regions) for t in (*r.inputs, *r.outputs)))
+    }
 
 
 def tensor_of(name: str, v: Visit) -> str:
@@ -116,7 +151,9 @@ def end_of(loop: nodes.For) -> Expr:
 
 def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
     array = arrays.get(s.of)
-    for name, size in zip(s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()):
+    for name, size in zip(
+        s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()
+    ):
         facts = facts.with_range(name, ZERO, size)
     return facts
 
@@ -144,7 +181,8 @@ def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
 
 
 def names_in(node: Any) -> Iterator[str]:
-    """Every name in a statement, or in a part of one, but for those that a `let` defines: each word of it may be one."""
+    """Every name in a statement, or in a part of one, but for those that a `let` defines: each word of it may be
+    one."""
     if isinstance(node, nodes.Let):
         yield from node.value.names()
     elif isinstance(node, Expr):

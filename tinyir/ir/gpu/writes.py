@@ -1,11 +1,13 @@
-"""Every element of a result is written by one thread, once: counted by isl over all threads of a launch, at sizes that the kernel assumes.
+"""Every element of a result is written by one thread, once: counted by isl over all threads of a launch, at sizes that
+the kernel assumes.
 
-The points at which a store runs (CTA, thread, turns of loops) and what it writes there are an isl map. It must take no two points to one
-element, no two stores may meet, and together they must reach all that the regions yield. Sizes are numbers here: those of a shape set, or
-others that are no multiples of any tile, as far as the kernel allows.
+The points at which a store runs (CTA, thread, turns of loops) and what it writes there are an isl map. It must take no
+two points to one element, no two stores may meet, and together they must reach all that the regions yield. Sizes are
+numbers here: those of a shape set, or others that are no multiples of any tile, as far as the kernel allows.
 
-A store is passed over with its tensor where isl cannot follow it: at a place or under a guard that the data decide, or that depends on
-which thread holds an element of a matrix. An atomic is no store: it folds into what was written before (`ir.gpu.atomics`).
+A store is passed over with its tensor where isl cannot follow it: at a place or under a guard that the data decide, or
+that depends on which thread holds an element of a matrix. An atomic is no store: it folds into what was written before
+(`ir.gpu.atomics`).
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..expr import ONE, ZERO, Bound, Expr
@@ -26,14 +29,22 @@ from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads
 from .walk import tensors_of
 
 SIZES = (1037, 845, 629, 1153, 511, 761, 423, 319)  # several tiles, and no multiples of one
-MANNERS = ((1, 1), (2, 4), (4, 4), (8, 8), (64, 64), (1, 16))  # (multiplied by, divided by): for kernels that assume multiples, or few
+MANNERS = (
+    (1, 1),
+    (2, 4),
+    (4, 4),
+    (8, 8),
+    (64, 64),
+    (1, 16),
+)  # (multiplied by, divided by): for kernels that assume multiples, or few
 HELD_BY = {"wgmma": 128, "mma": 32}  # threads that hold a matrix together
 MOST_STEPS = 300_000  # of isl, for one tensor: about a second
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """A store: the points at which it runs, and the element that it writes there, by its index in terms of the dims, and inside of `clip`."""
+    """A store: the points at which it runs, and the element that it writes there, by its index in terms of the dims,
+    and inside of `clip`."""
 
     statement: Statement
     tensor: str
@@ -47,8 +58,8 @@ class _Write:
         return map_of(self.point, self.index, self.clip)
 
     def number(self, shape: Iterable[int]) -> Expr | None:
-        """The element's number in a tensor of such a shape, where that is free of the divisions that its index has: the digits of a number make that number again.
-        That the index is inside the shape is proven elsewhere."""
+        """The element's number in a tensor of such a shape, where that is free of the divisions that its index has: the
+        digits of a number make that number again. That the index is inside the shape is proven elsewhere."""
         found = functools.reduce(lambda number, digit: digit[1] * number + digit[0], zip(self.index, shape), ZERO)
         return found if any(map(has_floor, self.index)) and not has_floor(found) and not self.clip else None
 
@@ -63,18 +74,24 @@ def check_writes(module: Any) -> Iterator[Diag]:
         yielded: dict[str, list[Any]] = {}
         for region in map(program.region, kernel.regions):
             for item in region.yields:
-                yielded.setdefault(item.output, []).append(([(a.name, a.size) for a in region.iters], item.index, item.guard))
+                yielded.setdefault(item.output, []).append(
+                    ([(a.name, a.size) for a in region.iters], item.index, item.guard)
+                )
         yield from _check_launch(kernels, module.plans.program.model, tensors_of(kernel, module), yielded)
 
 
-def _check_launch(kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str, Any], yielded: Mapping[str, list[Any]]) -> Iterator[Diag]:
+def _check_launch(
+    kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str, Any], yielded: Mapping[str, list[Any]]
+) -> Iterator[Diag]:
     """`yielded`: (axes, index, guard) of each tensor's yields; a tensor without any must be written whole."""
     sizes = _sizes_for(kernels, model)
     if sizes is None:
         return
     writes: dict[str, list[_Write]] = {}
     lost: set[str] = set()
-    is_empty = bool(yielded) and not any(math.prod(e.evaluate(sizes) for e in tensors[name].type.shape) for name in yielded)
+    is_empty = bool(yielded) and not any(
+        math.prod(e.evaluate(sizes) for e in tensors[name].type.shape) for name in yielded
+    )
     for kernel in kernels:
         if is_empty and any(e.evaluate(sizes) <= 0 for e in kernel.grid):
             continue  # no CTA, for results of no element: indices may divide by their empty axes
@@ -87,13 +104,26 @@ def _check_launch(kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str,
             writes.setdefault(write.tensor, []).append(write)
     for name, found in writes.items():
         if name not in lost:
-            asked = _in_numbers(found, tensors[name], sizes, yielded.get(name, [])) or ([write.map for write in found], None)
+            asked = _in_numbers(found, tensors[name], sizes, yielded.get(name, [])) or (
+                [write.map for write in found],
+                None,
+            )
             with within_steps(MOST_STEPS):
                 yield from _faults_of(kernels[0], name, found, *asked, tensors[name], sizes, yielded.get(name, []))
 
 
-def _faults_of(kernel: Kernel, name: str, writes: list[_Write], maps: list[Any], wanted: Any, tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Iterator[Diag]:
-    """Of the stores to a tensor, each with its map. `wanted` are the elements that they must write; None: what the yields say."""
+def _faults_of(
+    kernel: Kernel,
+    name: str,
+    writes: list[_Write],
+    maps: list[Any],
+    wanted: Any,
+    tensor: Any,
+    sizes: Mapping[str, int],
+    yields: list[Any],
+) -> Iterator[Diag]:
+    """Of the stores to a tensor, each with its map. `wanted` are the elements that they must write; None: what the
+    yields say."""
 
     def fault(s: Statement, words: str, *other: Statement) -> Diag:
         return _fault(kernel, name, words, sizes, s, *other)
@@ -106,9 +136,13 @@ def _faults_of(kernel: Kernel, name: str, writes: list[_Write], maps: list[Any],
         if not here.range().is_disjoint(there.range()):
             yield fault(other.statement, "has an element that two stores write", one.statement)
             return
-    left = (_wanted(tensor, sizes, yields) if wanted is None else wanted).subtract(functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps)))
+    left = (_wanted(tensor, sizes, yields) if wanted is None else wanted).subtract(
+        functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps))
+    )
     if not left.is_empty():
-        yield fault(writes[-1].statement, f"has an element that nothing writes: {left.sample_point().to_str().strip('{ }')}")
+        yield fault(
+            writes[-1].statement, f"has an element that nothing writes: {left.sample_point().to_str().strip('{ }')}"
+        )
 
 
 def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: Statement, *other: Statement) -> Diag:
@@ -117,21 +151,30 @@ def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: S
     return Diag("E1619", kernel.name, {"tensor": name, "fault": words, "sizes": shown}, s.span, labels)
 
 
-def _in_numbers(writes: list[_Write], tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> tuple[list[Any], Any] | None:
-    """Points -> numbers of elements of each store, and the numbers wanted, where they are plainer than indices (`_Write.number`) and the whole tensor is wanted: isl is slow to
-    see that the digits of a number, of which a window's matrix has five, tell the numbers apart."""
+def _in_numbers(
+    writes: list[_Write], tensor: Any, sizes: Mapping[str, int], yields: list[Any]
+) -> tuple[list[Any], Any] | None:
+    """Points -> numbers of elements of each store, and the numbers wanted, where they are plainer than indices
+    (`_Write.number`) and the whole tensor is wanted: isl is slow to see that the digits of a number, of which a
+    window's matrix has five, tell the numbers apart."""
     shape = [e.evaluate(sizes) for e in tensor.type.shape]
     numbers = [write.number(shape) for write in writes]
     if None in numbers or yields and not any(_is_whole(tensor, *item) for item in yields):
         return None
-    return [map_of(write.point, (number,)) for write, number in zip(writes, numbers)], read_set(f"{{ [e0] : 0 <= e0 < {math.prod(shape)} }}", ())
+    return [map_of(write.point, (number,)) for write, number in zip(writes, numbers)], read_set(
+        f"{{ [e0] : 0 <= e0 < {math.prod(shape)} }}", ()
+    )
 
 
 def _is_whole(tensor: Any, axes: list[Any], index: tuple[Expr, ...], guard: tuple[Bound, ...]) -> bool:
     """Whether a yield is of every element: an axis of the tensor's own size for each of its dims."""
     extents = dict(axes)
     places = [(e.name, size) for e, size in zip(index, tensor.type.shape) if (e, size) != (ZERO, ONE)]
-    return not guard and len({name for name, _ in places}) == len(places) and all(extents.get(name) == size for name, size in places)
+    return (
+        not guard
+        and len({name for name, _ in places}) == len(places)
+        and all(extents.get(name) == size for name, size in places)
+    )
 
 
 def _wanted(tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Any:
@@ -191,7 +234,9 @@ class _Walk:
         elif isinstance(s, nodes.Cursor):
             return replace(point, lost=point.lost | {f"{s.name}.{part}" for part in ("slot", "phase", "previous")})
         elif isinstance(s, nodes.Ticket):
-            return without(point, {"cta.x"}).with_dim(s.name, ZERO, s.extent)  # in any order the CTAs get each number once
+            return without(point, {"cta.x"}).with_dim(
+                s.name, ZERO, s.extent
+            )  # in any order the CTAs get each number once
         elif isinstance(s, nodes.Order):
             return self._order(s, point)
         elif isinstance(s, nodes.For):
@@ -226,7 +271,7 @@ class _Walk:
         while (more := {d for h in point.holds if h.dims & gone for d in h.dims}) - gone:
             gone |= more
         holds = tuple(h for h in point.holds if h.dims & gone)
-        fixed = tile.substitute({d: 0 for d in set(tile.names()) - gone})
+        fixed = tile.substitute(dict.fromkeys(set(tile.names()) - gone, 0))
         numbers = map_of(Point(tuple(d for d in point.dims if d in gone), holds, {}), (fixed,))
         if not read_set(f"{{ [e0] : 0 <= e0 < {math.prod(extents)} }}", ()).is_subset(numbers.range()):
             self.left_out.append(s)
@@ -251,10 +296,19 @@ class _Walk:
 
     def _by_one(self, point: Point, unit: int) -> tuple[Point, set[str]]:
         """The points of one of so many threads that do something together, and the names that tell them apart."""
-        lost = {"lane", "thread.index", "thread.x", "thread.y", "thread.z", "warpgroup.thread"} | ({"warp.index"} if unit == 128 else set())
-        if not any(f"{part} number" in point.dims for part in (("warpgroup",) if unit == 128 else ("warp",))) and self.kernel.threads > unit:
+        lost = {"lane", "thread.index", "thread.x", "thread.y", "thread.z", "warpgroup.thread"} | (
+            {"warp.index"} if unit == 128 else set()
+        )
+        if (
+            not any(f"{part} number" in point.dims for part in (("warpgroup",) if unit == 128 else ("warp",)))
+            and self.kernel.threads > unit
+        ):
             raise Lost
-        one = tuple(Bound(Expr.of(d), equals=Expr.of(0)) for d in point.dims if d == THREAD or unit == 128 and d == "warp number")
+        one = tuple(
+            Bound(Expr.of(d), equals=Expr.of(0))
+            for d in point.dims
+            if d == THREAD or unit == 128 and d == "warp number"
+        )
         return replace(point, names={**point.names, **{d: Expr.of(d) for d in point.dims}}).under(one), lost
 
     def _store(self, s: Any, point: Point) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 from ...ir.accumulate import cast, fold_word, is_plain, literal, neutral_of
 from ...ir.body import Binary, Body, Index, Read, Reduce, Ref, Ternary
@@ -18,8 +18,8 @@ def type_of(dtype: DType, *shape: int) -> TensorType:
 
 
 class Accumulator:
-    """One fold's registers in a thread: `name` alone, or for argmax and argmin the best value so far and where it stood. `number` is the
-    element's number in the order of the fold's axes."""
+    """One fold's registers in a thread: `name` alone, or for argmax and argmin the best value so far and where it
+    stood. `number` is the element's number in the order of the fold's axes."""
 
     def __init__(self, name: str, fold: Reduce):
         self.name = name
@@ -39,16 +39,27 @@ class Accumulator:
         """Takes one element in. The first of equal ones is the one found, and the first NaN wins, as NumPy has it."""
         fold = self.fold
         if is_plain(fold.op):
-            yield nodes.Assign(Place(self.name, (ZERO,)), Binary(fold_word(fold.op), self.value(), cast(element, fold.dtype), fold.dtype))
+            yield nodes.Assign(
+                Place(self.name, (ZERO,)),
+                Binary(fold_word(fold.op), self.value(), cast(element, fold.dtype), fold.dtype),
+            )
             return
         yield nodes.Value(f"{self.name}.element", element)
-        new, best, yes = Ref(f"{self.name}.element", element.dtype), Read(self.best, (ZERO,), element.dtype), DTYPES["bool"]
+        new, best, yes = (
+            Ref(f"{self.name}.element", element.dtype),
+            Read(self.best, (ZERO,), element.dtype),
+            DTYPES["bool"],
+        )
         better: Body = Binary("cmplt", *((best, new) if fold.op == "argmax" else (new, best)), yes)
         if element.dtype.is_float:
-            better = Binary("or", better, Binary("and", Binary("cmpne", new, new, yes), Binary("cmpeq", best, best, yes), yes), yes)
+            better = Binary(
+                "or", better, Binary("and", Binary("cmpne", new, new, yes), Binary("cmpeq", best, best, yes), yes), yes
+            )
         yield nodes.Value(f"{self.name}.better", better)
         chosen = Ref(f"{self.name}.better", yes)
-        yield nodes.Assign(Place(self.name, (ZERO,)), Ternary("where", chosen, Index(number, fold.dtype), self.value(), fold.dtype))
+        yield nodes.Assign(
+            Place(self.name, (ZERO,)), Ternary("where", chosen, Index(number, fold.dtype), self.value(), fold.dtype)
+        )
         yield nodes.Assign(Place(self.best, (ZERO,)), Ternary("where", chosen, new, best, element.dtype))
 
     def value(self) -> Read:

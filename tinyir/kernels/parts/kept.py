@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Collection
+from collections.abc import Collection
 
 from ...ir.body import Body, Random, Read, Reduce, Ref, walk
 from ...ir.kernels import Row, bodies_of
@@ -12,8 +12,8 @@ from .point import free_axes
 
 
 def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
-    """32-bit registers that a thread needs for one of the neighbours along axes that it moves in one access: of all that it reads of them, and of a map's
-    folds and writes."""
+    """32-bit registers that a thread needs for one of the neighbours along axes that it moves in one access: of all
+    that it reads of them, and of a map's folds and writes."""
     words = _words(_moved(region, along))
     if is_row:
         return words
@@ -37,13 +37,15 @@ def _words(bodies: Collection[Body]) -> int:
 
 
 def used_twice(region: Region, row: Collection[str]) -> set[Body]:
-    """What varies along the row and is used by more than one pass: values, and reads that are made outside the first use of those."""
+    """What varies along the row and is used by more than one pass: values, and reads that are made outside the first
+    use of those."""
     values = _in_many_passes(region, row, Ref, frozenset())
     return values | _in_many_passes(region, row, Read, frozenset(values))
 
 
 def _in_many_passes(region: Region, row: Collection[str], kind: type, held: frozenset[Body]) -> set[Body]:
-    """The values (Ref) or reads (Read) that several passes make, when `held` values are made by the first pass that needs them."""
+    """The values (Ref) or reads (Read) that several passes make, when `held` values are made by the first pass that
+    needs them."""
     users: dict[Body, set[int]] = {}
     made: set[Body] = set()
     for number, body in enumerate(_pass_bodies(region, row)):
@@ -62,12 +64,18 @@ def _pass_bodies(region: Region, row: Collection[str]) -> list[Body]:
 
 
 def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) -> set[Body]:
-    """Row-varying values and reads that evaluating the expression needs, through values that it refers to, but for those that are made already."""
+    """Row-varying values and reads that evaluating the expression needs, through values that it refers to, but for
+    those that are made already."""
     found: set[Body] = set()
     stack = [body]
     while stack:
         for node in walk(stack.pop()):
-            if isinstance(node, Ref) and node.index is None and set(row).intersection(free_axes(region, node)) and node not in found:
+            if (
+                isinstance(node, Ref)
+                and node.index is None
+                and set(row).intersection(free_axes(region, node))
+                and node not in found
+            ):
                 found.add(node)
                 if node not in made:
                     stack.append(region.let(node.name).expr)

@@ -1,13 +1,30 @@
-"""A region's expressions at one point: axes become integers of the thread, values become what the kernel has computed."""
+"""A region's expressions at one point: axes become integers of the thread, values become what the kernel has
+computed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Callable, Iterable, Mapping, Sequence
 
 from ...ir.accumulate import literal, wide
-from ...ir.body import (Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, Unary, rebuild,
-                        substitute, walk)
+from ...ir.body import (
+    Axis,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Literal,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Transpose,
+    Unary,
+    rebuild,
+    substitute,
+    walk,
+)
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -21,10 +38,16 @@ Point = Mapping[str, Expr]
 
 
 def element_store(
-    item: Yield, body: Body, point: Point, axes: Iterable[Axis], inside: tuple[Bound, ...] = (), over: tuple[tuple[str, Expr], ...] = (), vector: int = 1
-) -> Statement:  # fmt: skip
-    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it lies inside. Of the points along
-    those `axes` of the kernel that the output lacks, the first alone writes."""
+    item: Yield,
+    body: Body,
+    point: Point,
+    axes: Iterable[Axis],
+    inside: tuple[Bound, ...] = (),
+    over: tuple[tuple[str, Expr], ...] = (),
+    vector: int = 1,
+) -> Statement:
+    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it lies inside.
+    Of the points along those `axes` of the kernel that the output lacks, the first alone writes."""
     used = {name for e in item.index for name in e.names()}
     guard = inside + tuple(b.substitute(point) for b in item.guard)
     guard += tuple(Bound(point[a.name], equals=ZERO) for a in axes if a.name not in used and a.size != ONE)
@@ -45,17 +68,19 @@ def split(index: Expr, axes: Sequence[Axis]) -> dict[str, Expr]:
 
 
 def named(axes: Sequence[Axis], index: Expr, number: str) -> tuple[Expr, tuple[tuple[str, Expr], ...]]:
-    """Integers that name each axis at the element number `index` of their product, and the number's own name: the axis where there is
-    one, else `number`."""
+    """Integers that name each axis at the element number `index` of their product, and the number's own name: the axis
+    where there is one, else `number`."""
     if len(axes) == 1:
         return Expr.of(axes[0].name), ((axes[0].name, index),)
     parts = split(Expr.of(number), axes)
     return Expr.of(number), ((number, index), *((a.name, parts[a.name]) for a in axes))
 
 
-def numbered(axes: Sequence[Axis], fresh: Fresh, number: Expr, word: str, lines: Iterable[Statement], is_guarded: bool) -> tuple[Statement, ...]:
-    """The lines at the point of the axes that has this number, where there is one (`is_guarded`: there may be none). The number bears the name of
-    the one axis, or is called `word`."""
+def numbered(
+    axes: Sequence[Axis], fresh: Fresh, number: Expr, word: str, lines: Iterable[Statement], is_guarded: bool
+) -> tuple[Statement, ...]:
+    """The lines at the point of the axes that has this number, where there is one (`is_guarded`: there may be none).
+    The number bears the name of the one axis, or is called `word`."""
     name = axes[0].name if len(axes) == 1 else fresh.name(word)
     places = split(Expr.of(name), axes) if len(axes) > 1 else {}
     inner = (*(nodes.Let(a.name, places[a.name]) for a in axes if places), *lines)
@@ -119,14 +144,15 @@ def axes_made_by(body: Body) -> tuple[Axis, ...]:
 
 @dataclass
 class Values:
-    """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are written out. `emit`
-    writes the statements of a fold, a gather, a scatter or a scan and gives its value. `sides` are the guards around what is written, the
-    outermost first, and whether it is what they guard (else what stands in its place)."""
+    """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are
+    written out. `emit` writes the statements of a fold, a gather, a scatter or a scan and gives its value. `sides` are
+    the guards around what is written, the outermost first, and whether it is what they guard (else what stands in its
+    place)."""
 
     region: Region
     point: Point
     known: dict[str, Body] = field(default_factory=dict)
-    emit: Callable[[Reduce | Gather | Scan | Scatter, "Values"], Body] | None = None
+    emit: Callable[[Reduce | Gather | Scan | Scatter, Values], Body] | None = None
     sides: tuple[tuple[tuple[Bound, ...], bool], ...] = ()
 
     def at(self, body: Body) -> Body:
@@ -138,15 +164,21 @@ class Values:
         if isinstance(body, (Reduce, Gather, Scan, Scatter)):
             if self.emit is not None:
                 return self.emit(body, self)
-            raise refuse("E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name)
+            raise refuse(
+                "E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name
+            )
         if isinstance(body, Select):
             guard = substitute_here(body, self.point).guard
-            sides = (replace(self, sides=(*self.sides, (guard, is_then))).at(side) for side, is_then in ((body.then, True), (body.other, False)))
+            sides = (
+                replace(self, sides=(*self.sides, (guard, is_then))).at(side)
+                for side, is_then in ((body.then, True), (body.other, False))
+            )
             return Select(guard, *sides, body.dtype, body.span)
         return substitute_here(rebuild(body, self.at), self.point)
 
     def name_values(self, through: Callable[[Body], Body] = lambda body: body) -> list[Statement]:
-        """Statements that give the values which the outputs need, and which are not known yet, their names; what each is goes `through` first."""
+        """Statements that give the values which the outputs need, and which are not known yet, their names; what each
+        is goes `through` first."""
         lines: list[Statement] = []
         for name in needed(self.region, (y.expr for y in self.region.yields)):
             if name not in self.known:
@@ -171,7 +203,7 @@ class Values:
         moved = dict(zip(free, (e.substitute(self.point) for e in ref.index)))
         return self._elsewhere({**self.point, **moved}).at(let.expr)
 
-    def _moved(self, body: BroadcastInDim | Transpose) -> "Values":
+    def _moved(self, body: BroadcastInDim | Transpose) -> Values:
         free = free_axes(self.region, body.x)
         if isinstance(body, Transpose):
             targets = {free[p]: free[j] for j, p in enumerate(body.perm)}
@@ -181,9 +213,12 @@ class Values:
         moved = {name: self.point[target] for name, target in targets.items() if name != target}
         return self._elsewhere({**self.point, **moved}) if moved else self
 
-    def _elsewhere(self, point: Point) -> "Values":
-        same = {name: body for name, body in self.known.items()
-                if all(point[a] == self.point[a] for a in free_axes(self.region, self.region.let(name).expr))}
+    def _elsewhere(self, point: Point) -> Values:
+        same = {
+            name: body
+            for name, body in self.known.items()
+            if all(point[a] == self.point[a] for a in free_axes(self.region, self.region.let(name).expr))
+        }
         return replace(self, point=point, known=same)
 
 
@@ -206,7 +241,11 @@ def free_axes(region: Region, body: Body) -> tuple[str, ...]:
 
 def _free(region: Region, body: Body) -> set[str]:
     if isinstance(body, Ref):
-        return {n for e in body.index for n in e.names()} if body.index is not None else _free(region, region.let(body.name).expr)
+        return (
+            {n for e in body.index for n in e.names()}
+            if body.index is not None
+            else _free(region, region.let(body.name).expr)
+        )
     if isinstance(body, Reduce):
         return _free(region, body.body) - {a.name for a in body.axes}
     if isinstance(body, Scan):
@@ -238,17 +277,29 @@ def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:
 
 
 def carried(region: Region) -> frozenset[str]:
-    """The values that are only written, and moved or rounded for it: they have no name of their own, so that 16 bits stay 16 bits."""
+    """The values that are only written, and moved or rounded for it: they have no name of their own, so that 16 bits
+    stay 16 bits."""
     used = [n.name for body in bodies_of(region) for n in walk(body) if isinstance(n, Ref)]
     whole = [y.expr.name for y in region.yields if isinstance(y.expr, Ref) and y.expr.index is None]
-    return frozenset(let.name for let in region.lets if used.count(let.name) == whole.count(let.name) == 1 and (
-        is_movement(let.expr) or isinstance(let.expr, Unary) and let.expr.op == "cast" and let.expr.dtype != wide(let.expr.dtype)))
+    return frozenset(
+        let.name
+        for let in region.lets
+        if used.count(let.name) == whole.count(let.name) == 1
+        and (
+            is_movement(let.expr)
+            or isinstance(let.expr, Unary)
+            and let.expr.op == "cast"
+            and let.expr.dtype != wide(let.expr.dtype)
+        )
+    )
 
 
 def choice(gather: Gather, values: Values, name: str, lines: list[Statement]) -> Body:
-    """The value at the place that a gather chooses; 0 where there is no such place. The place goes to `lines` as the integer `name`, in front
-    of what is folded there, which reads nothing where there is none."""
+    """The value at the place that a gather chooses; 0 where there is no such place. The place goes to `lines` as the
+    integer `name`, in front of what is folded there, which reads nothing where there is none."""
     lines.append(nodes.Choose(name, values.shielded(values.at(gather.at)), gather.axis.size))
     found = (Bound(Expr.of(name), lower=ZERO),)
-    there = replace(values, point={**values.point, gather.axis.name: Expr.of(name)}, sides=(*values.sides, (found, True)))
+    there = replace(
+        values, point={**values.point, gather.axis.name: Expr.of(name)}, sides=(*values.sides, (found, True))
+    )
     return guarded(found, there.at(gather.body))

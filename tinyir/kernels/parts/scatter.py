@@ -1,4 +1,5 @@
-"""A scatter in one thread: the element of the result looks for its writers, in their order, so that every run gives the same bits.
+"""A scatter in one thread: the element of the result looks for its writers, in their order, so that every run gives the
+same bits.
 
     y.acc[0] = data[i0]
     for k0 in 0..K
@@ -11,8 +12,8 @@ It reads every place for each element of the result: K places for N elements are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Callable
 
 from ...ir.accumulate import cast, fold_word, wide
 from ...ir.body import Binary, Body, Read, Scatter
@@ -25,9 +26,11 @@ from .point import Values
 Emit = Callable[[list[Statement], str], Callable[..., Body]]
 
 
-def thread_scatter(scatter: Scatter, values: Values, register: str, place: str, lines: list[Statement], emit_to: Emit) -> Body:
-    """Appends the statements to `lines` and gives the value. `register` and `place` are free names; `emit_to` says where what is inside
-    an expression writes its own statements."""
+def thread_scatter(
+    scatter: Scatter, values: Values, register: str, place: str, lines: list[Statement], emit_to: Emit
+) -> Body:
+    """Appends the statements to `lines` and gives the value. `register` and `place` are free names; `emit_to` says
+    where what is inside an expression writes its own statements."""
     dtype = wide(scatter.dtype)
     so_far = Read(register, (ZERO,), dtype)
     to = Place(register, (ZERO,))

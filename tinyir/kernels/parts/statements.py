@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Callable
 
 from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter
 from ...ir.expr import ZERO, Expr
@@ -64,11 +64,19 @@ class Statements:
 
     def _emit_to(self, lines: list[Statement], name: str) -> Callable[[Reduce | Gather | Scan | Scatter, Values], Body]:
         """Where a fold, a gather or a scatter inside an expression writes its statements."""
+
         def emit(inner: Reduce | Gather | Scan | Scatter, values: Values) -> Body:
             if isinstance(inner, Scan):
                 return self._scanned(inner, values)
             if isinstance(inner, Scatter):
-                return thread_scatter(inner, values, self.fresh.name(f"{name}.acc"), self.fresh.name(f"{inner.axes[0].name}.at"), lines, self._emit_to)
+                return thread_scatter(
+                    inner,
+                    values,
+                    self.fresh.name(f"{name}.acc"),
+                    self.fresh.name(f"{inner.axes[0].name}.at"),
+                    lines,
+                    self._emit_to,
+                )
             if isinstance(inner, Gather):
                 return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
             return self._thread_fold(Accumulator(self.fresh.name(f"{name}.acc"), inner), values, lines)
@@ -82,7 +90,13 @@ class Statements:
         """A fold over axes of its own, in one thread."""
         fold = accumulator.fold
         if any(a.size is None for a in fold.axes):
-            raise refuse("E1611", self.region.name, fold.span, what="a fold over the region's own axes in a map", region=self.region.name)
+            raise refuse(
+                "E1611",
+                self.region.name,
+                fold.span,
+                what="a fold over the region's own axes in a map",
+                region=self.region.name,
+            )
         inside: list[Statement] = []
         names = {a.name: Expr.of(a.name) for a in fold.axes}
         deeper = replace(values, point={**values.point, **names}, emit=self._emit_to(inside, accumulator.name))

@@ -9,9 +9,10 @@
         y.acc[0] = max(y.acc[0], X[i0, k])
       store Y[i0, i1] = sub(X[i0, i1], y.acc[0])
 
-Folds are loops of the thread, over the region's own axes too; a scan folds up to its point; a value at another point is computed there; a gather is
-a guarded read. It runs on every arch, and shares nothing between threads: no shared memory, no barrier. It is right and slow, so the planner takes
-it only where no other family holds a region or none of their plans fits the card.
+Folds are loops of the thread, over the region's own axes too; a scan folds up to its point; a value at another point is
+computed there; a gather is a guarded read. It runs on every arch, and shares nothing between threads: no shared memory,
+no barrier. It is right and slow, so the planner takes it only where no other family holds a region or none of their
+plans fits the card.
 
 Fields: `tile [T]`, the results of a CTA, and `threads [T]`, the same number.
 """

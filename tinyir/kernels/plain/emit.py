@@ -23,7 +23,13 @@ from ..parts.scatter import thread_scatter
 def plain_kernel(plan: Plan, region: Region, kernel: Plain) -> Kernel:
     """The kernel of a plan of algo `plain`. Raises Refused (E1611) where the tile is not a result for each thread."""
     if plan.tile != plan.threads:
-        raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("tile"),
+            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            region=region.name,
+        )
     (threads,) = plan.threads
     fresh, values = Fresh(names_of(region)), Fresh(())
     parts: dict[tuple[Axis, ...], list[Yield]] = {}
@@ -46,7 +52,9 @@ def _axes_of(region: Region, item: Yield) -> tuple[Axis, ...]:
     return tuple(a for a in region.iters if a.name in used)
 
 
-def _results(region: Region, axes: tuple[Axis, ...], items: list[Yield], number: Expr, fresh: Fresh, names: Fresh) -> tuple[Statement, ...]:
+def _results(
+    region: Region, axes: tuple[Axis, ...], items: list[Yield], number: Expr, fresh: Fresh, names: Fresh
+) -> tuple[Statement, ...]:
     """What a thread does for the result of this number."""
     point = {a.name: Expr.of(a.name) for a in axes}
     block = Block(region, fresh, names, [])
@@ -59,8 +67,8 @@ def _results(region: Region, axes: tuple[Axis, ...], items: list[Yield], number:
 
 @dataclass
 class Block:
-    """A block of statements that grows as expressions are evaluated: folds and places that data choose write theirs here, and so do values, each once for
-    a point. What an outer block has computed is known inside it."""
+    """A block of statements that grows as expressions are evaluated: folds and places that data choose write theirs
+    here, and so do values, each once for a point. What an outer block has computed is known inside it."""
 
     region: Region
     fresh: Fresh
@@ -89,12 +97,21 @@ class Block:
         if isinstance(inner, Gather):
             return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), self.lines)
         if isinstance(inner, Scatter):
-            return thread_scatter(inner, values, self.fresh.name("scatter.acc"), self.fresh.name(f"{inner.axes[0].name}.at"), self.lines, self.inside)
+            return thread_scatter(
+                inner,
+                values,
+                self.fresh.name("scatter.acc"),
+                self.fresh.name(f"{inner.axes[0].name}.at"),
+                self.lines,
+                self.inside,
+            )
         return self._scan(inner, values) if isinstance(inner, Scan) else self._fold(inner, values)
 
     def _fold(self, fold: Reduce, values: Values) -> Body:
         size_of = {a.name: a.size for a in self.region.iters}
-        axes = tuple(Axis(self.fresh.name("k"), axis.size if axis.size is not None else size_of[axis.name]) for axis in fold.axes)
+        axes = tuple(
+            Axis(self.fresh.name("k"), axis.size if axis.size is not None else size_of[axis.name]) for axis in fold.axes
+        )
         there = {axis.name: Expr.of(new.name) for axis, new in zip(fold.axes, axes)}
         return self._walk(fold, axes, there, (), values)
 
@@ -107,12 +124,17 @@ class Block:
         fold = Reduce(scan.op, (Axis(scan.axis),), scan.body, scan.dtype)
         return self._walk(fold, (axis,), {scan.axis: at}, (Bound(past, lower=ZERO),), values)
 
-    def _walk(self, fold: Reduce, axes: tuple[Axis, ...], there: dict[str, Expr], guard: tuple[Bound, ...], values: Values) -> Body:
-        """A fold as loops over the axes: its body is evaluated `there` in each turn, and counts where the guard holds."""
+    def _walk(
+        self, fold: Reduce, axes: tuple[Axis, ...], there: dict[str, Expr], guard: tuple[Bound, ...], values: Values
+    ) -> Body:
+        """A fold as loops over the axes: its body is evaluated `there` in each turn, and counts where the guard
+        holds."""
         accumulator = Accumulator(self.fresh.name("fold.acc"), fold)
         lines: list[Statement] = []
         deeper = replace(values, point={**values.point, **there}, emit=self.inside(lines))
-        lines += accumulator.step(values.shielded(deeper.at(fold.body)), number_in(axes, {a.name: Expr.of(a.name) for a in axes}))
+        lines += accumulator.step(
+            values.shielded(deeper.at(fold.body)), number_in(axes, {a.name: Expr.of(a.name) for a in axes})
+        )
         lines = [nodes.If(guard, tuple(lines))] if guard else lines
         for axis in reversed(axes):
             lines = [nodes.For(axis.name, ZERO, axis.size, tuple(lines))]
@@ -126,7 +148,11 @@ class PlainValues(Values):
     def _value(self, ref: Ref) -> Body:
         let = self.region.let(ref.name)
         free = free_axes(self.region, let.expr)
-        there = self if ref.index is None else self._elsewhere({**self.point, **{name: e.substitute(self.point) for name, e in zip(free, ref.index)}})
+        there = (
+            self
+            if ref.index is None
+            else self._elsewhere({**self.point, **{name: e.substitute(self.point) for name, e in zip(free, ref.index)}})
+        )
         key = (ref.name, tuple(there.point[name] for name in free), self.sides)
         return self.emit.find(key) or self.emit.add(key, ref.name, there.shielded(there.at(let.expr)))
 

@@ -1,10 +1,11 @@
 """gpu → cu: kernels as one self-contained CUDA file, with its manifest in the comment on top (spec section 12).
 
     copy b[c, r] over c: 16, r: 128 = (cast(B[c + k, n0 + r]) : fp32) where ... else 0.0
-    →  for (int element = thread_index; element < 2048; element += 256) { ... b[c][r] = n0 + r < N && c + k < K ? float_of_fp16(B[...]) : 0.0f; }
+    →  for (int element = thread_index; element < 2048; element += 256) { ... b[c][r] = n0 + r < N && c + k < K ?
+      float_of_fp16(B[...]) : 0.0f; }
 
-Nothing is decided here: which thread does what, every guard and every barrier stand in the gpu text. No header is included; device
-functions come from `ir.intrinsics`, each only where it is used.
+Nothing is decided here: which thread does what, every guard and every barrier stand in the gpu text. No header is
+included; device functions come from `ir.intrinsics`, each only where it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def lower(module: gpu.Module) -> manifest.Module:
     if faults:
         raise Refused(faults)
     maps, renamed = _maps_of(emitted)
-    launches = tuple(_launch(module, kernel, code, names) for kernel, code, names in zip(module.kernels, emitted, renamed))
+    launches = tuple(
+        _launch(module, kernel, code, names) for kernel, code, names in zip(module.kernels, emitted, renamed)
+    )
     code = "\n".join(e.text for e in emitted)
     functions = show_intrinsics(intrinsics_of(code))
     source = "\n" + (functions + "\n\n" if functions else "") + code
@@ -39,14 +42,17 @@ def lower(module: gpu.Module) -> manifest.Module:
 
 
 def _maps_of(emitted: list[Emitted]) -> tuple[tuple[manifest.TensorMap, ...], list[tuple[str, ...]]]:
-    """All tensor maps, and each kernel's names of them: one of another kernel that is another map has a number behind its name."""
+    """All tensor maps, and each kernel's names of them: one of another kernel that is another map has a number behind
+    its name."""
     maps: dict[str, manifest.TensorMap] = {}
     names = []
     for code in emitted:
         own = []
         for m in code.maps:
             name, number = m.name, 1
-            while name in maps and maps[name] != manifest.TensorMap(name, m.tensor, m.box, m.swizzle, m.dims, m.rounding):
+            while name in maps and maps[name] != manifest.TensorMap(
+                name, m.tensor, m.box, m.swizzle, m.dims, m.rounding
+            ):
                 number += 1
                 name = f"{m.name}.{number}"
             maps[name] = manifest.TensorMap(name, m.tensor, m.box, m.swizzle, m.dims, m.rounding)

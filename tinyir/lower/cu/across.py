@@ -24,7 +24,10 @@ class Across:
         self.integers.ranges[s.name] = Interval(0, None if most is None else most - 1)
         self.facts = self.facts.with_range(s.name, ZERO, s.extent)
         self.say(comment("CTAs are numbered as they come"))
-        self.say(f"if ({self._spell('thread.index')} == 0) {via}[0] = (int)atomicAdd(&{self._element(s.source.name, s.source.index, None)}, 1u);")
+        self.say(
+            f"if ({self._spell('thread.index')} == 0) {via}[0] = "
+            f"(int)atomicAdd(&{self._element(s.source.name, s.source.index, None)}, 1u);"
+        )
         self.say("__syncthreads();")
         self.say(f"const int {name} = {via}[0];")
 
@@ -33,7 +36,9 @@ class Across:
         self.say(f"if ({self._spell('thread.index')} == 0) {{")
         self.depth += 1
         held = self._element(s.held, s.to.index, None) if s.held else ""
-        self._say_published(dtype, self._element(s.to.name, s.to.index, None), held, f"{self.names.of('array', s.name)}[0]")
+        self._say_published(
+            dtype, self._element(s.to.name, s.to.index, None), held, f"{self.names.of('array', s.name)}[0]"
+        )
         self.depth -= 1
         self.say("}")
 
@@ -46,7 +51,11 @@ class Across:
 
     def _lookback(self: Any, s: nodes.LookBack) -> None:
         name, via, dtype = self.names.of("array", s.name), self.names.of("array", s.via), self.arrays[s.name].type.dtype
-        lane, warp, size = self._spell("lane"), self._spell("warp.index"), self.integers.c(product(self.of_memory(s.source.name).type.shape[1:]))
+        lane, warp, size = (
+            self._spell("lane"),
+            self._spell("warp.index"),
+            self.integers.c(product(self.of_memory(s.source.name).type.shape[1:])),
+        )
         start = Place(s.source.name, (*s.source.index[:-1], ZERO))
         words = "unsigned int" if s.held else "unsigned long long"
         self.say(comment(f"{s.op} over the tiles before: of 1024, of {BRANCHES} and of one, always the same together"))
@@ -58,10 +67,16 @@ class Across:
         self.say(f"{dtype.cuda} own = {name}[0], before = {self.values.value(neutral_of(s.op, dtype))};")
         self.say("bool is_last = true;  // of the tiles that stand under one word of the next level")
         self.say("#pragma unroll 1")
-        self.say(f"for (int level = 0, at = {self.integers.c(s.source.index[-1], 0)}; level < {LEVELS}; ++level, at /= {BRANCHES}) {{")
+        self.say(
+            f"for (int level = 0, at = {self.integers.c(s.source.index[-1], 0)}; level < {LEVELS}; ++level, at "
+            f"/= {BRANCHES}) {{"
+        )
         self.depth += 1
         self.say(f"{dtype.cuda} found = {self.values.value(neutral_of(s.op, dtype))};")
-        self.say(f"for (int n = (level < {LEVELS - 1} ? at / {BRANCHES} * {BRANCHES} : 0) + {lane}; n < at; n += {BRANCHES}) {{")
+        self.say(
+            f"for (int n = (level < {LEVELS - 1} ? at / {BRANCHES} * {BRANCHES} : 0) + {lane}; n < at; n += "
+            f"{BRANCHES}) {{"
+        )
         self.depth += 1
         if s.held:
             self.say("await_flag(&words[n]);")

@@ -1,7 +1,8 @@
-"""The statements of sm80 as CUDA: asynchronous copies, fragments of a warp, their products, and accesses of several elements.
+"""The statements of sm80 as CUDA: asynchronous copies, fragments of a warp, their products, and accesses of several
+elements.
 
-A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j + 2*(lane mod 4) + e) of its matrix; its operands are
-`x[i][2h + v]`, pairs along the sum (`ir.ampere`), of fp32 `x[i][s][2h + v]` (`ir.tf32`).
+A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j + 2*(lane mod 4) + e) of its matrix; its
+operands are `x[i][2h + v]`, pairs along the sum (`ir.ampere`), of fp32 `x[i][s][2h + v]` (`ir.tf32`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Ampere:
         self._in_turn(s, s.vector, copy)
 
     def _bytes_inside(self: Any, s: nodes.CpAsync, guard: tuple, size: int) -> str:
-        """C of how many bytes of a copy lie inside. Along the copy's own axis limits that are no multiples of the copy cut it."""
+        """C of how many bytes of a copy lie inside. Along the copy's own axis limits that are no multiples of the copy
+        cut it."""
         axis = s.over[-1][0]
         whole, left = [], f"{s.vector}ll"
         for bound in guard:
@@ -69,14 +71,19 @@ class Ampere:
         ring = f"[{s.ring}]" if s.ring > 1 else ""
         if s.kind == "mma":
             start = " = {}" if s.init is not None else ""
-            self.say(f"float {name}{ring}[{rows // PIECE}][{columns // COLUMNS}][4]{start};  // this thread's part of its warp's [{rows}, {columns}]")
+            self.say(
+                f"float {name}{ring}[{rows // PIECE}][{columns // COLUMNS}][4]{start};  // this thread's part of "
+                f"its warp's [{rows}, {columns}]"
+            )
         else:
             words = "[2][4]" if s.type.dtype.bytes == 4 else "[4]"
             side = rows if s.kind == "mma_a" else columns
             self.say(f"unsigned int {name}{ring}[{side // PIECE}]{words};  // its part of [{rows}, {columns}]")
 
     def _fragment(self: Any, place: nodes.Place) -> str:
-        return self.names.of("array", place.name) + ("" if place.slot is None else f"[{self.integers.c(place.slot, 0)}]")
+        return self.names.of("array", place.name) + (
+            "" if place.slot is None else f"[{self.integers.c(place.slot, 0)}]"
+        )
 
     def _ldmatrix(self: Any, s: nodes.Ldmatrix) -> None:
         tile, to = self.arrays[s.source.name], self.arrays[s.to.name]
@@ -86,12 +93,25 @@ class Ampere:
         is_along = s.is_transposed if to.kind == "mma_b" else not s.is_transposed
         rows, columns = (e.evaluate({}) for e in tile.type.shape)
         size = tile.type.dtype.bytes
-        if size not in (2, 4) or not tile.swizzle or not s.source.index or (columns != self._width(tile) if is_along else tile.swizzle != 128):
-            raise refuse("E1620", self.kernel.name, s.span, what="ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it")
+        if (
+            size not in (2, 4)
+            or not tile.swizzle
+            or not s.source.index
+            or (columns != self._width(tile) if is_along else tile.swizzle != 128)
+        ):
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what="ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it",
+            )
         row, column = (self.integers.c(e, 0) for e in s.source.index)
         name = {2: "operand", 4: "words"}[size]
         function = f"{name}_along<{tile.swizzle}>" if is_along else f"{name}_across<{rows}>"
-        self.say(f"{function}({self._fragment(s.to)}, {self._start(nodes.Place(s.source.name, slot=s.source.slot))}, {row}, {column});")
+        self.say(
+            f"{function}({self._fragment(s.to)}, {self._start(nodes.Place(s.source.name, slot=s.source.slot))}, {row}, "
+            f"{column});"
+        )
 
     def _mma(self: Any, s: nodes.Mma) -> None:
         acc, dtype = self.arrays[s.acc], self.arrays[s.a.name].type.dtype
@@ -106,7 +126,10 @@ class Ampere:
         self.say(f"for (int i = 0; i < {rows // PIECE}; ++i)")
         self.say("#pragma unroll")
         self.say(f"  for (int j = 0; j < {columns // COLUMNS}; ++j)")
-        self.say(f"    mma_{s.shape}_{dtype}({self.names.of('array', s.acc)}[i][j], {a}[i], {b}[j / 2][j % 2], {b}[j / 2][2 + j % 2]);")
+        self.say(
+            f"    mma_{s.shape}_{dtype}({self.names.of('array', s.acc)}[i][j], {a}[i], {b}[j / 2][j % 2], {b}[j "
+            f"/ 2][2 + j % 2]);"
+        )
 
     def _each_of_warp(self: Any, s: nodes.Each) -> None:
         """The elements that a thread holds of a piece of its warp's accumulator."""
@@ -118,14 +141,22 @@ class Ampere:
         piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
         lane, e = Expr.of("lane"), Expr.of("element")
         known = dict(self.integers.ranges)
-        self.integers.ranges |= {"piece": Interval(0, columns // COLUMNS - 1), "element": Interval(0, 3), r: Interval(0, rows - 1), n: Interval(0, columns - 1)}
+        self.integers.ranges |= {
+            "piece": Interval(0, columns // COLUMNS - 1),
+            "element": Interval(0, 3),
+            r: Interval(0, rows - 1),
+            n: Interval(0, columns - 1),
+        }
         for name, count in ((piece, columns // COLUMNS), (element, 4)):
             self.say("#pragma unroll")
             self.say(f"for (int {name} = 0; {name} < {count}; ++{name}) {{")
             self.depth += 1
         coordinates = len(self.lines)
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(lane // 4 + 8 * (e // 2), 0)};")
-        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(COLUMNS * Expr.of('piece') + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
+        self.say(
+            f"const int {self.names.of('integer', n)} = "
+            f"{self.integers.c(COLUMNS * Expr.of('piece') + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};"
+        )
         self.point = r, n
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
@@ -163,30 +194,45 @@ class Ampere:
         return isinstance(s.value, Read) and (self.is_memory(s.value.tensor) or self._lies_whole(s))
 
     def _lies_whole(self: Any, s: nodes.Assign) -> bool:
-        """Whether neighbours in an array of dynamic shared memory are one access: 16 bytes, the first at a multiple of them; of other arrays the compiler
-        knows that by itself."""
+        """Whether neighbours in an array of dynamic shared memory are one access: 16 bytes, the first at a multiple of
+        them; of other arrays the compiler knows that by itself."""
         array, ((name, _),) = self.arrays.get(s.value.tensor), s.over
-        if not self.dynamic or not isinstance(array, nodes.Shared) or array.swizzle or array.cluster or s.vector * array.type.dtype.bytes != ACCESS_BYTES:
+        if (
+            not self.dynamic
+            or not isinstance(array, nodes.Shared)
+            or array.swizzle
+            or array.cluster
+            or s.vector * array.type.dtype.bytes != ACCESS_BYTES
+        ):
             return False
         first = self.facts.plain(offset_of(array.type.shape, s.value.index) - name)
         slots = array.ring == 1 or array.bytes // array.ring % ACCESS_BYTES == 0
         return slots and name not in first.names() and is_multiple(first, s.vector)
 
     def _at_once(self: Any, s: nodes.Assign | nodes.Store) -> None:
-        """Neighbours in a tensor as one access; where they begin is a multiple of their bytes, 16 at most (`ir.gpu.check`)."""
+        """Neighbours in a tensor as one access; where they begin is a multiple of their bytes, 16 at most
+        (`ir.gpu.check`)."""
         ((name, size),) = s.over
         is_store = isinstance(s, nodes.Store)
         place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index, s.value.slot)
         dtype = self._dtype(place.name)
         first = self._element(place.name, tuple(e.substitute({name: ZERO}) for e in place.index), place.slot)
-        kind, e, outer = f"vector_of<{memory_type(dtype)}, {size}>", self.names.of("integer", name), self.integers.ranges
+        kind, e, outer = (
+            f"vector_of<{memory_type(dtype)}, {size}>",
+            self.names.of("integer", name),
+            self.integers.ranges,
+        )
         self.integers.ranges = {**outer, name: Interval(0, size.evaluate({}) - 1)}
         loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")
         self.say("{")
         self.depth += 1
         if is_store:
             self.say(f"{kind} piece;")
-            for line in (*loop, f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};", f"*({kind} *)&{first} = piece;"):
+            for line in (
+                *loop,
+                f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};",
+                f"*({kind} *)&{first} = piece;",
+            ):
                 self.say(line)
         else:
             self.say(f"const {kind} piece = *(const {kind} *)&{first};")

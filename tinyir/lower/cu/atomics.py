@@ -15,7 +15,9 @@ class Atomics:
 
     def _atomic(self: Any, s: nodes.Atomic) -> None:
         dtype = self._dtype(s.to.name)
-        self.say(f"{_function(s.op, dtype)}(&{self._element(s.to.name, s.to.index, None)}, {self.values.value(s.value)});")
+        self.say(
+            f"{_function(s.op, dtype)}(&{self._element(s.to.name, s.to.index, None)}, {self.values.value(s.value)});"
+        )
 
 
 def _function(op: str, dtype: DType) -> str:

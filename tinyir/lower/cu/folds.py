@@ -40,7 +40,9 @@ class Folds:
         names = (n and self.names.of("array", n) for n in (s.name, s.carry, s.via))
         lane, warp = map(self._spell, ("lane", "warp.index"))
         dtype, each = self.arrays[s.name].type.dtype, self.arrays[s.name].type.shape[0].evaluate({})
-        for line in scan_lines(s, *names, each, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)):
+        for line in scan_lines(
+            s, *names, each, lane, warp, -(-self.kernel.threads // 32), lambda *parts: self._folded(s.op, *parts, dtype)
+        ):
             self.say(line)
 
     def _each_element(self: Any, name: str, fold: Any) -> None:
@@ -53,7 +55,10 @@ class Folds:
 
     def _over_lanes(self: Any, op: str, element: str, dtype: DType, width: int) -> None:
         self.say("#pragma unroll")
-        self.say(f"for (int lanes = {width // 2}; lanes > 0; lanes /= 2) {self._folded(op, element, f'__shfl_xor_sync(0xffffffffu, {element}, lanes)', dtype)}")
+        self.say(
+            f"for (int lanes = {width // 2}; lanes > 0; lanes /= 2) "
+            f"{self._folded(op, element, f'__shfl_xor_sync(0xffffffffu, {element}, lanes)', dtype)}"
+        )
 
     def _folded(self: Any, op: str, element: str, other: str, dtype: DType) -> str:
         other = f"({dtype.cuda}){other}" if dtype.bits < 32 and not dtype.is_float else other

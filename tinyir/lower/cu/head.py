@@ -1,8 +1,9 @@
-"""What stands around a kernel's statements: the comment above it, its bounds and parameters, the place of the thread."""
+"""What stands around a kernel's statements: the comment above it, its bounds and parameters, the place of the
+thread."""
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...ir.arch import ARCHS
 from ...ir.body import Reduce, walk
@@ -16,7 +17,11 @@ from ...ir.region import Region, Tensor
 from .names import comment, words_of
 from .value import memory_type
 
-SPECIAL = {f"{word}.{axis}": f"{source}.{axis}" for word, source in (("thread", "threadIdx"), ("cta", "blockIdx")) for axis in "xyz"}
+SPECIAL = {
+    f"{word}.{axis}": f"{source}.{axis}"
+    for word, source in (("thread", "threadIdx"), ("cta", "blockIdx"))
+    for axis in "xyz"
+}
 COUNTED = ("thread.index", "lane", "warp.index", "warpgroup.thread", "cluster.rank")
 
 
@@ -34,7 +39,9 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
         named = ", ".join(str(o).removeprefix("from ") for o in origins)
         yield comment(f"region {show_name(region.name)}" + (f": {named}" if named else ""))
     if plan is not None:
-        shape = [f"tile {list(plan.tile)}"] + [f"{w} {list(getattr(plan, w))}" for w in ("micro", "threads") if getattr(plan, w)]
+        shape = [f"tile {list(plan.tile)}"] + [
+            f"{w} {list(getattr(plan, w))}" for w in ("micro", "threads") if getattr(plan, w)
+        ]
         shape += [f"stages {plan.stages}"] if plan.stages > 1 else []
         shape += [f"cluster {list(plan.cluster.shape)}"] if plan.cluster else []
         yield comment(f"plan {plan.family} {plan.algo}: {', '.join(shape)}")
@@ -79,9 +86,18 @@ def special_of(name: str, block: tuple[int, ...], cluster: tuple[int, ...] = ())
     if name in SPECIAL:
         return f"(int){SPECIAL[name]}"
     x, y, z = (*block, 1, 1)[:3]
-    linear = "(int)threadIdx.x" + (f" + {x} * (int)threadIdx.y" if y > 1 else "") + (f" + {x * y} * (int)threadIdx.z" if z > 1 else "")
+    linear = (
+        "(int)threadIdx.x"
+        + (f" + {x} * (int)threadIdx.y" if y > 1 else "")
+        + (f" + {x * y} * (int)threadIdx.z" if z > 1 else "")
+    )
     closed = f"({linear})" if " " in linear else linear
-    counted = {"thread.index": linear, "lane": f"{closed} % 32", "warp.index": f"{closed} / 32", "warpgroup.thread": f"{closed} % 128"}
+    counted = {
+        "thread.index": linear,
+        "lane": f"{closed} % 32",
+        "warp.index": f"{closed} / 32",
+        "warpgroup.thread": f"{closed} % 128",
+    }
     return counted[name] if name in counted else f"(int)blockIdx.x % {cluster[0] if cluster else 1}"  # cluster.rank
 
 
@@ -89,7 +105,11 @@ def specials_of(used: Mapping[str, str], lines: Iterable[str], kernel: Kernel) -
     """The declarations of the thread's places that the lines use: the CTA's first."""
     words = words_of(lines)
     ordered = sorted(used.items(), key=lambda item: (item[0].startswith("thread"), item[0]))
-    return [f"  const int {spelling} = {special_of(name, kernel.block, kernel.cluster)};" for name, spelling in ordered if spelling in words]
+    return [
+        f"  const int {spelling} = {special_of(name, kernel.block, kernel.cluster)};"
+        for name, spelling in ordered
+        if spelling in words
+    ]
 
 
 def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
@@ -103,7 +123,8 @@ def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
 
 
 def in_memory_order(tensor: Tensor, index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """A tensor's sizes and one element's index in the order in which the axes lie in memory: col_major exchanges the last two."""
+    """A tensor's sizes and one element's index in the order in which the axes lie in memory: col_major exchanges the
+    last two."""
     shape = tensor.type.shape
     if not is_exchanged(tensor):
         return shape, index

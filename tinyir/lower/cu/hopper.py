@@ -1,13 +1,15 @@
-"""The statements of sm90 as CUDA: barriers in shared memory, the copy engine, roles, and the matrix products of warpgroups.
+"""The statements of sm90 as CUDA: barriers in shared memory, the copy engine, roles, and the matrix products of
+warpgroups.
 
-A tile in shared memory is a pointer; where a tile, a box or a matrix starts is counted here in elements. The rows of a swizzled tile are
-as long as the swizzle's span; a wider tile is several of those side by side (`ir.gpu.nodes.Shared`).
+A tile in shared memory is a pointer; where a tile, a box or a matrix starts is counted here in elements. The rows of a
+swizzled tile are as long as the swizzle's span; a wider tile is several of those side by side (`ir.gpu.nodes.Shared`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 from ...ir.arch import ARCHS
 from ...ir.expr import ZERO, Expr
@@ -64,7 +66,10 @@ class Hopper(Matrices):
         dtype = memory_type(s.type.dtype)
         shape = ", ".join(map(str, s.type.shape))
         place = f"(smem + {self.shared_offset})" if self.shared_offset else "smem"
-        self.say(f"{dtype} *const {self.names.of('array', s.name)} = ({dtype} *){place};  {comment(f'{s.ring} x [{shape}], swizzled by {s.swizzle} B')}")
+        self.say(
+            f"{dtype} *const {self.names.of('array', s.name)} = ({dtype} *){place};  "
+            f"{comment(f'{s.ring} x [{shape}], swizzled by {s.swizzle} B')}"
+        )
         self.shared_offset += s.bytes
 
     # --- where things are
@@ -151,7 +156,9 @@ class Hopper(Matrices):
         self.say("}")
 
     def _uses(self: Any, body: Iterable[Any], name: str) -> bool:
-        is_barrier = name == "warpgroup.index" and any(isinstance(s, nodes.Barrier) and s.scope == "warpgroup" for s in statements(body))
+        is_barrier = name == "warpgroup.index" and any(
+            isinstance(s, nodes.Barrier) and s.scope == "warpgroup" for s in statements(body)
+        )
         return is_barrier or any(name in e.names() for s in statements(body) for e in exprs_in(s))
 
     def _order(self: Any, s: nodes.Order) -> None:
@@ -159,7 +166,9 @@ class Hopper(Matrices):
         rows, columns = (self.integers.c(e, 0) for e in s.extents)
         if s.group:
             place = self.names.of("integer", f"{s.names[0]}.{s.names[1]}")
-            self.say(f"const tile_place {place} = grouped_tile({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});")
+            self.say(
+                f"const tile_place {place} = grouped_tile({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});"
+            )
             self.say(f"const int {row} = {place}.row, {column} = {place}.column;")
         else:
             tile, rows = (self.integers.c(e, UNARY) for e in (s.tile, s.extents[0]))
@@ -199,7 +208,13 @@ class Hopper(Matrices):
         self.say("}")
 
     def _fence(self: Any, s: nodes.Fence) -> None:
-        self.say({"wgmma": "wgmma_fence();", "async_proxy": "fence_async_proxy();", "mbarrier_init": "fence_mbarrier_init();"}[s.what])
+        self.say(
+            {
+                "wgmma": "wgmma_fence();",
+                "async_proxy": "fence_async_proxy();",
+                "mbarrier_init": "fence_mbarrier_init();",
+            }[s.what]
+        )
 
     def _waitprevious(self: Any, s: nodes.WaitPrevious) -> None:
         self.say("wait_previous();")
@@ -213,7 +228,9 @@ class Hopper(Matrices):
     def _wide_barrier(self: Any, s: nodes.Barrier) -> None:
         """A barrier of the cluster, of a warpgroup (numbered from 1 by its place in the CTA), or a named one."""
         if s.scope == "cluster":
-            self.say({"": "cluster_barrier();", "arrive": "cluster_arrive_relaxed();", "wait": "cluster_wait();"}[s.half])
+            self.say(
+                {"": "cluster_barrier();", "arrive": "cluster_arrive_relaxed();", "wait": "cluster_wait();"}[s.half]
+            )
         elif s.scope == "warpgroup":
             self.say(f"warpgroup_barrier({1 + self.first_warpgroup} + {self.names.of('integer', 'warpgroup.index')});")
         else:
@@ -222,17 +239,25 @@ class Hopper(Matrices):
     # --- the copy engine
 
     def _tmaload(self: Any, s: nodes.TmaLoad) -> None:
-        """A tile is fetched box by box: rows of a swizzled row's width, all rows of one column of boxes before the next."""
+        """A tile is fetched box by box: rows of a swizzled row's width, all rows of one column of boxes before the
+        next."""
         tile, mapped = self.arrays[s.to.name], self.maps[s.source.name]
         sides = [axis for axis, e in enumerate(mapped.box) if e.constant != 1]
         rows, columns = (e.evaluate({}) for e in tile.type.shape)
         if len(sides) != 2 or s.to.index:
-            raise refuse("E1620", self.kernel.name, s.span, what="tma_load of a part of a tile, or of a tile that has not two axes")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what="tma_load of a part of a tile, or of a tile that has not two axes",
+            )
         down, across = (mapped.box[a].evaluate({}) for a in sides)
         stacked, copies = rows // down, rows // down * (columns // across)
         share, rest = divmod(copies, max(1, len(s.multicast)))
         if rest:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"multicast of {copies} boxes by {len(s.multicast)} CTAs")
+            raise refuse(
+                "E1620", self.kernel.name, s.span, what=f"multicast of {copies} boxes by {len(s.multicast)} CTAs"
+            )
         name = "tma_multicast" if s.multicast else "tma_load"
         mask = f", {sum(1 << cta for cta in s.multicast)}" if s.multicast else ""
         rank = Expr.of("cluster.rank") if s.multicast else ZERO
@@ -249,7 +274,10 @@ class Hopper(Matrices):
         places = ", ".join(self.integers.c(e, 0) for e in reversed(at))
         start = self._start(s.to, down * across * box)
         indent = "  " if share > 1 else ""
-        self.say(f"{indent}{name}_{len(at)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, {places}{mask});")
+        self.say(
+            f"{indent}{name}_{len(at)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, "
+            f"{places}{mask});"
+        )
 
     def _send(self: Any, s: nodes.Send) -> None:
         if self._in_registers(s.source.name):
@@ -271,17 +299,37 @@ class Hopper(Matrices):
         is_held = self._in_registers(s.source.name)
         if s.source.index:
             raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile")
-        if not is_held and (s.box[-1].constant > WARPGROUP or s.box[-1].constant * tile.type.dtype.bytes % ACCESS_BYTES or not tile.swizzle):
-            raise refuse("E1620", self.kernel.name, s.span, what=f"store_rows of rows of {s.box[-1]} elements, not whole accesses of {ACCESS_BYTES} B and {WARPGROUP} elements at most")
+        if not is_held and (
+            s.box[-1].constant > WARPGROUP
+            or s.box[-1].constant * tile.type.dtype.bytes % ACCESS_BYTES
+            or not tile.swizzle
+        ):
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=f"store_rows of rows of {s.box[-1]} elements, not whole accesses of {ACCESS_BYTES} B and "
+                f"{WARPGROUP} elements at most",
+            )
         self.used_tensors.add(s.to.name)
         shape, (row, column) = s.dims or self.of_memory(s.to.name).type.shape, s.sides
         to = f"&{self.names.of('tensor', s.to.name)}[{self.integers.offset(shape, s.to.index)}]"
-        pitch, high, wide = (self.integers.c(e, 0) for e in (product(shape[row + 1 :]), shape[row] - s.to.index[row], shape[column] - s.to.index[column]))
+        pitch, high, wide = (
+            self.integers.c(e, 0)
+            for e in (product(shape[row + 1 :]), shape[row] - s.to.index[row], shape[column] - s.to.index[column])
+        )
         if is_held:
             dtype, eight = self.of_memory(s.to.name).type.dtype.name, self.facts.plain(s.to.index[column])
             assumed = self.plan.assume if self.plan else ()
-            is_known = all(c % 8 == 0 for c, _ in eight.terms) and is_assumed_multiple(assumed, product(shape[row + 1 :]), 8) and is_assumed_multiple(assumed, shape[column], 8)
-            self.say(f"store_held_{dtype}<{s.box[column]}, {str(is_known).lower()}>({to}, {pitch}, {self.names.of('array', s.source.name)}, {high}, {wide});")
+            is_known = (
+                all(c % 8 == 0 for c, _ in eight.terms)
+                and is_assumed_multiple(assumed, product(shape[row + 1 :]), 8)
+                and is_assumed_multiple(assumed, shape[column], 8)
+            )
+            self.say(
+                f"store_held_{dtype}<{s.box[column]}, {str(is_known).lower()}>({to}, {pitch}, "
+                f"{self.names.of('array', s.source.name)}, {high}, {wide});"
+            )
             return
         sizes = f"{s.box[row]}, {s.box[column]}, {tile.swizzle}, {tile.type.shape[0]}"
         self.say(f"store_rows<{sizes}>({to}, {pitch}, {self._start(s.source)}, {high}, {wide});")
@@ -293,7 +341,10 @@ class Hopper(Matrices):
 
 def picks_one_thread(s: nodes.If) -> bool:
     """Whether a guard leaves one thread of each warpgroup, or of the CTA."""
-    return any(b.equals is not None and b.equals.constant is not None and b.expr.name in ("warpgroup.thread", "thread.index") for b in s.guard)
+    return any(
+        b.equals is not None and b.equals.constant is not None and b.expr.name in ("warpgroup.thread", "thread.index")
+        for b in s.guard
+    )
 
 
 __all__ = ["Hopper", "picks_one_thread"]

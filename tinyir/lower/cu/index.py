@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Callable
 
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.intervals import INT_MAX, Interval, interval_of
@@ -16,7 +16,8 @@ SUM, PRODUCT, UNARY = 1, 2, 3  # how tightly a piece of C binds
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A term of a sum: its sign, C text and how that binds. `is_wide`: its value needs 64 bits; `is_long`: its C is a long long."""
+    """A term of a sum: its sign, C text and how that binds. `is_wide`: its value needs 64 bits; `is_long`: its C is a
+    long long."""
 
     sign: str
     text: str
@@ -71,15 +72,17 @@ class Integers:
 
     def is_long(self, expr: Expr) -> bool:
         """Whether what `c` gives is a long long in C."""
-        return not self.fits(expr) or any(not self.ranges.get(name, Interval(0, 0)).fits(INT_MAX) for name in expr.names())
+        return not self.fits(expr) or any(
+            not self.ranges.get(name, Interval(0, 0)).fits(INT_MAX) for name in expr.names()
+        )
 
     def type_of(self, expr: Expr) -> str:
         """The C type that `c` gives."""
         return "long long" if self.is_long(expr) else "int"
 
     def offset(self, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> str:
-        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31. Of an element whose place is a number taken apart
-        by the tensor's axes it is that number."""
+        """A row-major offset, in 64 bits unless the whole tensor is known to be smaller than 2^31. Of an element whose
+        place is a number taken apart by the tensor's axes it is that number."""
         number = offset_of(shape, index)
         if any(map(has_floor, index)) and not has_floor(number):
             return self.c(number)
@@ -127,20 +130,28 @@ class Integers:
             return "0", UNARY
         rest, pieces = self._remainders(expr)
         positive = [t for t in rest.terms if t[0] > 0]
-        ordered = [t for t in positive if t[1]] + [t for t in positive if not t[1]] + [t for t in rest.terms if t[0] < 0]
-        pieces += [_Piece("-" if c < 0 else "+", *self._product(abs(c), m), not self.fits(Expr(((c, m),)))) for c, m in ordered]
+        ordered = (
+            [t for t in positive if t[1]] + [t for t in positive if not t[1]] + [t for t in rest.terms if t[0] < 0]
+        )
+        pieces += [
+            _Piece("-" if c < 0 else "+", *self._product(abs(c), m), not self.fits(Expr(((c, m),)))) for c, m in ordered
+        ]
         pieces.sort(key=lambda piece: (piece.sign == "-", is_wide and not piece.is_wide))
         first = pieces[0]
         if is_wide and not first.is_wide and not first.is_long:
-            first = _Piece(first.sign, f"(long long){first.text if first.binds == UNARY else f'({first.text})'}", PRODUCT)
+            first = _Piece(
+                first.sign, f"(long long){first.text if first.binds == UNARY else f'({first.text})'}", PRODUCT
+            )
         if len(pieces) == 1 and first.sign == "+":
             return first.text, first.binds
-        text = ("-" if first.sign == "-" else "") + (first.text if first.sign == "+" or first.binds > SUM else f"({first.text})")
+        text = ("-" if first.sign == "-" else "") + (
+            first.text if first.sign == "+" or first.binds > SUM else f"({first.text})"
+        )
         for piece in pieces[1:]:
             text += f" {piece.sign} {piece.text}"
         return text, SUM
 
-    def _remainders(self, expr: Expr) -> tuple[Expr, list["_Piece"]]:
+    def _remainders(self, expr: Expr) -> tuple[Expr, list[_Piece]]:
         """Takes out what is a remainder of a number known not to be negative, as `q * (e % d)`."""
         for found in remainders(expr):
             low = self.interval(found.dividend).low
@@ -161,7 +172,9 @@ class Integers:
 
     def _product(self, coefficient: int, monomial: tuple) -> tuple[str, int]:
         """A product of positive factor; made in 64 bits when it does not fit an int."""
-        factors = [str(coefficient) + ("ll" if coefficient > INT_MAX else "")] if coefficient != 1 or not monomial else []
+        factors = (
+            [str(coefficient) + ("ll" if coefficient > INT_MAX else "")] if coefficient != 1 or not monomial else []
+        )
         factors += [self._atom(atom, len(monomial) + (coefficient != 1) > 1) for atom in monomial]
         if monomial and not self.fits(Expr(((coefficient, monomial),))) and not any(map(self._is_long, monomial[:1])):
             first = len(factors) - len(monomial)

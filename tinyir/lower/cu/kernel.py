@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Callable, Iterable
 
 from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
@@ -19,14 +19,25 @@ from ...ir.remainder import remainders
 from ...ir.resources import aligned
 from ...ir.types import DType
 from ...kit.diag import refuse
-from .head import COUNTED, SPECIAL, bounds_of, comment_of, in_memory_order, parameter_of, plan_of, ranges_of, sizes_by_axis, specials_of
 from .across import Across
 from .ampere import Ampere
 from .atomics import Atomics
 from .folds import Folds
+from .head import (
+    COUNTED,
+    SPECIAL,
+    bounds_of,
+    comment_of,
+    in_memory_order,
+    parameter_of,
+    plan_of,
+    ranges_of,
+    sizes_by_axis,
+    specials_of,
+)
 from .hopper import Hopper, picks_one_thread
-from .matrix import as_held
 from .index import Integers
+from .matrix import as_held
 from .names import Names, comment
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
@@ -61,9 +72,18 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         program = plans.program.program
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
         self.plan = plan_of(kernel, plans.plans)
-        self.tensors: dict[str, Tensor] = {t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)}
-        self.outputs = {s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.StoreRows, nodes.Atomic))} | {t.name for r in self.regions for t in r.outputs}
-        self.outputs |= {n for s in statements(kernel.body) if isinstance(s, ACROSS) for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))}
+        self.tensors: dict[str, Tensor] = {
+            t.name: t for t in (*(t for r in self.regions for t in (*r.inputs, *r.outputs)), *buffers)
+        }
+        self.outputs = {
+            s.to.name for s in statements(kernel.body) if isinstance(s, (nodes.Store, nodes.StoreRows, nodes.Atomic))
+        } | {t.name for r in self.regions for t in r.outputs}
+        self.outputs |= {
+            n
+            for s in statements(kernel.body)
+            if isinstance(s, ACROSS)
+            for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))
+        }
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names = Names()
@@ -74,13 +94,19 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.depth = 1
         self.is_explained = False
         self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
-        self.values = Values(self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name)
+        self.values = Values(
+            self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name
+        )
         self.facts = start_of(kernel, self.model)
         self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
         self.has_swizzle = any(getattr(s, "swizzle", 0) for s in statements(kernel.body))
-        self.dynamic = self._shared_bytes() > STATIC_SHARED or self.has_swizzle or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
+        self.dynamic = (
+            self._shared_bytes() > STATIC_SHARED
+            or self.has_swizzle
+            or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
+        )
 
     def run(self) -> Emitted:
         for tensor in self.tensors:
@@ -92,10 +118,21 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
         maps = tuple(m for name, m in self.maps.items() if name == m.name in self.used_maps)
         parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
-        parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [f"int {self.names.of('symbol', s)}" for s in symbols]
+        parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [
+            f"int {self.names.of('symbol', s)}" for s in symbols
+        ]
         special = specials_of(self.used_special, self.lines, self.kernel)
-        head = [*comment_of(self.regions, self.plan), f'extern "C" __global__ void {bounds_of(self.kernel)}', f"{self.entry}({', '.join(parameters)})", "{"]
-        dynamic = [f"  extern __shared__ __align__({1024 if maps or self.has_swizzle else 128}) unsigned char smem[];"] if self.dynamic else []
+        head = [
+            *comment_of(self.regions, self.plan),
+            f'extern "C" __global__ void {bounds_of(self.kernel)}',
+            f"{self.entry}({', '.join(parameters)})",
+            "{",
+        ]
+        dynamic = (
+            [f"  extern __shared__ __align__({1024 if maps or self.has_swizzle else 128}) unsigned char smem[];"]
+            if self.dynamic
+            else []
+        )
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
         return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
@@ -122,7 +159,11 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         """The C of one element: of an array by its indices, of a tensor by its offset."""
         if name in self.arrays:
             if getattr(self.arrays[name], "kind", ""):
-                return self._held_element(name, index) if self._in_registers(name) else self._sent_element(name, index, slot)
+                return (
+                    self._held_element(name, index)
+                    if self._in_registers(name)
+                    else self._sent_element(name, index, slot)
+                )
             if getattr(self.arrays[name], "swizzle", 0):
                 return self._swizzled_element(name, index, slot)
             if getattr(self.arrays[name], "cluster", 0):
@@ -158,14 +199,18 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
 
     def _assume(self, s: nodes.Assume) -> None:
         self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
-        self.limits |= {b.expr: b.upper.constant - 1 for b in s.guard if b.upper is not None and b.upper.constant is not None}
+        self.limits |= {
+            b.expr: b.upper.constant - 1 for b in s.guard if b.upper is not None and b.upper.constant is not None
+        }
 
     def _pick(self, s: nodes.Pick) -> None:
         """A pointer to the tensor at hand, or a reference to the map."""
         *firsts, last = s.of
         kind = "map" if last in self.maps else "tensor"
         at = self.integers.c(s.at, 0)
-        chosen = "".join(f"{at} == {number} ? {self.names.of(kind, name)} : " for number, name in enumerate(firsts)) + self.names.of(kind, last)
+        chosen = "".join(
+            f"{at} == {number} ? {self.names.of(kind, name)} : " for number, name in enumerate(firsts)
+        ) + self.names.of(kind, last)
         if kind == "map":
             self.used_maps.update(s.of)
             self.maps[s.name] = self.maps[last]
@@ -174,7 +219,9 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.used_tensors.update(s.of)
         self.picked[s.name] = s
         constant = "" if s.name in self.outputs else "const "
-        self.say(f"{constant}{memory_type(self.tensors[last].type.dtype)} *const {self.names.of(kind, s.name)} = {chosen};")
+        self.say(
+            f"{constant}{memory_type(self.tensors[last].type.dtype)} *const {self.names.of(kind, s.name)} = {chosen};"
+        )
 
     def _shared(self, s: nodes.Shared) -> None:
         if s.swizzle:
@@ -186,7 +233,11 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         dims = "".join(f"[{n}]" for n in ((s.ring,) if s.ring > 1 else ()) + shape)
         if self.dynamic:
             rest = dims[dims.index("]") + 1 :]
-            self.say(f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});" if rest else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});")
+            self.say(
+                f"{dtype} (&{name}){dims} = *({dtype} (*){dims})(smem + {self.shared_offset});"
+                if rest
+                else f"{dtype} *{name} = ({dtype} *)(smem + {self.shared_offset});"
+            )
             self.shared_offset += aligned(s.bytes)
         else:
             self.say(f"__shared__ __align__(16) {dtype} {name}{dims};")
@@ -223,8 +274,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.say(f"const {'int' if found.fits(INT_MAX) else 'long long'} {self.names.of('integer', s.name)} = {value};")
 
     def _range(self, value: Expr, sizes: tuple[Expr, ...]) -> Interval:
-        """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if guards prove it
-        so, or that of a remainder."""
+        """The range of an integer; where arithmetic on ranges gives none of an int, that of the axis of its name, if
+        guards prove it so, or that of a remainder."""
         found = self.integers.interval(value)
         limit = self.limits.get(self.facts.plain(value))
         if limit is not None and found.low is not None:
@@ -249,14 +300,19 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
         note = f"  {comment(str(origin).removeprefix('from '))}" if origin is not None else ""
-        self.say(f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = {self.values.value(s.value)};{note}")
+        self.say(
+            f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = "
+            f"{self.values.value(s.value)};{note}"
+        )
 
     def _for(self, s: nodes.For) -> None:
         is_explained = self._explain(s)
         low, high = self.integers.interval(s.low), self.integers.interval(s.high)
         step = self.integers.interval(s.step).high
         rng = Interval(low.low, None if high.high is None else high.high - 1)
-        if high.high is None or step is None or high.high - 1 + step > INT_MAX:  # the last step must not overflow either
+        if (
+            high.high is None or step is None or high.high - 1 + step > INT_MAX
+        ):  # the last step must not overflow either
             rng = Interval(low.low, None)
         kind = "int" if rng.fits(INT_MAX) else "long long"
         name = self.names.of("integer", s.name)
@@ -280,8 +336,17 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         has_copy = any(isinstance(i, (nodes.Copy, nodes.Barrier)) for i in inside)
         if stores:
             values = dict.fromkeys(f"%{show_name(i.name)}" for i in inside if isinstance(i, nodes.Value))
-            self.say(comment(f"region {', '.join(map(show_name, self.kernel.regions))}: {', '.join([*values, *map(show_name, stores)])}"))
-        elif not has_copy and self.plan.family == "contraction" and self.plan.micro and any(isinstance(i, nodes.Assign) for i in inside):
+            self.say(
+                comment(
+                    f"region {', '.join(map(show_name, self.kernel.regions))}: {', '.join([*values, *map(show_name, stores)])}"  # noqa: E501
+                )
+            )
+        elif (
+            not has_copy
+            and self.plan.family == "contraction"
+            and self.plan.micro
+            and any(isinstance(i, nodes.Assign) for i in inside)
+        ):
             self.say(comment(f"plan micro {list(self.plan.micro)}: this thread's share of the tile"))
         return bool(stores) or not has_copy
 
@@ -320,14 +385,25 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             total *= size
         for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and self.is_memory(n.tensor)):
             of = self.picked[name].of[0] if name in self.picked else name  # a plan of siblings speaks of the first
-            cached = next((f"plan cache: {show_name(c.tensor)} -> {c.where} at {c.at}" for c in (self.plan.cache if self.plan else ()) if c.tensor == of), show_name(name))
+            cached = next(
+                (
+                    f"plan cache: {show_name(c.tensor)} -> {c.where} at {c.at}"
+                    for c in (self.plan.cache if self.plan else ())
+                    if c.tensor == of
+                ),
+                show_name(name),
+            )
             self.say(comment(f"{cached}, as {show_name(s.to.name)}"))
         turns = -(-total // threads)
         index = self._spell("thread.index")
         is_loop = turns > 1 or total % threads
         if is_loop:
             self.say("#pragma unroll")
-        self.say(f"for (int element = {index}; element < {total}; element += {threads}) {{" if is_loop else f"{{ const int element = {index};")
+        self.say(
+            f"for (int element = {index}; element < {total}; element += {threads}) {{"
+            if is_loop
+            else f"{{ const int element = {index};"
+        )
         self.depth += 1
         outer, inner = self.integers.ranges, Expr.of(1)
         self.integers.ranges = {**outer, ELEMENT: Interval(0, total - 1)}
@@ -357,7 +433,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         (self._into_piece if s.by == "stmatrix" else self._moved)(s)
 
     def _moved(self, s: nodes.Assign | nodes.Store) -> None:
-        """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and indices say so."""
+        """An element, or a few in a loop that the compiler joins to one access (`vector`): arrays are aligned and
+        indices say so."""
         if self._in_vector(s):
             return
         outer = self.integers.ranges
@@ -375,7 +452,12 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
     def _write(self, to: Place, value: Body) -> None:
         target = self._element(to.name, to.index, to.slot)
         same = Read(to.name, to.index, value.dtype, to.slot)
-        if isinstance(value, Binary) and value.op == "add" and value.left == same and value.dtype.name in ("fp32", "fp64"):
+        if (
+            isinstance(value, Binary)
+            and value.op == "add"
+            and value.left == same
+            and value.dtype.name in ("fp32", "fp64")
+        ):
             self.say(f"{target} += {self.values.value(value.right)};")
         elif self._in_registers(to.name):
             self.say(f"{target} = {self.values.value(value)};")

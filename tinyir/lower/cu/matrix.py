@@ -1,8 +1,8 @@
 """Matrix products of warpgroups as CUDA, and what a thread does with its elements of an accumulator.
 
-A wgmma takes its operands from shared memory by descriptors: where a matrix starts, and how far apart its pieces of eight rows are. Of the
-accumulator each thread holds eight elements in every sixteen columns, in the order of `d[8*piece + e]`: row `lane/4 + 8*(e/2 mod 2)` of
-its warp's sixteen, column `2*(lane mod 4) + 8*(e/4) + e mod 2`.
+A wgmma takes its operands from shared memory by descriptors: where a matrix starts, and how far apart its pieces of
+eight rows are. Of the accumulator each thread holds eight elements in every sixteen columns, in the order of `d[8*piece
++ e]`: row `lane/4 + 8*(e/2 mod 2)` of its warp's sixteen, column `2*(lane mod 4) + 8*(e/4) + e mod 2`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ LARGEST = "3.402823466e+38f"  # number of fp32
 
 
 def as_held(s: nodes.Shared) -> tuple[int, ...]:
-    """The dims of a matrix that lies in shared memory as the registers of a warpgroup hold it: blocks of rows, pieces of columns, threads, elements."""
+    """The dims of a matrix that lies in shared memory as the registers of a warpgroup hold it: blocks of rows, pieces
+    of columns, threads, elements."""
     rows, columns = (e.evaluate({}) for e in s.type.shape)
     return (*((rows // WARPGROUP_ROWS,) if rows > WARPGROUP_ROWS else ()), columns // HELD_COLUMNS, WARPGROUP, 4)
 
@@ -46,18 +47,26 @@ class Matrices:
         self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
 
     def _matrix(self: Any, s: nodes.Reg) -> None:
-        """The accumulator of a warpgroup: 64 rows at a time, in the order in which wgmma leaves them; or its left operand."""
+        """The accumulator of a warpgroup: 64 rows at a time, in the order in which wgmma leaves them; or its left
+        operand."""
         self.arrays[s.name] = s
         rows, columns = (e.evaluate({}) for e in s.type.shape)
         if s.kind == "wgmma_a":
             ring = f"[{s.ring}]" if s.ring > 1 else ""
-            self.say(f"unsigned int {self.names.of('array', s.name)}{ring}[{rows // 64}][{columns // PIECE}][2][4];  // its part of [{rows}, {columns}]")
+            self.say(
+                f"unsigned int {self.names.of('array', s.name)}{ring}[{rows // 64}][{columns // PIECE}][2][4];  "
+                f"// its part of [{rows}, {columns}]"
+            )
             return
         blocks = f"[{rows // 64}]" if rows > 64 else ""
-        self.say(f"float {self.names.of('array', s.name)}{blocks}[{columns // 2}];  // this thread's part of [{rows}, {columns}]")
+        self.say(
+            f"float {self.names.of('array', s.name)}{blocks}[{columns // 2}];  // this thread's part of [{rows}, "
+            f"{columns}]"
+        )
 
     def _send_held(self: Any, s: nodes.Send) -> None:
-        """Each thread sends its elements of some columns, four at a time, to where the thread of its number finds them."""
+        """Each thread sends its elements of some columns, four at a time, to where the thread of its number finds
+        them."""
         columns = s.size[1]
         if s not in self.reached:
             self._reach(s, s.cta)
@@ -72,7 +81,10 @@ class Matrices:
         """Declares where this thread's elements, and the barrier, lie in the CTA that they are sent to."""
         to, on = (self.names.of("integer", f"{name}.there") for name in (s.to.name, s.on.name))
         place = self._sent_place(s.to.name, s.to.index or (ZERO, ZERO), s.to.slot, ZERO)
-        self.say(f"const unsigned int {to} = address_in_cta({place}, {self.integers.c(cta, 0)}), {on} = address_in_cta({self._barrier_at(s.on)}, {self.integers.c(cta, 0)});")
+        self.say(
+            f"const unsigned int {to} = address_in_cta({place}, {self.integers.c(cta, 0)}), {on} = "
+            f"address_in_cta({self._barrier_at(s.on)}, {self.integers.c(cta, 0)});"
+        )
         self.reached[s] = to, on
 
     def _reach_early(self: Any, body: tuple[Any, ...]) -> None:
@@ -86,20 +98,26 @@ class Matrices:
                     self._reach(s, cta)
 
     def _sent_place(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None, piece: Expr) -> str:
-        """C of this thread's four elements in eight columns of a matrix that lies in shared memory as registers hold it."""
+        """C of this thread's four elements in eight columns of a matrix that lies in shared memory as registers hold
+        it."""
         blocks = self.arrays[name].type.shape[0].evaluate({}) > WARPGROUP_ROWS
-        inner = (*(() if slot is None else (slot,)), *((index[0] // WARPGROUP_ROWS,) if blocks else ()), index[1] // HELD_COLUMNS + piece, Expr.of("warpgroup.thread"))
+        inner = (
+            *(() if slot is None else (slot,)),
+            *((index[0] // WARPGROUP_ROWS,) if blocks else ()),
+            index[1] // HELD_COLUMNS + piece,
+            Expr.of("warpgroup.thread"),
+        )
         return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in inner)
 
     def _sent_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         """The element at hand inside `each` of such a matrix."""
         corner = self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS))
         e = Expr.of("element")
-        return f"{self._sent_place(name, corner, slot, 2 * Expr.of('piece') + e // 4)}[{self.integers.c(e - 4 * (e // 4), 0)}]"
+        return f"{self._sent_place(name, corner, slot, 2 * Expr.of('piece') + e // 4)}[{self.integers.c(e - 4 * (e // 4), 0)}]"  # noqa: E501
 
     def _register(self: Any, name: str, at: tuple[Expr, ...], number: Expr) -> str:
-        """C of the register of this number, of those from a corner of an accumulator on. Registers have no address: where the corner is known as the kernel
-        runs alone, it is one or another of them."""
+        """C of the register of this number, of those from a corner of an accumulator on. Registers have no address:
+        where the corner is known as the kernel runs alone, it is one or another of them."""
         rows, columns = (e.evaluate({}) for e in self.arrays[name].type.shape)
         block = f"[{self.integers.c(at[0] // WARPGROUP_ROWS, 0)}]" if rows > WARPGROUP_ROWS else ""
 
@@ -112,7 +130,9 @@ class Matrices:
         apart = math.gcd(*(c for c, _ in at[1].terms))
         text = held(Expr.of((columns - apart) // 2))
         for start in reversed(range(0, columns - apart, apart)):
-            text = f"one_of({self.integers.c(at[1] // apart, 2)} == {start // apart}, {held(Expr.of(start // 2))}, {text})"
+            text = (
+                f"one_of({self.integers.c(at[1] // apart, 2)} == {start // apart}, {held(Expr.of(start // 2))}, {text})"
+            )
         return text
 
     def _width(self: Any, tile: nodes.Shared) -> int:
@@ -125,12 +145,16 @@ class Matrices:
         acc, a, b = self.arrays[s.acc], self.arrays[s.a.name], self.arrays[s.b.name]
         held = isinstance(a, nodes.Reg)
         if held and a.kind != "wgmma_a" or any(tile.swizzle != 128 for tile in ((b,) if held else (a, b))):
-            raise refuse("E1620", self.kernel.name, s.span, what="wgmma of an accumulator, or of tiles not swizzled by 128 B")
+            raise refuse(
+                "E1620", self.kernel.name, s.span, what="wgmma of an accumulator, or of tiles not swizzled by 128 B"
+            )
         rows, columns = (e.evaluate({}) for e in acc.type.shape)
         sides = (*(() if held else ((s.a, a, not s.a_transposed),)), (s.b, b, s.b_transposed))
         majors = [0 if along_sum else 1 for _, _, along_sum in sides]
         if b.type.dtype.bytes != 2 and any(majors):
-            raise refuse("E1620", self.kernel.name, s.span, what=f"wgmma of {b.type.dtype} that does not lie along the sum")
+            raise refuse(
+                "E1620", self.kernel.name, s.span, what=f"wgmma of {b.type.dtype} that does not lie along the sum"
+            )
         ways = "" if b.type.dtype.bytes != 2 else f"<{', '.join(map(str, majors))}>"
         self.say("{")
         self.depth += 1
@@ -139,8 +163,14 @@ class Matrices:
         self.say(f"for (int step = 0; step < {s.steps}; ++step)" + (" {" if rows > 64 else ""))
         for block in range(rows // 64):
             target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
-            left = f"{self._fragment(s.a)}[{block}][step / 2][step % 2]" if held else _plus(moved[0], block * self._down(a, not s.a_transposed))
-            self.say(f"  {self._product_name(a, b, columns)}{ways}({target}, {left}, {moved[-1]}, {self._is_added(s)});")
+            left = (
+                f"{self._fragment(s.a)}[{block}][step / 2][step % 2]"
+                if held
+                else _plus(moved[0], block * self._down(a, not s.a_transposed))
+            )
+            self.say(
+                f"  {self._product_name(a, b, columns)}{ways}({target}, {left}, {moved[-1]}, {self._is_added(s)});"
+            )
         if rows > 64:
             self.say("}")
         self.say("wgmma_commit();")
@@ -150,8 +180,20 @@ class Matrices:
     def _rows(self: Any, s: nodes.Ldmatrix, tile: nodes.Shared, to: nodes.Reg) -> None:
         """A warpgroup's left operand from shared memory, 64 rows at a time."""
         (rows, columns), depth = (e.evaluate({}) for e in tile.type.shape), to.type.shape[1].evaluate({})
-        if tile.type.dtype.bytes != 4 or tile.swizzle != 128 or not s.source.index or not s.is_transposed and columns != self._width(tile) or depth % PIECE:
-            raise refuse("E1620", self.kernel.name, s.span, what="an operand of a warpgroup that is not of words, swizzled by 128 B")
+        if (
+            tile.type.dtype.bytes != 4
+            or tile.swizzle != 128
+            or not s.source.index
+            or not s.is_transposed
+            and columns != self._width(tile)
+            or depth % PIECE
+        ):
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what="an operand of a warpgroup that is not of words, swizzled by 128 B",
+            )
         row, column = s.source.index
         for block in range(to.type.shape[0].evaluate({}) // 64):
             down = (row, column + 64 * block) if s.is_transposed else (row + 64 * block, column)
@@ -164,11 +206,18 @@ class Matrices:
                 continue
             self.say(f"{{ unsigned int {words}[{depth // PIECE}][2][4]; {call}")
             self.say("#pragma unroll")
-            self.say(f"  for (int p = 0; p < {depth // PIECE}; ++p) split_tf32({words}[p], {self._fragment(s.to)}[{block}][p], {self._fragment(s.low)}[{block}][p]); }}")
+            self.say(
+                f"  for (int p = 0; p < {depth // PIECE}; ++p) split_tf32({words}[p], "
+                f"{self._fragment(s.to)}[{block}][p], {self._fragment(s.low)}[{block}][p]); }}"
+            )
 
     def _split(self: Any, s: nodes.Split) -> None:
         tile = self.arrays[s.to.name]
-        if tile.type != self.arrays[s.source.name].type or tile.type.dtype.name != "fp32" or tile.swizzle != self.arrays[s.source.name].swizzle:
+        if (
+            tile.type != self.arrays[s.source.name].type
+            or tile.type.dtype.name != "fp32"
+            or tile.swizzle != self.arrays[s.source.name].swizzle
+        ):
             raise refuse("E1620", self.kernel.name, s.span, what="a split of tiles that are not alike, or not of words")
         self.say(f"split_tile<{tile.bytes // 4 // tile.ring}>({self._start(s.to)}, {self._start(s.source)});")
 
@@ -192,7 +241,10 @@ class Matrices:
         """Declares where an operand starts; C of where it does at a step."""
         name = self.names.of("integer", f"{place.name}.start")
         lead, stride, step = self._strides(tile, along_sum)
-        self.say(f"const unsigned long long {name} = matrix_descriptor({self._start(place, self._offset_in(place, tile, along_sum))}, {lead}, {stride});")
+        self.say(
+            f"const unsigned long long {name} = "
+            f"matrix_descriptor({self._start(place, self._offset_in(place, tile, along_sum))}, {lead}, {stride});"
+        )
         return f"{name} + {step.format('step', 'step')}"
 
     def _product_name(self: Any, a: Any, b: Any, columns: int) -> str:
@@ -210,11 +262,20 @@ class Matrices:
         rows = tile.type.shape[0].evaluate({})
         pattern = CORE_ROWS * tile.swizzle
         if not is_along_sum:
-            return rows * tile.swizzle, pattern, str(INSTRUCTION_BYTES // tile.type.dtype.bytes * tile.swizzle // ATOM_BYTES) + " * {}"
+            return (
+                rows * tile.swizzle,
+                pattern,
+                str(INSTRUCTION_BYTES // tile.type.dtype.bytes * tile.swizzle // ATOM_BYTES) + " * {}",
+            )
         inside = tile.swizzle // INSTRUCTION_BYTES
         if tile.type.shape[1].evaluate({}) == self._width(tile):
             return ATOM_BYTES, pattern, f"{INSTRUCTION_BYTES // ATOM_BYTES} * {{}}"
-        return ATOM_BYTES, pattern, f"{INSTRUCTION_BYTES // ATOM_BYTES} * ({{}} % {inside}) + {rows * tile.swizzle // ATOM_BYTES} * ({{}} / {inside})"
+        return (
+            ATOM_BYTES,
+            pattern,
+            f"{INSTRUCTION_BYTES // ATOM_BYTES} * ({{}} % {inside}) + {rows * tile.swizzle // ATOM_BYTES} * "
+            f"({{}} / {inside})",
+        )
 
     def _down(self: Any, tile: nodes.Shared, is_along_sum: bool) -> int:
         """What 64 rows of the product further adds to a descriptor."""
@@ -227,10 +288,21 @@ class Matrices:
             return ZERO
         along, other = (place.index[0], place.index[1]) if is_along_sum else (place.index[1], place.index[0])
         is_row = is_along_sum and tile.type.shape[1].evaluate({}) == self._width(tile)
-        if other != ZERO and not (is_row and all(c * tile.type.dtype.bytes % INSTRUCTION_BYTES == 0 for c, _ in other.terms)):
-            raise refuse("E1620", self.kernel.name, None, what="wgmma that starts inside the sum, of more than a swizzled row or inside an instruction")
+        if other != ZERO and not (
+            is_row and all(c * tile.type.dtype.bytes % INSTRUCTION_BYTES == 0 for c, _ in other.terms)
+        ):
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                None,
+                what="wgmma that starts inside the sum, of more than a swizzled row or inside an instruction",
+            )
         rows = tile.type.shape[0].evaluate({})
-        return self._width(tile) * along + other if is_along_sum else rows * self._width(tile) * (along // self._width(tile))
+        return (
+            self._width(tile) * along + other
+            if is_along_sum
+            else rows * self._width(tile) * (along // self._width(tile))
+        )
 
     # --- the elements of an accumulator
 
@@ -249,7 +321,12 @@ class Matrices:
         known = dict(self.integers.ranges)
         warp = 16 * (Expr.of("warpgroup.thread") // 32)
         lane = Expr.of("lane")
-        self.integers.ranges |= {"piece": Interval(0, columns // width - 1), "element": Interval(0, width // 2 - 1), r: Interval(0, 63), n: Interval(0, columns - 1)}
+        self.integers.ranges |= {
+            "piece": Interval(0, columns // width - 1),
+            "element": Interval(0, width // 2 - 1),
+            r: Interval(0, 63),
+            n: Interval(0, columns - 1),
+        }
         self.say("#pragma unroll")
         self.say(f"for (int {piece} = 0; {piece} < {columns // width}; ++{piece}) {{  {comment(f'{width} columns')}")
         self.depth += 1
@@ -261,8 +338,14 @@ class Matrices:
         self.depth += 1
         e = Expr.of("element")
         coordinates = len(self.lines)
-        self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};")
-        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(width * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};")
+        self.say(
+            f"const int {self.names.of('integer', r)} = "
+            f"{self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};"
+        )
+        self.say(
+            f"const int {self.names.of('integer', n)} = "
+            f"{self.integers.c(width * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};"  # noqa: E501
+        )
         self.piece, self.row_name, self.point, self.width = {r: warp, n: width * Expr.of("piece")}, r, (r, n), width
         self.block(s.body)
         self._drop_unused(coordinates, (r, n))
@@ -286,21 +369,40 @@ class Matrices:
         """The register of an accumulator's element inside `each`."""
         if self.arrays[name].kind == "mma":
             return self._held_fragment(name, self._corner(name, index, (PIECE, HELD_COLUMNS)))
-        return self._register(name, self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS)), self.width // 2 * Expr.of("piece") + "element")
+        return self._register(
+            name,
+            self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS)),
+            self.width // 2 * Expr.of("piece") + "element",
+        )
 
     def _corner(self: Any, name: str, index: tuple[Expr, ...], sides: tuple[int, int]) -> tuple[Expr, ...]:
-        """Where the block of a matrix begins in which a thread's element of this index lies as the one at hand does in its own."""
+        """Where the block of a matrix begins in which a thread's element of this index lies as the one at hand does in
+        its own."""
         corner = tuple(e - Expr.of(n) for e, n in zip(index, self.point)) if self.point else ()
         highest = (self.integers.interval(e).high for e in index)
-        is_outside = any(high is not None and high >= size.evaluate({}) for high, size in zip(highest, self.arrays[name].type.shape))
-        if not corner or is_outside or any(n in e.names() for e in corner for n in self.point) or any(c % side for e, side in zip(corner, sides) for c, _ in e.terms):
-            raise refuse("E1620", self.kernel.name, None, what=f"an element of {name} outside `each`, or another than the one at hand")
+        is_outside = any(
+            high is not None and high >= size.evaluate({}) for high, size in zip(highest, self.arrays[name].type.shape)
+        )
+        if (
+            not corner
+            or is_outside
+            or any(n in e.names() for e in corner for n in self.point)
+            or any(c % side for e, side in zip(corner, sides) for c, _ in e.terms)
+        ):
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                None,
+                what=f"an element of {name} outside `each`, or another than the one at hand",
+            )
         return corner
 
     def _swizzled_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
         tile = self.arrays[name]
         if tile.type.rank != 2:
-            raise refuse("E1620", self.kernel.name, tile.span, what="an element of a swizzled tile that has not two axes")
+            raise refuse(
+                "E1620", self.kernel.name, tile.span, what="an element of a swizzled tile that has not two axes"
+            )
         (rows, columns), width = (e.evaluate({}) for e in tile.type.shape), self._width(tile)
         start, column = self._start(Place(name, slot=slot)), index[1]
         if columns > width:
@@ -314,14 +416,24 @@ class Matrices:
         start = self._start(s.to)
         if tile.type.shape[1].evaluate({}) > self._width(tile):
             beside = column // self._width(tile)
-            start, column = self._start(s.to, tile.type.shape[0] * self._width(tile) * beside), column - self._width(tile) * beside
+            start, column = (
+                self._start(s.to, tile.type.shape[0] * self._width(tile) * beside),
+                column - self._width(tile) * beside,
+            )
         row, column = self.integers.c(row, 0), self.integers.c(column, 0)
         turned = "_turned" if self.row_name in s.to.index[1].names() else ""
-        self.say(f"store{turned}_piece_{tile.type.dtype}<{tile.swizzle}>({start}, {row}, {column}, {self.pieces[s.to.name]});")
+        self.say(
+            f"store{turned}_piece_{tile.type.dtype}<{tile.swizzle}>({start}, {row}, {column}, "
+            f"{self.pieces[s.to.name]});"
+        )
 
     def _into_piece(self: Any, s: nodes.Store) -> None:
         """A value on its way to stmatrix, which rounds it to the tile's dtype."""
-        value = s.value.x if isinstance(s.value, Unary) and s.value.op == "cast" and s.value.x.dtype.name == "fp32" else s.value
+        value = (
+            s.value.x
+            if isinstance(s.value, Unary) and s.value.op == "cast" and s.value.x.dtype.name == "fp32"
+            else s.value
+        )
         self.say(f"{self.pieces[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")
 
 

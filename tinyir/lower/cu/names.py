@@ -1,25 +1,31 @@
-"""Names of the model as C identifiers: as they are where C allows it, so that grep finds them, else changed and kept apart; and in comments."""
+"""Names of the model as C identifiers: as they are where C allows it, so that grep finds them, else changed and kept
+apart; and in comments."""
 
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from collections.abc import Iterable
 
 from ...ir.intrinsics import INTRINSICS
 from ...kit.quote import visible
 
-RESERVED = frozenset("""
-alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast continue decltype default
-delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept
-not not_eq nullptr operator or or_eq private protected public register reinterpret_cast return short signed sizeof static static_assert
-static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile
-wchar_t while xor xor_eq half threadIdx blockIdx blockDim gridDim warpSize dim3 min max abs exp log pow sin cos tan tanh erf sqrt rsqrt fabs
-floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert y0 y1 yn j0 j1 jn smem element lanes w e0 e1 e2 e3 e4
-""".split())
+RESERVED = frozenset(
+    """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl const constexpr const_cast
+continue decltype default delete do double dynamic_cast else enum explicit export extern false float for friend goto
+if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public
+register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this
+thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+xor_eq half threadIdx blockIdx blockDim gridDim warpSize dim3 min max abs exp log pow sin cos tan tanh erf sqrt rsqrt
+fabs floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert y0 y1 yn j0 j1 jn smem element
+lanes w e0 e1 e2 e3 e4
+""".split()
+)
 
 
 def comment(words: str) -> str:
-    """A comment that ends with its line, whatever the words are: no character breaks the line, and no backslash at its end joins the next to it."""
+    """A comment that ends with its line, whatever the words are: no character breaks the line, and no backslash at its
+    end joins the next to it."""
     line = f"// {visible(words)}"
     return f"{line}." if line.endswith("\\") else line
 
@@ -30,8 +36,8 @@ def words_of(lines: Iterable[str]) -> set[str]:
 
 
 class Names:
-    """One kernel's identifiers. A word is asked for by kind (tensor, symbol, integer, array, value) and name; the first to ask for a
-    spelling gets it; `taken` are spellings that nobody gets."""
+    """One kernel's identifiers. A word is asked for by kind (tensor, symbol, integer, array, value) and name; the first
+    to ask for a spelling gets it; `taken` are spellings that nobody gets."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._given: dict[tuple[str, str], str] = {}

@@ -1,4 +1,5 @@
-"""Body expressions as C. 16- and 8-bit floats are computed in float, small integers in int; both are rounded back where the text says so.
+"""Body expressions as C. 16- and 8-bit floats are computed in float, small integers in int; both are rounded back where
+the text says so.
 
 `value` gives an expression in the arithmetic's type, `stored` one in the memory's type.
 """
@@ -8,8 +9,8 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 from ...ir.body import Binary, Body, Index, Literal, Random, Read, Ref, Select, Ternary, Unary
 from ...ir.expr import Expr
@@ -20,7 +21,12 @@ from .index import Integers
 
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
 MATH = ("exp2", "log2", "sin", "tanh", "erf", "floor", "ceil", "trunc", "rint")  # in C with an `f` for float
-WRAPPING = {"add": "wrap_add({0}, {1})", "sub": "wrap_sub({0}, {1})", "mul": "wrap_mul({0}, {1})", "neg": "wrap_sub(({t})0, {0})"}
+WRAPPING = {
+    "add": "wrap_add({0}, {1})",
+    "sub": "wrap_sub({0}, {1})",
+    "mul": "wrap_mul({0}, {1})",
+    "neg": "wrap_sub(({t})0, {0})",
+}
 ARGUMENT = re.compile(r"(?<=[(,])\s?\{(\d)\}(?=[,)])")  # an operand that is a whole argument needs no brackets
 LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} != {1}"}
 
@@ -50,7 +56,7 @@ class Values:
         if isinstance(body, Read) and not self.in_registers(body.tensor):
             return self._element(body)
         if isinstance(body, Select) and dtype.name in SMALL_FLOATS:
-            return f"{self._guard(body)} ? {_closed(self.stored(body.then, dtype))} : {_closed(self.stored(body.other, dtype))}"
+            return f"{self._guard(body)} ? {_closed(self.stored(body.then, dtype))} : {_closed(self.stored(body.other, dtype))}"  # noqa: E501
         if dtype.name not in SMALL_FLOATS:
             return self.value(body)
         if isinstance(body, Literal):
@@ -74,13 +80,23 @@ class Values:
 
     def _read(self, body: Read) -> str:
         text = self._element(body)
-        return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS and not self.in_registers(body.tensor) else text
+        return (
+            f"float_of_{body.dtype}({text})"
+            if body.dtype.name in SMALL_FLOATS and not self.in_registers(body.tensor)
+            else text
+        )
 
     def _select(self, body: Select) -> str:
         return f"{self._guard(body)} ? {_closed(self.value(body.then))} : {_closed(self.value(body.other))}"
 
     def _call(self, body: Unary | Binary | Ternary) -> str:
-        inner = [body.x] if isinstance(body, Unary) else [body.left, body.right] if isinstance(body, Binary) else [body.first, body.second, body.third]
+        inner = (
+            [body.x]
+            if isinstance(body, Unary)
+            else [body.left, body.right]
+            if isinstance(body, Binary)
+            else [body.first, body.second, body.third]
+        )
         if body.op == "cast":
             return self._cast(body.x, body.dtype)
         if body.op == "bitcast":
@@ -90,7 +106,10 @@ class Values:
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
             dtype = body.dtype
-            operands = [o if inner[0].dtype.name in SMALL_FLOATS and dtype.name == "fp32" else f"({dtype.cuda}){_closed(o)}" for o in operands]
+            operands = [
+                o if inner[0].dtype.name in SMALL_FLOATS and dtype.name == "fp32" else f"({dtype.cuda}){_closed(o)}"
+                for o in operands
+            ]
         return self.applied(body.op, dtype, *operands, result=body.dtype)
 
     def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
@@ -102,8 +121,12 @@ class Values:
         if word in MATH and arithmetic_type(dtype) == "float":
             template = template.replace(word, word + "f", 1)
         alone = {int(n) for n in ARGUMENT.findall(template)}
-        text = template.format(*(o if n in alone else _closed(o) for n, o in enumerate(operands)), t=arithmetic_type(dtype))
-        return self._rounded(text, result, result.kind == "b" and (op in LOGIC or op.startswith("cmp")) or template.startswith("wrap_"))
+        text = template.format(
+            *(o if n in alone else _closed(o) for n, o in enumerate(operands)), t=arithmetic_type(dtype)
+        )
+        return self._rounded(
+            text, result, result.kind == "b" and (op in LOGIC or op.startswith("cmp")) or template.startswith("wrap_")
+        )
 
     def _rounded(self, text: str, dtype: DType, is_exact: bool) -> str:
         if dtype.name in SMALL_FLOATS:

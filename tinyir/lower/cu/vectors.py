@@ -1,4 +1,5 @@
-"""Neighbours that are made together: stores of tensors in one access though nothing says on which address they begin, and random numbers of a block."""
+"""Neighbours that are made together: stores of tensors in one access though nothing says on which address they begin,
+and random numbers of a block."""
 
 from __future__ import annotations
 
@@ -25,16 +26,28 @@ class Vectors:
     def _moved_whole(self: Any, s: nodes.Assign | nodes.Store) -> None:
         """16 bytes of a tensor at once where all of them are inside, else one by one."""
         guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
-        if not isinstance(read, Read) or len(s.over) != 1 or s.over[0][1].constant != s.vector or read.dtype != self._dtype(s.to.name):
+        if (
+            not isinstance(read, Read)
+            or len(s.over) != 1
+            or s.over[0][1].constant != s.vector
+            or read.dtype != self._dtype(s.to.name)
+        ):
             raise self._no_vector(s)
         name = s.over[0][0]
         first = {name: ZERO}
         target, source = (tuple(e.substitute(first) for e in place.index) for place in (s.to, read))
         to, of = self._element(s.to.name, target, None), self._element(read.tensor, source, read.slot)
-        is_aligned = all(n in self.tensors and self._is_aligned(n, index, s.vector) for n, index in ((s.to.name, target), (read.tensor, source)))
+        is_aligned = all(
+            n in self.tensors and self._is_aligned(n, index, s.vector)
+            for n, index in ((s.to.name, target), (read.tensor, source))
+        )
         along = tuple(b for b in guard if name in guard_names((b,)))
         is_one_access = is_aligned or s.vector * read.dtype.bytes == WIDEST_BYTES
-        if not self.is_memory(read.tensor) or not is_one_access or any(b.upper is None or b.lower is not None for b in along):
+        if (
+            not self.is_memory(read.tensor)
+            or not is_one_access
+            or any(b.upper is None or b.lower is not None for b in along)
+        ):
             raise self._no_vector(s)
         inside = self.integers.guard(tuple(b.substitute({name: Expr.of(s.vector - 1)}) for b in guard))
         kind = f"vector_of<{memory_type(read.dtype)}, {s.vector}>"
@@ -47,7 +60,8 @@ class Vectors:
             self.depth -= 1
 
     def _in_blocks(self: Any, s: nodes.Assign) -> None:
-        """Neighbours of a stream of random numbers, whose blocks are computed once; of a pair it is not known which half of a block it is."""
+        """Neighbours of a stream of random numbers, whose blocks are computed once; of a pair it is not known which
+        half of a block it is."""
         ((name, _),) = s.over
         key, offset = stream_of(s.value)
         for start in range(0, s.vector, len(WORDS)):
@@ -56,7 +70,11 @@ class Vectors:
             self.depth += 1
             self.say(f"const uint4 words = philox_block({key}, {offset} + {self.integers.c(first // len(WORDS))});")
             for n in range(min(s.vector, len(WORDS))):
-                word = f"words.{WORDS[n]}" if s.vector > 2 else f"({self.integers.c(first - 4 * (first // 4))} == 0 ? words.{WORDS[n]} : words.{WORDS[n + 2]})"
+                word = (
+                    f"words.{WORDS[n]}"
+                    if s.vector > 2
+                    else f"({self.integers.c(first - 4 * (first // 4))} == 0 ? words.{WORDS[n]} : words.{WORDS[n + 2]})"
+                )
                 to = tuple(e.substitute({name: start + n}) for e in s.to.index)
                 self.say(f"{self._element(s.to.name, to, s.to.slot)} = {self.values.of_word(word, s.value.dtype)};")
             self.depth -= 1

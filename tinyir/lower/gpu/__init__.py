@@ -1,12 +1,15 @@
 """plan → gpu: each plan's template, filled in with the region's maps and values (spec section 11).
 
-    plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...   →   kernel gemm : sm90 grid [...] block [16, 16] ...
+    plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...   →   kernel gemm : sm90 grid [...] block
+      [16, 16] ...
 
-The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile divides. Of plans that
-are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a kernel gemm.pad that makes them, launched before it,
-and gemm.keep for those of constants, made once; an operand that must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs
-wait for one another has scan.start, which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of siblings has one kernel for all of them.
-Kernels of sm90 that follow one another start early (`early`). What is not shown to be inside has a guard (`guarded`).
+The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile
+divides. Of plans that are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a
+kernel gemm.pad that makes them, launched before it, and gemm.keep for those of constants, made once; an operand that
+must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs wait for one another has scan.start,
+which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of
+siblings has one kernel for all of them. Kernels of sm90 that follow one another start early (`early`). What is not
+shown to be inside has a guard (`guarded`).
 """
 
 from __future__ import annotations
@@ -38,13 +41,24 @@ from .turning import turned_workspaces, turning_kernels
 from .unused import without_unused
 from .warp_specialized import warp_specialized_kernel
 
-TEMPLATES = {"synchronous": synchronous_kernel, "flat": flat_kernel, "transposed": transposed_kernel, "row_streamed": row_kernel, "row_resident": row_kernel, "scan_block": scan_kernel, "scan_thread": scan_kernel,
-             "scan_look_back": look_back_kernel, "scatter_atomic": scatter_atomic_kernel, "plain": plain_kernel}
+TEMPLATES = {
+    "synchronous": synchronous_kernel,
+    "flat": flat_kernel,
+    "transposed": transposed_kernel,
+    "row_streamed": row_kernel,
+    "row_resident": row_kernel,
+    "scan_block": scan_kernel,
+    "scan_thread": scan_kernel,
+    "scan_look_back": look_back_kernel,
+    "scatter_atomic": scatter_atomic_kernel,
+    "plain": plain_kernel,
+}
 OF_CONTRACTIONS = {"warp_specialized": warp_specialized_kernel, "multistage": multistage_kernel, "gemv": gemv_kernel}
 
 
 def lower(module: plan.Module) -> gpu.Module:
-    """The module with a kernel for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a template cannot hold)."""
+    """The module with a kernel for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a
+    template cannot hold)."""
     return _lowered(module)[0]
 
 
@@ -77,8 +91,8 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
 
 
 def _in_front(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ...], tuple[Tensor, ...]]:
-    """The kernels that a plan's kernel has in front of it, with the memory that they hand on: copies, made once or at each run, or what CTAs tell one
-    another, cleared, or what atomics fold onto."""
+    """The kernels that a plan's kernel has in front of it, with the memory that they hand on: copies, made once or at
+    each run, or what CTAs tell one another, cleared, or what atomics fold onto."""
     region = module.program.program.region(one.regions[0])
     kernel = kernel_of(region, one.family)
     if one.algo == "scan_look_back" and isinstance(kernel, Prefix):
@@ -98,7 +112,9 @@ def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
         streamed = streaming_of(*regions)
         if isinstance(streamed, Streaming):
             return streaming_kernel(one, *regions, streamed)
-        raise refuse("E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed)
+        raise refuse(
+            "E1580", one.name, one.span_of("algo"), algo=one.algo, regions=", ".join(one.regions), reason=streamed
+        )
     is_known = one.algo in TEMPLATES or one.algo in OF_CONTRACTIONS
     siblings = siblings_of(tuple(regions)) if is_known and len(regions) > 1 else None
     if isinstance(siblings, str):
@@ -112,7 +128,12 @@ def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kerne
     """The kernel by the template that the plan names."""
     is_of_several = isinstance(kernel, Contraction) and kernel.siblings > 1
     is_copied = any(one.algo != "multistage" or one.is_turned(item.tensor) for item in one.layout)
-    for word, is_asked in (("split_k", one.parts > 1 and one.algo != "gemv"), ("swap_ab", one.swap_ab), ("layout", is_copied), ("store", any(s.by != "global" for s in one.store))):
+    for word, is_asked in (
+        ("split_k", one.parts > 1 and one.algo != "gemv"),
+        ("swap_ab", one.swap_ab),
+        ("layout", is_copied),
+        ("store", any(s.by != "global" for s in one.store)),
+    ):
         if is_asked and one.algo != "warp_specialized":
             raise refuse("E1611", one.name, one.span_of(word), what=f"`{word}` in algo {one.algo}", region=one.name)
     if one.math and one.algo not in ("multistage", "warp_specialized"):
@@ -123,7 +144,9 @@ def _template(module: plan.Module, one: plan.Plan, region: Region, kernel: Kerne
         return OF_CONTRACTIONS[one.algo](one, region, kernel, module.program.model)
     template = TEMPLATES.get(one.algo)
     if template is None or kernel is None:
-        raise refuse("E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, *OF_CONTRACTIONS)))
+        raise refuse(
+            "E1610", one.name, one.span_of("algo"), algo=one.algo, known=", ".join((*TEMPLATES, *OF_CONTRACTIONS))
+        )
     return template(one, region, kernel)
 
 

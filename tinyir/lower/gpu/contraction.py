@@ -1,14 +1,14 @@
-"""The synchronous template of a contraction (seed 002 section 6): tiles of both operands in shared memory, a micro tile of accumulators
-a thread, the epilogue on the accumulators.
+"""The synchronous template of a contraction (seed 002 section 6): tiles of both operands in shared memory, a micro tile
+of accumulators a thread, the epilogue on the accumulators.
 
     shared a, b                         one tile each, along k first, in the dtype of the arithmetic
     for k: copy a, b; barrier; multiply micro tiles; barrier
     for each accumulator: the values after the fold, and the stores, where the tile lies inside
 
-What an operand's tile holds is its factor of the product at the tile's points: a transposed operand, a guard of padding, a batch axis
-are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the tile is filled. Lanes follow the axis along
-which the operand is contiguous in memory; where that is k, a warp takes 4 x 8 points and rows of the tile are padded, so that neither side has
-conflicts.
+What an operand's tile holds is its factor of the product at the tile's points: a transposed operand, a guard of
+padding, a batch axis are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the
+tile is filled. Lanes follow the axis along which the operand is contiguous in memory; where that is k, a warp takes 4 x
+8 points and rows of the tile are padded, so that neither side has conflicts.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One operand: its factor, the axes it has alone, and how the tile and the threads lie along them. `width` neighbours are one access to
-    the tile. `tile`, `share`, `origin`, `loop` and `number` name its tile, the thread's part of it, the tile's first element, the
-    accumulators' loop, and the number of an element along the side."""
+    """One operand: its factor, the axes it has alone, and how the tile and the threads lie along them. `width`
+    neighbours are one access to the tile. `tile`, `share`, `origin`, `loop` and `number` name its tile, the thread's
+    part of it, the tile's first element, the accumulators' loop, and the number of an element along the side."""
 
     factor: Body
     read: Read
@@ -100,14 +100,20 @@ class _Template:
         for side in sides:
             pad = side.width if self._is_along_k(side) else 0
             body.append(nodes.Shared(side.tile, type_of(self.dtype, depth, side.size + pad)))
-        body.append(nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype)))
+        body.append(
+            nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype))
+        )
         body += [nodes.Reg(s.share, type_of(self.dtype, s.micro)) for s in sides]
         body += [nodes.Let(s.origin, s.size * Expr.of(s.cta)) for s in sides if s.cta]
-        multiply = nodes.For(self.kk, ZERO, Expr.of(depth), (*map(self._share, sides), self._multiply()), unroll=self._turns())
+        multiply = nodes.For(
+            self.kk, ZERO, Expr.of(depth), (*map(self._share, sides), self._multiply()), unroll=self._turns()
+        )
         loop = (*map(self._copy, sides), nodes.Barrier("cta"), multiply, nodes.Barrier("cta"))
         body.append(nodes.For(self.k, ZERO, extent_of(self.kernel.sum), loop, step=Expr.of(depth)))
         body.append(self._epilogue())
-        return Kernel(plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers())
+        return Kernel(
+            plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers()
+        )
 
     def _turns(self) -> int:
         """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
@@ -115,8 +121,8 @@ class _Template:
         return 0 if turns >= self.depth else turns
 
     def _registers(self) -> int:
-        """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many: the count may err,
-        and a spill costs more than a CTA."""
+        """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many:
+        the count may err, and a spill costs more than a CTA."""
         plan = self.plan
         counted = resources.taken_by(plan, self.region, self.kernel).occupancy
         ctas = max(1, counted - (counted > 2))
@@ -134,8 +140,15 @@ class _Template:
                 what = f"a micro tile of {micro} on {threads} threads for a tile of {size}"
                 raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
             width = resources.width_of(plan, kernel, at)
-            named_so = (self.names.of(bases[at]) for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col")))
-            sides.append(Side(kernel.factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so))
+            named_so = (
+                self.names.of(bases[at])
+                for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col"))
+            )
+            sides.append(
+                Side(
+                    kernel.factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so
+                )
+            )
         return tuple(sides)
 
     def _place_of(self, axes: tuple[Axis, ...]) -> str:
@@ -176,7 +189,9 @@ class _Template:
         point = {a.name: Expr.of(a.name) for a in (*side.axes, *self.kernel.sum)}
         factor = cast(Values(self.region, {**self.batch, **point}).at(side.factor), self.dtype)
         axes = tuple((name, Expr.of(size)) for name, size in over if size > 1)
-        return nodes.Copy(Place(side.tile, (column, row)), axes, guarded(guard, factor), lets=(*first_lets, *second_lets))
+        return nodes.Copy(
+            Place(side.tile, (column, row)), axes, guarded(guard, factor), lets=(*first_lets, *second_lets)
+        )
 
     def _share(self, side: Side) -> Statement:
         """The thread's part of one k of a tile, in accesses of `width` elements."""
@@ -194,24 +209,30 @@ class _Template:
         left, right = (Read(s.share, (e,), self.dtype) for s, e in zip(self.sides, point))
         product: Body = cast(Binary("mul", left, right, self.dtype), self.fold.body.dtype)
         sum_so_far = Read(self.acc, point, self.fold.dtype)
-        step = nodes.Assign(Place(self.acc, point), Binary("add", sum_so_far, cast(product, self.fold.dtype), self.fold.dtype))
+        step = nodes.Assign(
+            Place(self.acc, point), Binary("add", sum_so_far, cast(product, self.fold.dtype), self.fold.dtype)
+        )
         inner = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (step,), unroll=0)
         return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (inner,), unroll=0)
 
     def _number_of(self, side: Side) -> Expr:
-        """Where accumulator `loop` of the thread stands along its side: groups of `width`, a whole row of threads apart."""
+        """Where accumulator `loop` of the thread stands along its side: groups of `width`, a whole row of threads
+        apart."""
         loop = Expr.of(side.loop)
         own = side.width * Expr.of(side.place) if side.place else ZERO
         return side.first + own + loop + side.width * (side.threads - 1) * (loop // side.width)
 
     def _epilogue(self) -> Statement:
-        """The values after the fold at each accumulator's point, then the writes, where the point lies inside the output."""
+        """The values after the fold at each accumulator's point, then the writes, where the point lies inside the
+        output."""
         rows, columns = self.sides
         point = {**self.batch, **{a.name: Expr.of(a.name) for s in self.sides for a in s.axes}}
         acc = Read(self.acc, (Expr.of(rows.loop), Expr.of(columns.loop)), self.fold.dtype)
         values = Values(self.region, point, {self.kernel.value: acc})
         statements = values.name_values()
-        statements += [element_store(item, values.at(item.expr), point, self.region.iters) for item in self.region.yields]
+        statements += [
+            element_store(item, values.at(item.expr), point, self.region.iters) for item in self.region.yields
+        ]
         guard: tuple[Bound, ...] = ()
         numbers: list[Statement] = []
         parts: list[Statement] = []

@@ -1,5 +1,5 @@
-"""Lets the launches of a program start early: each waits for the one in front of it only when all that needs no tensor is done, and lets the next one
-come up.
+"""Lets the launches of a program start early: each waits for the one in front of it only when all that needs no tensor
+is done, and lets the next one come up.
 
     fence mbarrier_init              fence mbarrier_init
     barrier cta                      barrier cta
@@ -7,29 +7,44 @@ come up.
                                      launch_next
                                      role producer ...
 
-The first has nothing to wait for, the last nothing to let come up. Of alternatives one alone is launched; what is made once runs by itself.
+The first has nothing to wait for, the last nothing to let come up. Of alternatives one alone is launched; what is made
+once runs by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Iterable
 
 from ...ir.arch import ARCHS
 from ...ir.body import Literal
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Statement
 
-SETUP = (nodes.Assume, nodes.Shared, nodes.Mbarrier, nodes.TensorMap, nodes.Pick, nodes.Cursor, nodes.Let, nodes.Fence, nodes.Barrier)
+SETUP = (
+    nodes.Assume,
+    nodes.Shared,
+    nodes.Mbarrier,
+    nodes.TensorMap,
+    nodes.Pick,
+    nodes.Cursor,
+    nodes.Let,
+    nodes.Fence,
+    nodes.Barrier,
+)
 
 
 def with_early_starts(kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
-    """The kernels, in the order of their launches, those that may follow one another with the words for it behind their setup."""
+    """The kernels, in the order of their launches, those that may follow one another with the words for it behind their
+    setup."""
     kernels = tuple(kernels)
     able = [k for k in kernels if ARCHS[k.arch].has_tma and not k.is_once]
     waiting = {k.name for n, k in enumerate(able) if any(_may_follow(k, front) for front in able[:n])}
     followed = {k.name for n, k in enumerate(able) if any(_may_follow(behind, k) for behind in able[n + 1 :])}
-    return tuple(_with((*(nodes.WaitPrevious(),) * (k.name in waiting), *(nodes.LaunchNext(),) * (k.name in followed)), k) for k in kernels)
+    return tuple(
+        _with((*(nodes.WaitPrevious(),) * (k.name in waiting), *(nodes.LaunchNext(),) * (k.name in followed)), k)
+        for k in kernels
+    )
 
 
 def _may_follow(behind: Kernel, front: Kernel) -> bool:

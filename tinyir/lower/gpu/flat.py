@@ -7,9 +7,10 @@
         let i1 = e - N*floor(e/N)
         the values at this point, and the stores
 
-A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers. Neighbours that are known to lie
-side by side are taken in vectors (`flat_vector`), without a guard each where the whole tile is inside, so that all are on their way at once; what is
-left behind the last of them is the first CTA's, an element a thread.
+A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers.
+Neighbours that are known to lie side by side are taken in vectors (`flat_vector`), without a guard each where the whole
+tile is inside, so that all are on their way at once; what is left behind the last of them is the first CTA's, an
+element a thread.
 """
 
 from __future__ import annotations
@@ -33,34 +34,55 @@ def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     run, fresh = _run_of(plan, region), Fresh(names_in(region))
     width = run.width if run else 1
     if threads * each != tile or each % width:
-        raise refuse("E1611", plan.name, plan.span_of("micro"), what=f"{each} elements for each of {threads} threads in a tile of {tile}", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("micro"),
+            what=f"{each} elements for each of {threads} threads in a tile of {tile}",
+            region=region.name,
+        )
     turn, turns, total = Expr.of(fresh.of("u")), each // width, extent_of(kernel.axes)
     number = tile // width * Expr.of("cta.x") + "thread.x" + (threads * turn if turns > 1 else 0)
     is_guarded = not divides(tile, total)
 
     def taken(is_guarded: bool) -> tuple[Statement, ...]:
-        body = vector_statements(region, fresh, run, number, is_guarded) if run else _element(region, fresh, number, is_guarded)
+        body = (
+            vector_statements(region, fresh, run, number, is_guarded)
+            if run
+            else _element(region, fresh, number, is_guarded)
+        )
         return (nodes.For(str(turn), ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
 
     if run and turns > 1 and is_guarded:
-        inside = Bound(tile // width * Expr.of("cta.x"), upper=run.whole(ZERO) * (total // run.extent) - (tile // width - 1))
+        inside = Bound(
+            tile // width * Expr.of("cta.x"), upper=run.whole(ZERO) * (total // run.extent) - (tile // width - 1)
+        )
         body: tuple[Statement, ...] = (nodes.If((inside,), taken(False), taken(True)),)
     else:
         body = taken(is_guarded)
     if run and not run.is_whole:
         left = _element(region, fresh, Expr.of("thread.x") + width * run.whole(ZERO), True, "left")
         body = (*body, nodes.If((Bound(Expr.of("cta.x"), equals=ZERO),), left))
-    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(width).ceildiv(tile // width),), plan.threads, body)
+    return Kernel(
+        plan.name, plan.regions, plan.arch, (total.ceildiv(width).ceildiv(tile // width),), plan.threads, body
+    )
 
 
 def _run_of(plan: Plan, region: Region) -> Run | None:
-    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by side."""
+    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by
+    side."""
     if not plan.vectorize:
         return None
     (item,) = plan.vectorize
     run = map_run(region, len(item.axes), item.width)
     if run is None or [a.name for a in run.axes] != list(item.axes):
-        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{item.width} neighbours that are not known to lie side by side", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("vectorize"),
+            what=f"{item.width} neighbours that are not known to lie side by side",
+            region=region.name,
+        )
     return run
 
 

@@ -1,4 +1,5 @@
-"""The flat template in vectors: a thread takes neighbours along a run, which move in one access a tensor (`side_by_side`).
+"""The flat template in vectors: a thread takes neighbours along a run, which move in one access a tensor
+(`side_by_side`).
 
     let e = 128*cta.x + thread.x                      the number of a vector
     if e < 96*M
@@ -12,8 +13,8 @@ A run of all axes may be of any length. Then it is counted in elements:
     if e < M*N - 7
       loads of X[floor((e + v)/N), e + v - N*floor((e + v)/N)], which lies at e + v; the loop, stores
 
-What is only moved goes from tensor to tensor; what is the same for all neighbours stands before the loop. So does a fold, whose sums are of all of
-them: columns of a matrix are folded several at once.
+What is only moved goes from tensor to tensor; what is the same for all neighbours stands before the loop. So does a
+fold, whose sums are of all of them: columns of a matrix are folded several at once.
 
     reg y.acc : fp32[4] = 0.0
     for k0 in 0..R unroll 8
@@ -24,8 +25,8 @@ them: columns of a matrix are folded several at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Callable, Iterable
 
 from ...ir.accumulate import cast, fold_word, neutral_of
 from ...ir.body import Axis, Binary, Read, Ref, walk
@@ -50,11 +51,19 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
         first, in_run = Expr.of(run.axes[0].name if len(run.axes) == 1 else fresh.of("r")), run.whole(ZERO)
         places = split(name, (*outer, Axis(str(first), in_run)))
         at = width * places.pop(str(first))
-        let, lets = nodes.Let(str(name), number), [*(nodes.Let(a.name, places[a.name]) for a in outer), nodes.Let(str(first), at)]
+        let, lets = (
+            nodes.Let(str(name), number),
+            [*(nodes.Let(a.name, places[a.name]) for a in outer), nodes.Let(str(first), at)],
+        )
         guard = below(name, extent_of(outer) * in_run) if is_guarded else ()
     else:
         first = name
-        let, lets, at, guard = nodes.Let(str(name), width * number), [], width * number, (Bound(first, upper=run.extent - (width - 1)),) if is_guarded else ()
+        let, lets, at, guard = (
+            nodes.Let(str(name), width * number),
+            [],
+            width * number,
+            (Bound(first, upper=run.extent - (width - 1)),) if is_guarded else (),
+        )
     inner = (*lets, *_neighbours(region, fresh, run, first, at))
     return (let, *((nodes.If(guard, inner),) if guard else inner))
 
@@ -74,7 +83,10 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
     for item, body in written:
         neighbours.store(item, body, writer.point, region.iters, varying)
     single = [nodes.Let(a.name, neighbours.point(run.axes)[a.name]) for a in run.axes] if len(run.axes) > 1 else []
-    return (*same, *neighbours.loop(varying, one=[*single, *Statements(region, fresh).at_point(region.yields)] if single else ()))
+    return (
+        *same,
+        *neighbours.loop(varying, one=[*single, *Statements(region, fresh).at_point(region.yields)] if single else ()),
+    )
 
 
 @dataclass
@@ -89,11 +101,17 @@ class _Beside(Statements):
         names = {a.name: Expr.of(a.name) for a in fold.axes}
         element = values.shielded(replace(values, point={**values.point, **names}).at(fold.body))
         held = Read(accumulator.name, (at,), fold.dtype)
-        step = nodes.Assign(Place(held.tensor, (at,)), Binary(fold_word(fold.op), held, cast(element, fold.dtype), fold.dtype))
+        step = nodes.Assign(
+            Place(held.tensor, (at,)), Binary(fold_word(fold.op), held, cast(element, fold.dtype), fold.dtype)
+        )
         inside = neighbours.loop([step])
         for axis in reversed(fold.axes):
             is_few = axis.size.constant is not None and axis.size.constant <= FEW
-            inside = [nodes.For(axis.name, ZERO, axis.size, tuple(inside), unroll=0 if is_few else max(2, ON_THEIR_WAY // width))]
+            inside = [
+                nodes.For(
+                    axis.name, ZERO, axis.size, tuple(inside), unroll=0 if is_few else max(2, ON_THEIR_WAY // width)
+                )
+            ]
         before += [nodes.Reg(held.tensor, type_of(fold.dtype, width), init=neutral_of(fold.op, fold.dtype)), *inside]
         return held
 
@@ -105,7 +123,9 @@ def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], lis
         if isinstance(s, (nodes.Reg, nodes.For)):
             same.append(s)
             continue
-        is_inside = bool(places & axes_of(s.value)) or any(isinstance(n, Ref) and n.name in varying for n in walk(s.value))
+        is_inside = bool(places & axes_of(s.value)) or any(
+            isinstance(n, Ref) and n.name in varying for n in walk(s.value)
+        )
         (inside if is_inside else same).append(s)
         if is_inside:
             (places if isinstance(s, nodes.Choose) else varying).add(s.name)

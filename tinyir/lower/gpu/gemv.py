@@ -1,8 +1,10 @@
-"""The template of a contraction with next to no rows: every element of the large operand is read once, straight into registers, and multiplied
-with each of the few rows (spec section 11). No tile, no tensor core; what counts is how many bytes are on their way.
+"""The template of a contraction with next to no rows: every element of the large operand is read once, straight into
+registers, and multiplied with each of the few rows (spec section 11). No tile, no tensor core; what counts is how many
+bytes are on their way.
 
     reg acc : fp32[8] = 0
-    for k in 0..steps                               a thread's place along the sum and along the columns, `vector` neighbours in one access
+    for k in 0..steps                               a thread's place along the sum and along the columns, `vector`
+                                                    neighbours in one access
       if k0 + 8 <= K
         w[u, v] over v: 8 = B[k0 + u, c0 + v] vector 8         for all u, before the first is used
         acc[8*r + v] += A[m0 + r, k0 + u] * w[u, v]
@@ -40,7 +42,8 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """What a thread does: `rows` x `columns` sums over `depth` elements a step; `vector` neighbours of the large operand at once."""
+    """What a thread does: `rows` x `columns` sums over `depth` elements a step; `vector` neighbours of the large
+    operand at once."""
 
     plan: Plan
     region: Region
@@ -59,7 +62,11 @@ class _Thread:
     def operand(self, side: int, row: Expr, term: Expr) -> Read:
         """The element of an operand at a place along its own axis and along the sum."""
         read, axes = (self.kernel.lhs, self.kernel.rhs)[side], self.kernel.groups[side]
-        point = {**split(row, axes), **split(term, self.kernel.sum), **split(self.fresh.expr("batch"), self.kernel.batch)}
+        point = {
+            **split(row, axes),
+            **split(term, self.kernel.sum),
+            **split(self.fresh.expr("batch"), self.kernel.batch),
+        }
         return Read(read.tensor, tuple(e.substitute(point) for e in read.index), read.dtype)
 
     @property
@@ -78,7 +85,9 @@ class _Thread:
         """One product into its sum."""
         dtype = self.kernel.dtype
         product = Binary("mul", cast(x, dtype), cast(weight, dtype), dtype)
-        return nodes.Assign(Place(self.acc, self.sum_of(r, n)), Binary("add", Read(self.acc, self.sum_of(r, n), dtype), product, dtype))
+        return nodes.Assign(
+            Place(self.acc, self.sum_of(r, n)), Binary("add", Read(self.acc, self.sum_of(r, n), dtype), product, dtype)
+        )
 
     def sum_of(self, r: Expr, n: Expr) -> tuple[Expr]:
         """Where the sum of a row and a column is among the thread's."""
@@ -109,7 +118,9 @@ class _Thread:
         x = Read(f("x"), (r, u), dtype) if self.holds_rows else self.factor(r, k0 + u)
         added = self.over(self.added(r, c, x, Read(held.name, self.placed(c, u), dtype)), *sums)
         loads = held, *self._rows(), self._loads(held.name)
-        whole = below(k0 + depth - 1, extent_of(self.kernel.sum)) + below(c0 + columns - 1, extent_of(self.kernel.right))
+        whole = below(k0 + depth - 1, extent_of(self.kernel.sum)) + below(
+            c0 + columns - 1, extent_of(self.kernel.right)
+        )
         if not whole:
             return *loads, added
         inside = below(k0 + u, extent_of(self.kernel.sum)) + below(c0 + c, extent_of(self.kernel.right))
@@ -125,7 +136,9 @@ class _Thread:
         r, u = self.at("r", rows), self.at("u", depth // width)
         v = f.expr("v") if width > 1 else ZERO
         row, over = f.expr("m0") + r, ((str(v), Expr.of(width)),) if width > 1 else ()
-        load = nodes.Assign(Place(f("x"), (r, width * u + v)), self.operand(0, row, f.expr("k0") + width * u + v), over, width)
+        load = nodes.Assign(
+            Place(f("x"), (r, width * u + v)), self.operand(0, row, f.expr("k0") + width * u + v), over, width
+        )
         inside = below(row, extent_of(self.kernel.left))
         body: Statement = self.over(load, ("u", depth // width))
         body = self.over(nodes.If(inside, (body,)) if inside else body, ("r", rows))
@@ -141,7 +154,9 @@ class _Thread:
         column, term = (c, width * u + v) if self.is_along_sum else (width * c + v, u)
         source = self.operand(1, f.expr("c0") + column, f.expr("k0") + term)
         over = ((str(v), Expr.of(width)),) if width > 1 else ()
-        return self.over(nodes.Assign(Place(name, self.placed(column, term)), source, over, width), ("u", turns[1]), ("c", turns[0]))
+        return self.over(
+            nodes.Assign(Place(name, self.placed(column, term)), source, over, width), ("u", turns[1]), ("c", turns[0])
+        )
 
     @property
     def _inner(self) -> str:
@@ -163,13 +178,21 @@ def gemv_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -
     body += [*shared_sum.declared(plan, kernel, fresh), *_partial(plan, thread), *shared_sum.set_up(plan, fresh)]
     body += [nodes.Fence("mbarrier_init"), *shared_sum.told(plan)] if plan.parts > 1 else []
     body.append(nodes.Let(fresh("c0"), fresh.expr("n0") + plan.micro[1] * across))
-    body.append(nodes.Reg(thread.acc, TensorType(kernel.dtype, (Expr.of(plan.micro[0] * plan.micro[1]),)), init=Literal(0.0, kernel.dtype)))
+    body.append(
+        nodes.Reg(
+            thread.acc,
+            TensorType(kernel.dtype, (Expr.of(plan.micro[0] * plan.micro[1]),)),
+            init=Literal(0.0, kernel.dtype),
+        )
+    )
     step = (nodes.Let(fresh("k0"), depth * fresh.expr("k") + plan.micro[2] * down), *thread.step())
     first, last, apart = shared_sum.steps(plan, fresh)
     body.append(nodes.For(fresh("k"), first, last, step, step=apart))
     body += _folded(plan, thread, across, other)
     body += shared_sum.finished(plan, region, kernel, fresh, plan.threads[0] * plan.threads[1], ())
-    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), (plan.parts,) if plan.parts > 1 else ())
+    return Kernel(
+        plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), (plan.parts,) if plan.parts > 1 else ()
+    )
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -193,8 +216,15 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
     """What gives a CTA its rows and columns, and the number of CTAs."""
     rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
     count = rows * columns * extent_of(kernel.batch)
-    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x") // plan.parts, columns)]
-    body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(("m0", "n0"), ("tm", "tn"), plan.tile)]
+    body: list[Statement] = [
+        *countable(kernel, model, count),
+        *counts(fresh, rows, columns),
+        *tile_at(plan, kernel, fresh, Expr.of("cta.x") // plan.parts, columns),
+    ]
+    body += [
+        nodes.Let(fresh(word), size * fresh.expr(tile))
+        for word, tile, size in zip(("m0", "n0"), ("tm", "tn"), plan.tile)
+    ]
     return body, plan.parts * count
 
 
@@ -212,12 +242,20 @@ def _folded(plan: Plan, thread: _Thread, across: Expr, other: Expr) -> tuple[Sta
     r, c = thread.at("r", plan.micro[0]), thread.at("c", columns)
     mine = Read(thread.acc, thread.sum_of(r, c), dtype)
     if thread.is_along_sum:
-        keep = thread.over(nodes.Store(Place(fresh(shared_sum.SUMS), (r, columns * across + c)), mine), ("r", plan.micro[0]), ("c", columns))
+        keep = thread.over(
+            nodes.Store(Place(fresh(shared_sum.SUMS), (r, columns * across + c)), mine),
+            ("r", plan.micro[0]),
+            ("c", columns),
+        )
         first = (Bound(Expr.of("thread.x"), equals=ZERO),)
         return nodes.WarpReduce("sum", thread.acc, plan.threads[0]), nodes.If(first, (keep,))
-    keep = thread.over(nodes.Store(Place(fresh("part"), (other, r, columns * across + c)), mine), ("r", plan.micro[0]), ("c", columns))
+    keep = thread.over(
+        nodes.Store(Place(fresh("part"), (other, r, columns * across + c)), mine), ("r", plan.micro[0]), ("c", columns)
+    )
     r, n, y, total = fresh.expr("r"), fresh.expr("n"), fresh.expr("y"), fresh("total")
-    add = nodes.Assign(Place(total, (ZERO,)), Binary("add", Read(total, (ZERO,), dtype), Read(fresh("part"), (y, r, n), dtype), dtype))
+    add = nodes.Assign(
+        Place(total, (ZERO,)), Binary("add", Read(total, (ZERO,), dtype), Read(fresh("part"), (y, r, n), dtype), dtype)
+    )
     turns = shared_sum.Turns(plan.tile[0], plan.tile[1], plan.threads[0] * plan.threads[1], 1, fresh)
     body = (
         nodes.Reg(total, TensorType(dtype, (Expr.of(1),)), init=Literal(0.0, dtype)),

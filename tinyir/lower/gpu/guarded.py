@@ -1,17 +1,19 @@
-"""Guards for what is not shown to be inside: an access of a tensor whose index the prover of gpu text cannot place within its steps.
+"""Guards for what is not shown to be inside: an access of a tensor whose index the prover of gpu text cannot place
+within its steps.
 
     y[i] = x[f]                      →   y[i] = x[f] where 0 <= f < N else 0.0
     store y[f] = %v                  →   if 0 <= f < N
                                            store y[f] = %v
 
-The program means the same: in a region every read and write is inside at every point, so that no guard is ever broken there. What several
-elements did at once is done one by one, where a guard may part them.
+The program means the same: in a region every read and write is inside at every point, so that no guard is ever broken
+there. What several elements did at once is done one by one, where a guard may part them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterable
+from typing import Any
 
 from ...ir import plan
 from ...ir.accumulate import literal
@@ -26,7 +28,9 @@ from ...ir.region import Tensor
 from ...kit.diag import Diag
 
 
-def with_guards(module: plan.Module, kernels: Iterable[Kernel], buffers: tuple[Tensor, ...]) -> tuple[tuple[Kernel, ...], list[Diag]]:
+def with_guards(
+    module: plan.Module, kernels: Iterable[Kernel], buffers: tuple[Tensor, ...]
+) -> tuple[tuple[Kernel, ...], list[Diag]]:
     """The kernels with a guard around each access of a tensor that is not shown to be inside, and R3601 for each."""
     kernels = tuple(kernels)
     whole = Module(module, kernels, buffers)
@@ -38,7 +42,10 @@ def with_guards(module: plan.Module, kernels: Iterable[Kernel], buffers: tuple[T
             for v in visits(kernel, module.program.model):
                 guards.see(v)
             kernel = replace(kernel, body=guards.block(kernel.body))
-            notes += [Diag("R3601", kernel.name, {"access": access, "guard": guard}, kernel.span) for access, guard in guards.said]
+            notes += [
+                Diag("R3601", kernel.name, {"access": access, "guard": guard}, kernel.span)
+                for access, guard in guards.said
+            ]
         made.append(kernel)
     return tuple(made), notes
 
@@ -54,7 +61,14 @@ class _Guards:
     def see(self, v: Visit) -> None:
         """Guards what a statement itself reads and writes."""
         old = self.others[id(v.statement)][1] if id(v.statement) in self.others else v.statement
-        s = replace(old, **{word: self._guarded(body, v, v.inside) for word in ("value", "init") if (body := getattr(old, word, None)) is not None and not isinstance(body, Expr)})
+        s = replace(
+            old,
+            **{
+                word: self._guarded(body, v, v.inside)
+                for word in ("value", "init")
+                if (body := getattr(old, word, None)) is not None and not isinstance(body, Expr)
+            },
+        )
         places = written_by(v, self.tensors) if isinstance(old, (nodes.Store, nodes.Atomic)) else []
         guard = tuple(bound for place in places for bound in self._missing(place.name, place.index, v, v.inside))
         if guard:
@@ -69,7 +83,11 @@ class _Guards:
         made = []
         for s in body:
             found = self.others[id(s)][1] if id(s) in self.others else s
-            inner = {word: self.block(block) for word in ("body", "otherwise") if found is s and isinstance(block := getattr(s, word, None), tuple)}
+            inner = {
+                word: self.block(block)
+                for word in ("body", "otherwise")
+                if found is s and isinstance(block := getattr(s, word, None), tuple)
+            }
             made.append(replace(found, **inner) if inner else found)
         return tuple(made)
 
@@ -84,7 +102,12 @@ class _Guards:
                 then = body.then
             else:
                 guard, then = (), self._guarded(body.then, v, within)
-            return replace(body, guard=body.guard + guard, then=then, other=self._guarded(body.other, v, facts.with_broken(body.guard)))
+            return replace(
+                body,
+                guard=body.guard + guard,
+                then=then,
+                other=self._guarded(body.other, v, facts.with_broken(body.guard)),
+            )
         return rebuild(body, lambda inner: self._guarded(inner, v, facts))
 
     def _missing(self, name: str, index: tuple[Expr, ...], v: Visit, facts: Facts) -> tuple[Bound, ...]:
@@ -94,7 +117,12 @@ class _Guards:
         bounds = [bound for _, bound in unshown(index, self.tensors[tensor_of(name, v)].type.shape, facts)]
         if bounds:
             self.said[str(Place(name, index)), show_guard(tuple(bounds))] = None
-        return tuple(side for b in bounds for side in (Bound(b.expr, lower=b.lower), Bound(b.expr, upper=b.upper)) if side != Bound(b.expr))
+        return tuple(
+            side
+            for b in bounds
+            for side in (Bound(b.expr, lower=b.lower), Bound(b.expr, upper=b.upper))
+            if side != Bound(b.expr)
+        )
 
 
 def _under(guard: tuple[Bound, ...], s: Any) -> Statement:

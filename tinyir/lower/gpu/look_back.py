@@ -1,4 +1,5 @@
-"""A scan of long rows that reads them once: tiles are taken in turn, and each looks back at what those before it fold to (`ir.gpu.across`).
+"""A scan of long rows that reads them once: tiles are taken in turn, and each looks back at what those before it fold
+to (`ir.gpu.across`).
 
     ticket turn of y.ticket[0] below 64 via place
     let tile = turn                                   rows too, where there are several: turn = row*tiles + tile
@@ -16,9 +17,9 @@
     for u in 0..4 unroll
       the values at i0 + v, of which the scan is add(add(y.total[0], y.acc[u]), y.own[u, v]), and the stores
 
-Where neighbours do not lie side by side, a thread takes one element a turn; of a row that does not begin or end with a whole vector the first or last
-neighbours are taken one by one (`side_by_side`). A reversed scan counts the axis from its end. Words are set to 0 by a
-kernel in front, `y.start`.
+Where neighbours do not lie side by side, a thread takes one element a turn; of a row that does not begin or end with a
+whole vector the first or last neighbours are taken one by one (`side_by_side`). A reversed scan counts the axis from
+its end. Words are set to 0 by a kernel in front, `y.start`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ START_THREADS = 256
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Where one scan tells what its tiles fold to: the memory of its words, and of values that have none of their own."""
+    """Where one scan tells what its tiles fold to: the memory of its words, and of values that have none of their
+    own."""
 
     status: Tensor
     held: Tensor | None
@@ -62,10 +64,22 @@ def look_back_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     width = plan.width_of(kernel.row[0].name)
     turns = plan.tile[1] // (plan.threads[0] * width)
     if len(plan.threads) != 1 or turns < 1 or plan.tile != (1, plan.threads[0] * width * turns):
-        raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("tile"),
+            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            region=region.name,
+        )
     run = row_run(region, kernel, width) if width > 1 else Run(kernel.row, 1)
     if run is None:
-        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("vectorize"),
+            what=f"{width} neighbours that are not known to lie side by side",
+            region=region.name,
+        )
     for scan in scans_of(region):
         if wide(scan.dtype).bytes not in WORDS_OF:
             raise refuse("E1611", plan.name, plan.span_of("algo"), what=f"a scan of {scan.dtype}", region=region.name)
@@ -102,7 +116,10 @@ def start_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     counter, words = words_of(plan, region, kernel)
     fresh = Fresh(names_in(region))
     word, shape = fresh.name("word"), next(iter(words.values())).status.type.shape
-    axes = tuple(Axis(fresh.name(name), size) for name, size in zip(("level", "row", "tile") if kernel.rows else ("level", "tile"), shape))
+    axes = tuple(
+        Axis(fresh.name(name), size)
+        for name, size in zip(("level", "row", "tile") if kernel.rows else ("level", "tile"), shape)
+    )
     at, total, zero = split(Expr.of(word), axes), extent_of(axes), {t: literal(0, DTYPES[t]) for t in ("u32", "u64")}
     place = tuple(at[a.name] for a in axes)
     stores = tuple(nodes.Store(Place(w.status.name, place), zero[w.status.type.dtype.name]) for w in words.values())
@@ -112,7 +129,9 @@ def start_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         nodes.If((Bound(Expr.of(word), upper=total),), stores),
         nodes.If((Bound(Expr.of(word), equals=ZERO),), (nodes.Store(Place(counter.name, (ZERO,)), zero["u32"]),)),
     )
-    return Kernel(f"{plan.name}.start", plan.regions, plan.arch, (total.ceildiv(START_THREADS),), (START_THREADS,), body)
+    return Kernel(
+        f"{plan.name}.start", plan.regions, plan.arch, (total.ceildiv(START_THREADS),), (START_THREADS,), body
+    )
 
 
 def _fits(total: Expr) -> tuple[Statement, ...]:
@@ -133,7 +152,9 @@ class _Writer:
     done: dict[Scan, Body] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.fresh = Fresh({*names_in(self.region), *(t.name for t in look_back_workspaces(self.plan, self.region, self.kernel))})
+        self.fresh = Fresh(
+            {*names_in(self.region), *(t.name for t in look_back_workspaces(self.plan, self.region, self.kernel))}
+        )
         self.counter, self.words = words_of(self.plan, self.region, self.kernel)
         self.tile = self.fresh.name("tile")
         self.row = self.kernel.rows[0].name if len(self.kernel.rows) == 1 else self.fresh.name("row")
@@ -162,7 +183,11 @@ class _Writer:
         ]
         if self.kernel.rows:
             in_row, turn = Expr.of(self.fresh.name("tiles")), Expr.of(taken)
-            found += [nodes.Let(str(in_row), tiles), nodes.Let(self.row, turn // in_row), nodes.Let(self.tile, turn - in_row * (turn // in_row))]
+            found += [
+                nodes.Let(str(in_row), tiles),
+                nodes.Let(self.row, turn // in_row),
+                nodes.Let(self.tile, turn - in_row * (turn // in_row)),
+            ]
         if len(self.kernel.rows) > 1:
             found += [nodes.Let(name, e) for name, e in split(Expr.of(self.row), self.kernel.rows).items()]
         if self.skew != ZERO:
@@ -176,7 +201,10 @@ class _Writer:
         warps = self.plan.threads[0] // WARP
         part = self.fresh.name("part") if warps > 1 else ""
         self.head += [nodes.Shared(part, type_of(dtype, warps * self.turns))] if part else []
-        self.head += [nodes.Shared(names["before"], type_of(dtype, 1)), nodes.Reg(names["acc"], type_of(dtype, self.turns))]
+        self.head += [
+            nodes.Shared(names["before"], type_of(dtype, 1)),
+            nodes.Reg(names["acc"], type_of(dtype, self.turns)),
+        ]
         self.head.append(nodes.Reg(names["total"], type_of(dtype, 1), init=neutral_of(scan.op, dtype)))
         at = (Expr.of(self.turn),)
         mine = Read(names["acc"], at, dtype)
@@ -187,7 +215,10 @@ class _Writer:
             lines, element = writer.element(scan)
             here = (*at, Expr.of(neighbours.turn))
             self.head.append(nodes.Reg(names["own"], TensorType(dtype, (Expr.of(self.turns), Expr.of(self.run.width)))))
-            step = [nodes.Assign(Place(names["acc"], at), Binary(fold_word(scan.op), mine, element, dtype)), nodes.Assign(Place(names["own"], here), mine)]
+            step = [
+                nodes.Assign(Place(names["acc"], at), Binary(fold_word(scan.op), mine, element, dtype)),
+                nodes.Assign(Place(names["own"], here), mine),
+            ]
             before = Binary(fold_word(scan.op), before, Read(names["own"], here, dtype), dtype)
             inside = neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits_of(self.run))
         else:
@@ -195,9 +226,13 @@ class _Writer:
             inside = [*lines, nodes.Assign(Place(names["acc"], at), element)]
         self.body.append(self._each_turn([neutral], inside))
         held = words.held.name if words.held else ""
-        self.body.append(nodes.BlockScan(scan.op, scan.exclusive or self.run.width > 1, names["acc"], names["total"], part))
+        self.body.append(
+            nodes.BlockScan(scan.op, scan.exclusive or self.run.width > 1, names["acc"], names["total"], part)
+        )
         self.body.append(nodes.Publish(names["total"], Place(words.status.name, self.place), held))
-        self.body.append(nodes.LookBack(scan.op, names["total"], Place(words.status.name, self.place), names["before"], held))
+        self.body.append(
+            nodes.LookBack(scan.op, names["total"], Place(words.status.name, self.place), names["before"], held)
+        )
         self.done[scan] = cast(before, scan.dtype)
 
     def _stores(self) -> list[Statement]:
@@ -226,7 +261,10 @@ class _Writer:
         count, number = self.run.covering(self.skew), Expr.of(self.number)
         taken = threads * self.turns * Expr.of(self.tile) + threads * Expr.of(self.turn) + "thread.x"
         place = self.run.width * number - self.skew
-        lets = (nodes.Let(self.number, taken), nodes.Let(axis.name, axis.size - 1 - place if self.kernel.reverse else place))
+        lets = (
+            nodes.Let(self.number, taken),
+            nodes.Let(axis.name, axis.size - 1 - place if self.kernel.reverse else place),
+        )
         guard = () if divides(threads * self.turns, count) else below(number, count)
         within = (nodes.If(guard, tuple(inside)),) if guard else tuple(inside)
         return nodes.For(self.turn, ZERO, Expr.of(self.turns), (*lets, *first, *within), unroll=0)

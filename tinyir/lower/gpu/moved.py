@@ -1,13 +1,14 @@
 """Statements with other integers in the place of names: the work at one element, done at another.
 
-    %x = X[i0, i1 + v]          with v = 0          %x = X[i0, i1]
-    X.row[v + 4*u] = %x         and u = 3           X.row[12] = %x
+%x = X[i0, i1 + v]          with v = 0          %x = X[i0, i1]
+X.row[v + 4*u] = %x         and u = 3           X.row[12] = %x
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Iterable, Mapping, get_args
+from typing import Any, get_args
 
 from ...ir.body import Body, substitute
 from ...ir.expr import Bound, Expr

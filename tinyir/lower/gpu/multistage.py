@@ -1,4 +1,5 @@
-"""The multistage template of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix (seed 001 section 9).
+"""The multistage template of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix
+(seed 001 section 9).
 
     fill the first stages - 1 slots; wait for the first; fetch its first fragments
     for k: start filling the slot that was left last
@@ -7,16 +8,17 @@
     (where a product takes long, its own fragments are fetched in front of it, and the wait stands at the loop's start)
     the epilogue, warp by warp (`warp_epilogue`)
 
-Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout needs a copy. An operand
-whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one whose rows do not, element by element, since a copy
-of 2 bytes is not asynchronous; so is one that is gathered (a window of a convolution, with its guard). One that the plan pads is copied 16 bytes at once from
-its copy (`padding`), where every row has whole ones. What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
+Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout
+needs a copy. An operand whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one
+whose rows do not, element by element, since a copy of 2 bytes is not asynchronous; so is one that is gathered (a window
+of a convolution, with its guard). One that the plan pads is copied 16 bytes at once from its copy (`padding`), where
+every row has whole ones. What hangs over an end is zero. fp32 is multiplied as `math` says (`ir.tf32`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Iterator, Mapping
 
 from ...ir.body import Axis, Body, Literal, Read
 from ...ir.boxes import MMA_FACTORS, View, is_along_sum, misfit, padded, view_of
@@ -38,14 +40,19 @@ from .warp_epilogue import warp_epilogue
 
 STEP = 16  # along the sum, of one set of fragments
 SHAPES = {2: "m16n8k16", 4: "m16n8k8"}  # of one mma, by the bytes of an element
-FRAGMENTS = {"": 2, "tf32": 2, "tf32x3": 1}  # sets of them, by `math`: one at hand, one on its way where a product is over soon
+FRAGMENTS = {
+    "": 2,
+    "tf32": 2,
+    "tf32x3": 1,
+}  # sets of them, by `math`: one at hand, one on its way where a product is over soon
 CORNERS = ("m0", "n0")
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One factor: its tile, and `width` neighbours that one copy moves, later where it `is_async`. `is_along_sum`: the tile's rows, as the
-    tensor's, run along the sum. `copy` is the view of its padded copy, from which it is read where it has one."""
+    """One factor: its tile, and `width` neighbours that one copy moves, later where it `is_async`. `is_along_sum`: the
+    tile's rows, as the tensor's, run along the sum. `copy` is the view of its padded copy, from which it is read where
+    it has one."""
 
     tile: str
     factor: Body
@@ -86,11 +93,26 @@ def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Mo
     body += [nodes.Shared(fresh(o.tile), _matrix(o.read, o.shape), plan.stages, o.swizzle) for o in operands]
     body += [epilogue.tile, *place]
     rows, columns = plan.warp_tile
-    body.append(nodes.Reg(fresh("acc"), TensorType(kernel.dtype, (Expr.of(rows), Expr.of(columns))), kind="mma", init=Literal(0.0, kernel.dtype)))
+    body.append(
+        nodes.Reg(
+            fresh("acc"),
+            TensorType(kernel.dtype, (Expr.of(rows), Expr.of(columns))),
+            kind="mma",
+            init=Literal(0.0, kernel.dtype),
+        )
+    )
     for o, shape in zip(operands, ((rows, STEP), (STEP, columns))):
         body.append(nodes.Reg(f"{fresh(o.tile)}f", _matrix(o.read, shape), FRAGMENTS[plan.math], f"mma_{o.tile}"))
     body += [*_loop(plan, region, kernel, operands, fresh), *epilogue.statements]
-    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), regs=register_limit(plan, region, kernel))
+    return Kernel(
+        plan.name,
+        plan.regions,
+        plan.arch,
+        (grid,),
+        plan.threads,
+        tuple(body),
+        regs=register_limit(plan, region, kernel),
+    )
 
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
@@ -99,7 +121,9 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         raise _refusal(plan, "load", fault)
     (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
     if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS[plan.math] * STEP) or bk > wide:
-        raise _refusal(plan, "warp_tile", f"a warp's tile of {plan.warp_tile[0]} x {plan.warp_tile[1]} with {bk} along the sum")
+        raise _refusal(
+            plan, "warp_tile", f"a warp's tile of {plan.warp_tile[0]} x {plan.warp_tile[1]} with {bk} along the sum"
+        )
     for side, size in enumerate((bm, bn)):
         operand = _operand(plan, region, kernel, side)
         if not operand.is_along_sum and size % wide:
@@ -120,8 +144,26 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     inner = (kernel.sum if is_along else axes)[-1].name
     is_async, view = plan.load_of(read.tensor).by == "cp_async", view_of(region, read.tensor, read.index, kernel)
     copy = padded(view, region) if plan.is_padded(read.tensor) and isinstance(view, View) else None
-    width = ACCESS_BYTES // read.dtype.bytes if copy is not None else plan.width_of(inner) if is_async and isinstance(view, View) else 1
-    return Operand("ab"[side], kernel.factors[side], read, axes, CORNERS[side], plan.tile[side], plan.tile[2], width, is_async, is_along, copy)
+    width = (
+        ACCESS_BYTES // read.dtype.bytes
+        if copy is not None
+        else plan.width_of(inner)
+        if is_async and isinstance(view, View)
+        else 1
+    )
+    return Operand(
+        "ab"[side],
+        kernel.factors[side],
+        read,
+        axes,
+        CORNERS[side],
+        plan.tile[side],
+        plan.tile[2],
+        width,
+        is_async,
+        is_along,
+        copy,
+    )
 
 
 def _matrix(read: Read, shape: tuple[int, int]) -> TensorType:
@@ -132,15 +174,23 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
     """What gives a CTA its tile and a warp its part of it, and the number of CTAs."""
     rows, columns = (extent_of(g).ceildiv(size) for g, size in zip(kernel.groups[:2], plan.tile))
     count = rows * columns * extent_of(kernel.batch)
-    body: list[Statement] = [*countable(kernel, model, count), *counts(fresh, rows, columns), *tile_at(plan, kernel, fresh, Expr.of("cta.x"), columns)]
-    body += [nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(CORNERS, ("tm", "tn"), plan.tile)]
+    body: list[Statement] = [
+        *countable(kernel, model, count),
+        *counts(fresh, rows, columns),
+        *tile_at(plan, kernel, fresh, Expr.of("cta.x"), columns),
+    ]
+    body += [
+        nodes.Let(fresh(word), size * fresh.expr(tile)) for word, tile, size in zip(CORNERS, ("tm", "tn"), plan.tile)
+    ]
     across, warp = plan.tile[1] // plan.warp_tile[1], Expr.of("warp.index")
     parts = warp // across, warp - across * (warp // across)
     body += [nodes.Let(fresh(word), size * part) for word, size, part in zip(("wm", "wn"), plan.warp_tile, parts)]
     return body, count
 
 
-def _loop(plan: Plan, region: Region, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh) -> Iterator[Statement]:
+def _loop(
+    plan: Plan, region: Region, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh
+) -> Iterator[Statement]:
     """The ring's first tiles, then the walk along the sum."""
     bk, ahead = plan.tile[2], plan.stages - 1
     tokens = tuple(t for number in (0, 1) for o in operands for t in o.tokens[number : number + 1])
@@ -158,7 +208,12 @@ def _loop(plan: Plan, region: Region, kernel: Contraction, operands: tuple[Opera
     steps = range(bk // STEP)
     products = [_product(plan, kernel, operands, step, fresh) for step in steps]
     if FRAGMENTS[plan.math] == 1:
-        body = [*ready, *fill, *(part for step in steps for part in (*_fragments(operands, step, s, plan, fresh), products[step])), *onward]
+        body = [
+            *ready,
+            *fill,
+            *(part for step in steps for part in (*_fragments(operands, step, s, plan, fresh), products[step])),
+            *onward,
+        ]
     else:
         yield from ready
         yield from _fragments(operands, 0, s, plan, fresh)
@@ -182,14 +237,22 @@ def _product(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operand],
     return nodes.Mma(fresh("acc"), *places, SHAPES[kernel.lhs.dtype.bytes], plan.math)
 
 
-def _fragments(operands: tuple[Operand, Operand], step: int, slot: Expr, plan: Plan, fresh: Fresh) -> Iterator[Statement]:
+def _fragments(
+    operands: tuple[Operand, Operand], step: int, slot: Expr, plan: Plan, fresh: Fresh
+) -> Iterator[Statement]:
     for o, start in zip(operands, ("wm", "wn")):
         along, side = Expr.of(STEP * step), fresh.expr(start)
         source = Place(fresh(o.tile), (side, along) if o.is_along_sum else (along, side), slot)
-        yield nodes.Ldmatrix(Place(f"{fresh(o.tile)}f", slot=_set(plan, step)), source, o.is_along_sum if o.tile == "b" else not o.is_along_sum)
+        yield nodes.Ldmatrix(
+            Place(f"{fresh(o.tile)}f", slot=_set(plan, step)),
+            source,
+            o.is_along_sum if o.tile == "b" else not o.is_along_sum,
+        )
 
 
-def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: Expr, start: Expr, turn: int) -> Statement:
+def _fill(
+    o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: Expr, start: Expr, turn: int
+) -> Statement:
     """Brings the tile of the sum's elements from `start` on into a slot."""
     r, c = fresh("r"), fresh("c")
     side, along = (r, c) if o.is_along_sum else (c, r)
@@ -205,14 +268,20 @@ def _fill(o: Operand, region: Region, kernel: Contraction, fresh: Fresh, slot: E
     point = {a.name: Expr.of(a.name) for a in (*o.axes, *kernel.sum)} | split(fresh.expr("batch"), kernel.batch)
     value = guarded(guard, Values(region, point).at(o.factor))
     lets = (*first_lets, *second_lets)
-    return nodes.CpAsync(o.tokens[turn], to, over, value, o.width, lets) if o.tokens else nodes.Copy(to, over, value, 1, lets)
+    return (
+        nodes.CpAsync(o.tokens[turn], to, over, value, o.width, lets)
+        if o.tokens
+        else nodes.Copy(to, over, value, 1, lets)
+    )
 
 
 def _from_copy(o: Operand, copy: View, kernel: Contraction, places: Mapping[str, Expr], fresh: Fresh) -> Body:
     """An element of a padded copy, whose rows are whole vectors: what is behind an end of the tensor is zero there."""
     batch = split(fresh.expr("batch"), kernel.batch)
     index = tuple(batch[d.axes[0].name] if d.role == "batch" else places[d.role] for d in copy.dims)
-    is_guarded = [d.role == "sum" or d.role != "batch" and not divides(o.size, size) for d, size in zip(copy.dims, copy.shape)]
+    is_guarded = [
+        d.role == "sum" or d.role != "batch" and not divides(o.size, size) for d, size in zip(copy.dims, copy.shape)
+    ]
     guard = tuple(b for is_so, size, e in zip(is_guarded, copy.shape, index) if is_so for b in below(e, size))
     return guarded(guard, Read(copy.tensor.name, index, o.read.dtype))
 

@@ -1,6 +1,8 @@
-"""Copies of operands in which every row begins on a line: what the copy engine needs of rows of odd lengths, and what L2 likes of others.
+"""Copies of operands in which every row begins on a line: what the copy engine needs of rows of odd lengths, and what
+L2 likes of others.
 
-    kernel gemm.pad of gemm for gemm        a CTA copies eight lines of eight rows, a warp a row, neighbours in lanes; behind a row's end it writes zeros
+    kernel gemm.pad of gemm for gemm        a CTA copies eight lines of eight rows, a warp a row, neighbours in lanes;
+                                            behind a row's end it writes zeros
       if cta.x < ctas.a
         let row = 8*floor(cta.x/in_row) + warp.index
         let first = 8*(cta.x - in_row*floor(cta.x/in_row))
@@ -94,15 +96,31 @@ def padding_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model
         return None
     fresh = Fresh(model, region)
     cta, grid = Expr.of("cta.x"), sum((c.ctas for c in copied), ZERO)
-    body: list[Statement] = [nodes.Assume((Bound(count, upper=Expr.of(LARGEST_SIZE + 1)),)) for count in dict.fromkeys((*(c.ctas for c in copied), grid))]
+    body: list[Statement] = [
+        nodes.Assume((Bound(count, upper=Expr.of(LARGEST_SIZE + 1)),))
+        for count in dict.fromkeys((*(c.ctas for c in copied), grid))
+    ]
     if len(copied) == 1:
         body += _block(copied[0], "a", cta, fresh)
     else:
         before = fresh.expr("ctas.a")
         body.append(nodes.Let(str(before), copied[0].ctas))
         body.append(nodes.If((Bound(cta, upper=before),), _block(copied[0], "a", cta, fresh)))
-        body.append(nodes.If((Bound(cta, lower=before),), (nodes.Let(fresh("cta.b"), cta - before), *_block(copied[1], "b", fresh.expr("cta.b"), fresh))))
-    return Kernel(f"{plan.name}.{'keep' if is_once else 'pad'}", plan.regions, plan.arch, (grid,), (THREADS,), tuple(body), is_once=is_once)
+        body.append(
+            nodes.If(
+                (Bound(cta, lower=before),),
+                (nodes.Let(fresh("cta.b"), cta - before), *_block(copied[1], "b", fresh.expr("cta.b"), fresh)),
+            )
+        )
+    return Kernel(
+        f"{plan.name}.{'keep' if is_once else 'pad'}",
+        plan.regions,
+        plan.arch,
+        (grid,),
+        (THREADS,),
+        tuple(body),
+        is_once=is_once,
+    )
 
 
 def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement, ...]:
@@ -122,7 +140,9 @@ def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement
     let_col = nodes.Let(str(col), elements * line + vector * Expr.of("lane") - elements * along)
 
     def stored(value: Body) -> Statement:
-        return nodes.Store(Place(one.copy.tensor.name, (*reversed(at), place)), value, ((fresh("v"), Expr.of(vector)),), vector)
+        return nodes.Store(
+            Place(one.copy.tensor.name, (*reversed(at), place)), value, ((fresh("v"), Expr.of(vector)),), vector
+        )
 
     def turns(*body: Statement) -> tuple[Statement, ...]:
         return (nodes.For(fresh("u"), ZERO, Expr.of(LINES // lines), (let_line, *body), unroll=0),)
@@ -131,7 +151,10 @@ def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement
     is_whole = Bound(elements * first + (elements * LINES - 1), upper=width)
     copy = nodes.If((is_whole,), turns(let_col, stored(source)), turns(at_end))
     number = cta // one.in_row
-    lets = nodes.Let(str(row), WARPS * number + Expr.of("warp.index")), nodes.Let(str(first), LINES * (cta - one.in_row * number))
+    lets = (
+        nodes.Let(str(row), WARPS * number + Expr.of("warp.index")),
+        nodes.Let(str(first), LINES * (cta - one.in_row * number)),
+    )
     return *lets, nodes.If((Bound(row, upper=one.rows),), (copy,))
 
 

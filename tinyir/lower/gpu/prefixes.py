@@ -20,8 +20,16 @@ class Prefixes(Statements):
     done: dict[Scan, Body] = field(default_factory=dict)
 
     def _scanned(self, scan: Scan, values: Values) -> Body:
-        if scan not in self.done or any(values.point[name] != self.point[name] for name in free_axes(self.region, scan)):
-            raise refuse("E1611", self.region.name, scan.span, what="a scan at another point than its own", region=self.region.name)
+        if scan not in self.done or any(
+            values.point[name] != self.point[name] for name in free_axes(self.region, scan)
+        ):
+            raise refuse(
+                "E1611",
+                self.region.name,
+                scan.span,
+                what="a scan at another point than its own",
+                region=self.region.name,
+            )
         return self.done[scan]
 
     def element(self, scan: Scan) -> tuple[list[Statement], Body]:

@@ -1,5 +1,6 @@
-"""What a team of threads does with a row, pass after pass: a pass is a fold, closed over the team's threads; values that do not vary along the row
-stand between passes, computed by every thread alike; what is written along the row comes last.
+"""What a team of threads does with a row, pass after pass: a pass is a fold, closed over the team's threads; values
+that do not vary along the row stand between passes, computed by every thread alike; what is written along the row comes
+last.
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ from ...ir.runs import number_in
 from ...ir.types import DTYPES
 from ...kernels.parts.fold import Accumulator
 from ...kernels.parts.kept import used_twice
-from ...kernels.parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split
+from ...kernels.parts.point import (
+    Values,
+    below,
+    carried,
+    choice,
+    divides,
+    element_store,
+    free_axes,
+    guarded,
+    needed,
+    split,
+)
 from ...kit.diag import refuse
 from .ends import Ends
 from .moved import moved
@@ -29,8 +41,8 @@ from .side_by_side import SideBySide
 
 @dataclass
 class Passes:
-    """Writes the passes of one region by a team of threads, in vectors where there are `ends`. `known` are the values that do not vary along the row;
-    `held` what registers keep of it."""
+    """Writes the passes of one region by a team of threads, in vectors where there are `ends`. `known` are the values
+    that do not vary along the row; `held` what registers keep of it."""
 
     plan: Plan
     region: Region
@@ -76,12 +88,19 @@ class Passes:
 
     def _row_value(self, body: Body, name: str, lines: list[Statement]) -> Body:
         """An expression that is one number a row; the passes of its folds go to `lines`."""
+
         def emit(inner: Reduce | Gather, values: Values) -> Body:
             if isinstance(inner, Gather):
                 here = replace(values, sides=((self.team.inside, True), *values.sides)) if self.team.inside else values
                 return choice(inner, here, self.fresh.name(f"{inner.axis.name}.at"), lines)
             if values.point.keys() - self.point.keys():
-                raise refuse("E1611", self.region.name, inner.span, what="a fold at a gathered place of a row", region=self.region.name)
+                raise refuse(
+                    "E1611",
+                    self.region.name,
+                    inner.span,
+                    what="a fold at a gathered place of a row",
+                    region=self.region.name,
+                )
             shielded = replace(inner, body=values.shielded(inner.body))
             return self._fold(Accumulator(self.fresh.name(f"{name}.acc"), shielded), lines)
 
@@ -90,7 +109,9 @@ class Passes:
     def _write_once(self, item: Yield, lines: list[Statement]) -> list[Statement]:
         value = self._row_value(item.expr, item.output, lines)
         one_thread = (*self.team.inside, *self.team.first)
-        return [element_store(item, value, self.point, (a for a in self.region.iters if a.name not in self.row), one_thread)]
+        return [
+            element_store(item, value, self.point, (a for a in self.region.iters if a.name not in self.row), one_thread)
+        ]
 
     def _shielded(self, value: Body) -> Body:
         """A value that reads nothing where its row is not there."""
@@ -144,13 +165,17 @@ class Passes:
         """The number of a thread's element, where registers keep the row."""
         return Expr.of(self.fresh.of("v")) + (self.width * Expr.of(self.fresh.of("u")) if self.width > 1 else 0)
 
-    def _over_row(self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()) -> list[Statement]:
+    def _over_row(
+        self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()
+    ) -> list[Statement]:
         """A loop over this thread's elements of the row, with what is done at each."""
         if self.ends:
             return self._over_vectors(self.ends, axes, element, of, across_writes)
         column = Expr.of(axes[0].name if len(axes) == 1 else self.fresh.of("c"))
         at = {a.name: Expr.of(a.name) for a in axes}
-        inner: list[Statement] = [nodes.Let(n, e) for n, e in split(column, axes).items()][::-1] if len(axes) > 1 else []
+        inner: list[Statement] = (
+            [nodes.Let(n, e) for n, e in split(column, axes).items()][::-1] if len(axes) > 1 else []
+        )
         declared: list[Statement] = []
         values = RowPoint(self, at, inner, declared)
         if of is not None:
@@ -160,11 +185,15 @@ class Passes:
             inner.append(element_store(item, body, {**self.point, **at}, self.region.iters))
         return [*declared, *self.team.where_inside([self._walk(str(column), extent_of(axes), inner)])]
 
-    def _over_vectors(self, ends: Ends, axes: tuple[Axis, ...], element, of: Body | None, across_writes: tuple[Yield, ...]) -> list[Statement]:
+    def _over_vectors(
+        self, ends: Ends, axes: tuple[Axis, ...], element, of: Body | None, across_writes: tuple[Yield, ...]
+    ) -> list[Statement]:
         """A loop over this thread's vectors of the row; then the same at the element that is left to it."""
         run = ends.run
         column, counter = axes[0].name if len(axes) == 1 else self.fresh.of("e"), self.fresh.of("c")
-        neighbours = SideBySide(self.region, self.fresh, run, Expr.of(column), {column: run.width * Expr.of(counter) + run.head})
+        neighbours = SideBySide(
+            self.region, self.fresh, run, Expr.of(column), {column: run.width * Expr.of(counter) + run.head}
+        )
         inner: list[Statement] = []
         declared: list[Statement] = []
         values = RowPoint(self, neighbours.point(axes), inner, declared)
@@ -174,7 +203,13 @@ class Passes:
             body = values.at(item.expr)
             neighbours.store(item, body, values.point, self.region.iters, inner)
         lines = [nodes.Let(column, run.width * Expr.of(counter) + ends.head), *neighbours.loop(inner)]
-        left = ends.at_left(nodes.Let(column, ends.left), moved([*inner, *neighbours.singles], self._behind(neighbours.turn))) if self.is_cut else []
+        left = (
+            ends.at_left(
+                nodes.Let(column, ends.left), moved([*inner, *neighbours.singles], self._behind(neighbours.turn))
+            )
+            if self.is_cut
+            else []
+        )
         return [*declared, *self.team.where_inside([self._walk(counter, ends.whole, lines), *left])]
 
     def _behind(self, turn: str) -> dict[str, Expr]:
@@ -189,7 +224,9 @@ class Passes:
         turn = self.fresh.of("u" if self.width > 1 else "v")
         guard = () if divides(turns * step, count) else below(Expr.of(name), count)
         guarded: tuple[Statement, ...] = (nodes.If(guard, tuple(lines)),) if guard else tuple(lines)
-        return nodes.For(turn, ZERO, Expr.of(turns), (nodes.Let(name, step * Expr.of(turn) + self.team.number), *guarded), unroll=0)
+        return nodes.For(
+            turn, ZERO, Expr.of(turns), (nodes.Let(name, step * Expr.of(turn) + self.team.number), *guarded), unroll=0
+        )
 
 
 __all__ = ["Passes"]

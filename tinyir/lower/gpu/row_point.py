@@ -1,4 +1,5 @@
-"""The values at one element of a row: computed there, or taken from what registers keep of it from one pass to the next."""
+"""The values at one element of a row: computed there, or taken from what registers keep of it from one pass to the
+next."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ...kit.diag import refuse
 
 
 class RowPoint:
-    """The values at one element of the row of `rows` (`row_passes.Passes`): computed here, or taken from the registers that an earlier pass filled."""
+    """The values at one element of the row of `rows` (`row_passes.Passes`): computed here, or taken from the registers
+    that an earlier pass filled."""
 
     def __init__(self, rows: Any, at: Point, inner: list[Statement], declared: list[Statement]):
         self.rows = rows
@@ -54,7 +56,13 @@ class RowPoint:
     def _here(self, body: Body) -> Body:
         def emit(inner: Reduce | Gather, values: Values) -> Body:
             if isinstance(inner, Reduce):
-                raise refuse("E1611", self.rows.region.name, inner.span, what="a fold inside a value that varies along the row", region=self.rows.region.name)
+                raise refuse(
+                    "E1611",
+                    self.rows.region.name,
+                    inner.span,
+                    what="a fold inside a value that varies along the row",
+                    region=self.rows.region.name,
+                )
             return choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"), self.inner)
 
         return Values(self.rows.region, self.point, self.known, emit).at(self._with_kept_reads(body))

@@ -1,8 +1,10 @@
 """The threads that share a row: lanes of a warp beside those of other rows, a CTA, or the CTAs of a cluster.
 
-    threads [32, 4]               let i0 = 4*cta.x + thread.y       a warp a row, four rows a CTA; folds are shuffles, and no barrier stands anywhere
+    threads [32, 4]               let i0 = 4*cta.x + thread.y       a warp a row, four rows a CTA; folds are shuffles,
+                                  and no barrier stands anywhere
     threads [256]                 let i0 = cta.x                    a CTA a row; folds meet in shared memory
-    threads [512], cluster [4]    let i0 = floor(cta.x/4)           a cluster a row; each CTA's fold is read by the others
+    threads [512], cluster [4]    let i0 = floor(cta.x/4)           a cluster a row; each CTA's fold is read by the
+                                  others
 
 Of a row that is not there the lanes do nothing but meet the others in shuffles.
 """
@@ -12,9 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from ...ir.accumulate import wide
+from ...ir.accumulate import fold_word, wide
 from ...ir.body import Binary, Read
-from ...ir.accumulate import fold_word
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -31,8 +32,8 @@ WARP = 32
 
 @dataclass
 class Team:
-    """The threads of a row of one plan. `parts` are the arrays through which a CTA's warps meet, by dtype, two that take turns; `others` those of a
-    cluster's CTAs."""
+    """The threads of a row of one plan. `parts` are the arrays through which a CTA's warps meet, by dtype, two that
+    take turns; `others` those of a cluster's CTAs."""
 
     plan: Plan
     kernel: Row
@@ -42,13 +43,19 @@ class Team:
     folds: int = 0
 
     @staticmethod
-    def of(plan: Plan, region: Region, kernel: Row, fresh: Fresh) -> "Team":
+    def of(plan: Plan, region: Region, kernel: Row, fresh: Fresh) -> Team:
         """The team of a plan. Raises Refused (E1611) where its threads do not share rows."""
         team = Team(plan, kernel, fresh)
         is_split = len(plan.threads) == 2
         fits = plan.tile[0] == team.rows and plan.tile[1] % team.size == 0 and len(plan.threads) < 3
         if not fits or is_split and (team.lanes > WARP or WARP % team.lanes or team.ctas > 1):
-            raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+            raise refuse(
+                "E1611",
+                plan.name,
+                plan.span_of("tile"),
+                what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+                region=region.name,
+            )
         return team
 
     @property
@@ -87,10 +94,15 @@ class Team:
             return ()
         first, *_ = self.kernel.rows
         if self.rows == 1:
-            return tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x") // self.ctas, self.kernel.rows).items())
+            return tuple(
+                nodes.Let(name, e) for name, e in split(Expr.of("cta.x") // self.ctas, self.kernel.rows).items()
+            )
         row = Expr.of(first.name if len(self.kernel.rows) == 1 else self.fresh.of("row"))
         found = () if len(self.kernel.rows) == 1 else split(row, self.kernel.rows).items()
-        return (nodes.Let(str(row), self.rows * Expr.of("cta.x") + "thread.y"), *(nodes.Let(name, e) for name, e in found))
+        return (
+            nodes.Let(str(row), self.rows * Expr.of("cta.x") + "thread.y"),
+            *(nodes.Let(name, e) for name, e in found),
+        )
 
     @property
     def inside(self) -> tuple[Bound, ...]:
@@ -98,7 +110,11 @@ class Team:
         rows = extent_of(self.kernel.rows)
         if self.rows == 1 or divides(self.rows, rows):
             return ()
-        return below(Expr.of(self.kernel.rows[0].name if len(self.kernel.rows) == 1 else self.fresh.of("row")), rows) if self.kernel.rows else (Bound(Expr.of("thread.y"), equals=ZERO),)
+        return (
+            below(Expr.of(self.kernel.rows[0].name if len(self.kernel.rows) == 1 else self.fresh.of("row")), rows)
+            if self.kernel.rows
+            else (Bound(Expr.of("thread.y"), equals=ZERO),)
+        )
 
     @property
     def first(self) -> tuple[Bound, ...]:
@@ -141,7 +157,10 @@ class Team:
     def arrays(self) -> tuple[Statement, ...]:
         """The shared memory of the folds so far."""
         parts = (nodes.Shared(name, type_of(dtype, self.lanes // WARP)) for (dtype, _), name in self.parts.items())
-        return (*parts, *(nodes.Shared(name, type_of(dtype, 1), cluster=self.ctas) for name, dtype in self.others.items()))
+        return (
+            *parts,
+            *(nodes.Shared(name, type_of(dtype, 1), cluster=self.ctas) for name, dtype in self.others.items()),
+        )
 
     def end(self) -> tuple[Statement, ...]:
         """No CTA of a cluster leaves while others read."""

@@ -11,8 +11,8 @@
             the values at this point, and the stores
     scan_thread    a thread a row, element after element
 
-Neighbours that are known to lie side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from its end; of scans that
-need one another each is done before the next is begun.
+Neighbours that are known to lie side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
+its end; of scans that need one another each is done before the next is begun.
 """
 
 from __future__ import annotations
@@ -37,15 +37,28 @@ WARP = 32
 
 
 def scan_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
-    """The kernel of a plan of algo `scan_block` or `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `scan_block` or `scan_thread`. Raises Refused (E1611) for what the template has no
+    place for."""
     is_block = plan.algo == "scan_block"
     width = plan.width_of(kernel.row[0].name)
     if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0] * width) if is_block else (plan.threads[0], 1)):
-        raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("tile"),
+            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            region=region.name,
+        )
     if width > 1:
         run = row_run(region, kernel, width) if is_block else None
         if run is None:
-            raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=f"{width} neighbours that are not known to lie side by side", region=region.name)
+            raise refuse(
+                "E1611",
+                plan.name,
+                plan.span_of("vectorize"),
+                what=f"{width} neighbours that are not known to lie side by side",
+                region=region.name,
+            )
         return scan_vector_kernel(plan, region, kernel, run)
     return (_block_kernel if is_block else _thread_kernel)(plan, region, kernel)
 
@@ -73,7 +86,8 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     whole = Prefixes(region, fresh, done=done)
 
     def writer() -> Prefixes:
-        """One for all where all is in one block, whose values are computed once; else one for each block under the guard."""
+        """One for all where all is in one block, whose values are computed once; else one for each block under the
+        guard."""
         return Prefixes(region, fresh, done=done) if guard else whole
 
     for scan in dict.fromkeys(scans_of(region)):
@@ -92,7 +106,9 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     arrays = tuple(nodes.Shared(name, type_of(dtype, threads // 32)) for dtype, name in shared.items())
     loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
-    return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop))
+    return Kernel(
+        plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
+    )
 
 
 def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
@@ -120,4 +136,11 @@ def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     rows = () if one else tuple(nodes.Let(name, e) for name, e in split(Expr.of(line), kernel.rows).items())[::-1]
     body: tuple[Statement, ...] = (*rows, *head, nodes.For(turn, ZERO, axis.size, tuple(inner)))
     guard = () if divides(threads, total) else below(Expr.of(line), total)
-    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, (number, *((nodes.If(guard, body),) if guard else body)))
+    return Kernel(
+        plan.name,
+        plan.regions,
+        plan.arch,
+        (total.ceildiv(threads),),
+        plan.threads,
+        (number, *((nodes.If(guard, body),) if guard else body)),
+    )

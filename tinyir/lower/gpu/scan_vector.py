@@ -12,7 +12,8 @@
       if n < 64
         the values at i1 + v, of which the scan is add(y.acc[0], y.own[v]), and the stores
 
-Of a row that does not begin or end with a whole vector the first or last neighbours are taken one by one (`side_by_side`).
+Of a row that does not begin or end with a whole vector the first or last neighbours are taken one by one
+(`side_by_side`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
     count, width, limits = run.covering(skew), run.width, limits_of(run)
     guard = () if divides(threads, count) else below(Expr.of(number), count)
-    inner: list[Statement] = [nodes.Let(number, Expr.of(turn) + "thread.x"), nodes.Let(axis.name, width * Expr.of(number) - skew)]
+    inner: list[Statement] = [
+        nodes.Let(number, Expr.of(turn) + "thread.x"),
+        nodes.Let(axis.name, width * Expr.of(number) - skew),
+    ]
 
     def writer_of() -> tuple[Prefixes, SideBySide]:
         neighbours = SideBySide(region, fresh, run, Expr.of(axis.name), {axis.name: width * Expr.of(number) - run.skew})
@@ -58,10 +62,17 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
         mine, carry, own = (fresh.name(f"{base}.{word}") for word in ("acc", "carry", "own"))
         if threads > WARP:
             shared[dtype] = shared.get(dtype) or fresh.name("part")
-        head += [nodes.Reg(mine, type_of(dtype, 1)), nodes.Reg(carry, type_of(dtype, 1), init=neutral_of(scan.op, dtype)), nodes.Reg(own, type_of(dtype, width))]
+        head += [
+            nodes.Reg(mine, type_of(dtype, 1)),
+            nodes.Reg(carry, type_of(dtype, 1), init=neutral_of(scan.op, dtype)),
+            nodes.Reg(own, type_of(dtype, width)),
+        ]
         so_far = Read(mine, (ZERO,), dtype)
         lines, element = writer.element(scan)
-        step = [nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)), nodes.Assign(Place(own, at), so_far)]
+        step = [
+            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)),
+            nodes.Assign(Place(own, at), so_far),
+        ]
         inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
         inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits))
         inner.append(nodes.BlockScan(scan.op, True, mine, carry, shared.get(dtype, "")))
@@ -77,7 +88,9 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
     arrays = tuple(nodes.Shared(name, type_of(dtype, threads // WARP)) for dtype, name in shared.items())
     loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads))
-    return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop))
+    return Kernel(
+        plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
+    )
 
 
 def limits_of(run: Run) -> tuple[Bound, ...]:

@@ -1,4 +1,5 @@
-"""The atomic template of a scatter: a kernel in front writes the base, then a thread for each update finds its place and folds it in there.
+"""The atomic template of a scatter: a kernel in front writes the base, then a thread for each update finds its place
+and folds it in there.
 
     kernel y.start of y for y : sm90 grid [...] block [256]      the base, as a map
       store Y[i0, i1] = base[i0, i1]
@@ -38,12 +39,20 @@ def scatter_atomic_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     scatter, fresh, (threads,) = _scatter(plan, region), Fresh(names_in(region)), plan.threads
     axes = updates_of(region, scatter)
     total = extent_of(axes)
-    body = numbered(axes, fresh, threads * Expr.of("cta.x") + "thread.x", "e", _folded(region, scatter, fresh), not divides(threads, total))
+    body = numbered(
+        axes,
+        fresh,
+        threads * Expr.of("cta.x") + "thread.x",
+        "e",
+        _folded(region, scatter, fresh),
+        not divides(threads, total),
+    )
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
 
 
 def base_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
-    """The kernel in front, which writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the flat template do."""
+    """The kernel in front, which writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the
+    flat template do."""
     made = flat_kernel(plan, base_of(region, _scatter(plan, region)), kernel)
     return replace(made, name=f"{plan.name}.start")
 
@@ -51,7 +60,13 @@ def base_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
 def _scatter(plan: Plan, region: Region) -> Scatter:
     scatter = scatter_of(region)
     if isinstance(scatter, str) or unmet_by_atomics(region, plan.atomics):
-        raise refuse("E1611", plan.name, plan.span_of("algo"), what=f"atomics: {region.name} {unmet_by_atomics(region, plan.atomics)}", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("algo"),
+            what=f"atomics: {region.name} {unmet_by_atomics(region, plan.atomics)}",
+            region=region.name,
+        )
     return scatter
 
 
@@ -64,8 +79,14 @@ def _folded(region: Region, scatter: Scatter, fresh: Fresh) -> tuple[Statement, 
     at, choosing = statements.body(scatter.at)
     update, folding = statements.body(scatter.update)
     extent = next(a.size for a in region.iters if a.name == scatter.axis)
-    atomic = nodes.Atomic(scatter.op, Place(item.output, tuple(e.substitute(statements.point) for e in item.index)), update)
-    return (*choosing, nodes.Choose(place, at, extent), nodes.If((Bound(Expr.of(place), lower=ZERO),), (*folding, atomic)))
+    atomic = nodes.Atomic(
+        scatter.op, Place(item.output, tuple(e.substitute(statements.point) for e in item.index)), update
+    )
+    return (
+        *choosing,
+        nodes.Choose(place, at, extent),
+        nodes.If((Bound(Expr.of(place), lower=ZERO),), (*folding, atomic)),
+    )
 
 
 __all__ = ["base_kernel", "scatter_atomic_kernel"]

@@ -5,7 +5,8 @@
       the values at i1 + v, from X.v[v]; Y.v[v] = ...
     store Y[i0, i1 + v] over v: 8 = cast(Y.v[v]) : fp16 vector 8
 
-What is read under a guard moves at once where that holds for all of them; else they are taken one by one, as where not all are within the run:
+What is read under a guard moves at once where that holds for all of them; else they are taken one by one, as where not
+all are within the run:
 
     if 0 <= i1 < C - 7
       loads, the loop, stores
@@ -17,8 +18,8 @@ What is read under a guard moves at once where that holds for all of them; else 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Iterable, Iterator, Mapping
 
 from ...ir.accumulate import wide
 from ...ir.body import Axis, Body, Literal, Random, Read, Select, Unary, rebuild, walk
@@ -36,8 +37,9 @@ from ...kernels.parts.point import Fresh, Point, element_store, split
 
 @dataclass
 class SideBySide:
-    """Neighbours along a run, of which `first` names the first one's number in the run; `lets` write out that name, and those that it is made of.
-    `loads` are the reads that move at once, and random numbers that are made so, with the registers that hold them; `held` puts into registers what is stored at once."""
+    """Neighbours along a run, of which `first` names the first one's number in the run; `lets` write out that name, and
+    those that it is made of. `loads` are the reads that move at once, and random numbers that are made so, with the
+    registers that hold them; `held` puts into registers what is stored at once."""
 
     region: Region
     fresh: Fresh
@@ -65,8 +67,8 @@ class SideBySide:
         return split(self.place, axes)
 
     def store(self, item: Yield, body: Body, point: Point, axes: Iterable[Axis], lines: Iterable[Statement]) -> None:
-        """An output that varies along the run: registers for what is stored at once, behind the loop; a store each for what is not. The loop is around these
-        `lines`: places that data choose there are not known behind it."""
+        """An output that varies along the run: registers for what is stored at once, behind the loop; a store each for
+        what is not. The loop is around these `lines`: places that data choose there are not known behind it."""
         axes = tuple(axes)
         self.singles.append(element_store(item, body, point, axes))
         kept = []
@@ -76,11 +78,15 @@ class SideBySide:
             kept += [] if ends else [bound]
         if not self.moves_whole(body) or axes_of(body) & {s.name for s in lines if isinstance(s, nodes.Choose)}:
             body = self._held(item, body)
-        self.stores.append(element_store(replace(item, guard=tuple(kept)), body, point, axes, over=self.over, vector=self.run.width))
+        self.stores.append(
+            element_store(replace(item, guard=tuple(kept)), body, point, axes, over=self.over, vector=self.run.width)
+        )
 
-    def loop(self, lines: Iterable[Statement], limits: tuple[Bound, ...] = (), one: Iterable[Statement] = ()) -> list[Statement]:
-        """Loads, the loop over the neighbours around the lines, stores. Where some may be outside `limits` of `first`, or of what guards their reads,
-        the lines and stores at each that is inside, or what stands in `one` for them."""
+    def loop(
+        self, lines: Iterable[Statement], limits: tuple[Bound, ...] = (), one: Iterable[Statement] = ()
+    ) -> list[Statement]:
+        """Loads, the loop over the neighbours around the lines, stores. Where some may be outside `limits` of `first`,
+        or of what guards their reads, the lines and stores at each that is inside, or what stands in `one` for them."""
         lines = tuple(lines)
         made = frozenset(_names(lines))
         within = tuple(self._with_registers(s, made) for s in (*lines, *self.held))
@@ -94,7 +100,9 @@ class SideBySide:
             return list(whole)
         single = tuple(one) or (*lines, *self.singles)
         inside = tuple(b.substitute({str(self.first): self.place}) for b in limits)
-        return [nodes.If(guard, whole, (self._for((nodes.If(inside, single),) if inside else single, 1 if one else 0),))]
+        return [
+            nodes.If(guard, whole, (self._for((nodes.If(inside, single),) if inside else single, 1 if one else 0),))
+        ]
 
     def _for(self, lines: tuple[Statement, ...], unroll: int) -> Statement:
         return nodes.For(self.turn, ZERO, Expr.of(self.run.width), lines, unroll=unroll)
@@ -140,7 +148,8 @@ class SideBySide:
         return s
 
     def _from_registers(self, body: Body, made: frozenset[str]) -> Body:
-        """The expression with the reads that move at once taken from registers. One under a guard is, where that holds at both ends of the neighbours."""
+        """The expression with the reads that move at once taken from registers. One under a guard is, where that holds
+        at both ends of the neighbours."""
         if isinstance(body, Select):
             is_apart = made & guard_names(body.guard) or not any(map(self._is_whole, walk(body.then)))
             ends = None if is_apart else self._ends(*body.guard)
@@ -149,18 +158,26 @@ class SideBySide:
             self.inside |= dict.fromkeys(ends)
             return self._from_registers(body.then, made)
         if self._is_whole(body) or self._is_block(body):
-            name = self.loads.get(body) or self.fresh.name("random.v" if isinstance(body, Random) else f"{body.tensor}.v")
+            name = self.loads.get(body) or self.fresh.name(
+                "random.v" if isinstance(body, Random) else f"{body.tensor}.v"
+            )
             self.loads[body] = name
             return Read(name, (Expr.of(self.turn),), body.dtype)
         return rebuild(body, lambda inner: self._from_registers(inner, made))
 
     def _ends(self, *guard: Bound) -> tuple[Bound, ...] | None:
-        """A guard at the first and at the last neighbour, which holds at those between them then; None where it does not move evenly."""
+        """A guard at the first and at the last neighbour, which holds at those between them then; None where it does
+        not move evenly."""
         found = []
         for bound in guard:
             step = (bound.expr.substitute({self.turn: 1}) - bound.expr.substitute({self.turn: 0})).constant
             others = (bound.lower, bound.upper)
-            if bound.equals is not None or step is None or bound.expr != bound.expr.substitute({self.turn: 0}) + step * Expr.of(self.turn) or any(e is not None and self.turn in e.names() for e in others):
+            if (
+                bound.equals is not None
+                or step is None
+                or bound.expr != bound.expr.substitute({self.turn: 0}) + step * Expr.of(self.turn)
+                or any(e is not None and self.turn in e.names() for e in others)
+            ):
                 return None
             least, most = sorted((0, self.run.width - 1), key=lambda v: v * step)
             low, high = (bound.expr.substitute({self.turn: v}) for v in (least, most))

@@ -10,8 +10,8 @@
           arrive ready[c.slot]
           advance c
 
-An infinity or a NaN among the factors, and a sum that overflows, leave an accumulator that is not finite: low parts of an infinity are NaN. The
-thread that holds such an element sums it again, from memory, in fp32.
+An infinity or a NaN among the factors, and a sum that overflows, leave an accumulator that is not finite: low parts of
+an infinity are NaN. The thread that holds such an element sums it again, from memory, in fp32.
 
     each r, n of acc
       if row < M and col < N
@@ -64,11 +64,26 @@ def resummed(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> S
     point = {**split(row, kernel.left), **split(col, kernel.right), **split(fresh.expr("batch"), kernel.batch), **terms}
     left, right = (Values(region, point).at(factor) for factor in kernel.factors)
     acc = Place(fresh("acc"), (r + down, n))
-    again = nodes.Resum(acc, tuple((str(terms[a.name]), a.size) for a in kernel.sum), Binary("mul", left, right, kernel.dtype))
+    again = nodes.Resum(
+        acc, tuple((str(terms[a.name]), a.size) for a in kernel.sum), Binary("mul", left, right, kernel.dtype)
+    )
     inside = (*bounds_of(row, plan, kernel, 0), *bounds_of(col, plan, kernel, 1))
-    lets = (nodes.Let(str(row), fresh.expr("m0") + (fresh.expr("part") if count > 1 else 0) + down + r), nodes.Let(str(col), fresh.expr("n0") + n))
-    each = nodes.Each((str(r), str(n)), fresh("acc"), (*lets, nodes.If(inside, (again,)) if inside else again), (down, ZERO), (WARPGROUP_ROWS, columns))
-    return nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0) if rows > WARPGROUP_ROWS else each
+    lets = (
+        nodes.Let(str(row), fresh.expr("m0") + (fresh.expr("part") if count > 1 else 0) + down + r),
+        nodes.Let(str(col), fresh.expr("n0") + n),
+    )
+    each = nodes.Each(
+        (str(r), str(n)),
+        fresh("acc"),
+        (*lets, nodes.If(inside, (again,)) if inside else again),
+        (down, ZERO),
+        (WARPGROUP_ROWS, columns),
+    )
+    return (
+        nodes.For(fresh("i"), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0)
+        if rows > WARPGROUP_ROWS
+        else each
+    )
 
 
 __all__ = ["declared", "resummed", "splitter_steps"]

@@ -1,4 +1,5 @@
-"""The streaming template: two contractions with a softmax between them, without tensor cores (ir.streaming has the algebra).
+"""The streaming template: two contractions with a softmax between them, without tensor cores (ir.streaming has the
+algebra).
 
     copy q                                        the CTA's rows of the query, once
     for each tile of columns that the masks touch
@@ -8,14 +9,14 @@
       acc += p * v; barrier
     for each row and column of the output: acc over the row's total, the values after the sum, the stores
 
-Tiles lie as their tensors do, rows first. A thread has rows `micro*thread.y + i` of all of them, of the scores the columns `thread.x`
-apart by the block's width, of the output neighbours by access.
+Tiles lie as their tensors do, rows first. A thread has rows `micro*thread.y + i` of all of them, of the scores the
+columns `thread.x` apart by the block's width, of the output neighbours by access.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Sequence
+from collections.abc import Sequence
 
 from ...ir.accumulate import cast, literal, neutral_of
 from ...ir.body import Axis, Binary, Body, Read, Ref, Select, Ternary
@@ -71,18 +72,39 @@ class _Template:
     def kernel_text(self) -> Kernel:
         """Tiles and registers, the walk along the columns, the epilogue."""
         plan, kernel = self.plan, self.kernel
-        body: list[Statement] = [nodes.Shared(name, type_of(self.dtype, *size)) for name, size in zip((self.q, self.k, self.v, self.p), self.tiles)]
+        body: list[Statement] = [
+            nodes.Shared(name, type_of(self.dtype, *size))
+            for name, size in zip((self.q, self.k, self.v, self.p), self.tiles)
+        ]
         body.append(nodes.Reg(self.top, type_of(self.dtype, self.each_row), init=neutral_of("max", self.dtype)))
         body.append(nodes.Reg(self.total, type_of(self.dtype, self.each_row), init=literal(0, self.dtype)))
-        body.append(nodes.Reg(self.acc, type_of(self.dtype, self.each_row, self.each_width), init=literal(0, self.dtype)))
-        body += [nodes.Let(name, e) for name, e in split(Expr.of(plan.place_of(kernel.outer[0].name)), kernel.outer).items()] if kernel.outer else []
+        body.append(
+            nodes.Reg(self.acc, type_of(self.dtype, self.each_row, self.each_width), init=literal(0, self.dtype))
+        )
+        body += (
+            [
+                nodes.Let(name, e)
+                for name, e in split(Expr.of(plan.place_of(kernel.outer[0].name)), kernel.outer).items()
+            ]
+            if kernel.outer
+            else []
+        )
         body.append(nodes.Let(self.m0, self.rows * self._turn()))
         body.append(self._fill(self.q, self.first, kernel.query, kernel.row, self.m0_expr, self.rows, kernel.depth, {}))
         there = {n: Expr.of(m) for n, m in kernel.meets if m != kernel.column.name}
         sum_axis = next(n for n, m in kernel.meets if m == kernel.column.name)
         tile: list[Statement] = [
             self._fill(self.k, self.first, kernel.key, kernel.column, Expr.of(self.n0), self.columns, kernel.depth, {}),
-            self._fill(self.v, self.second, kernel.value, Axis(sum_axis, kernel.column.size), Expr.of(self.n0), self.columns, kernel.width, there),
+            self._fill(
+                self.v,
+                self.second,
+                kernel.value,
+                Axis(sum_axis, kernel.column.size),
+                Expr.of(self.n0),
+                self.columns,
+                kernel.width,
+                there,
+            ),
             nodes.Barrier("cta"),
             *self._score(),
             *self._weigh(),
@@ -95,7 +117,15 @@ class _Template:
         body.append(nodes.For(self.n0, ZERO, kernel.column.size, inner, step=Expr.of(self.columns)))
         body.append(nodes.WarpReduce("sum", self.total, self.across))
         body.append(self._epilogue())
-        return Kernel(plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=register_limit(plan, self.first, kernel))
+        return Kernel(
+            plan.name,
+            plan.regions,
+            plan.arch,
+            self._grid(),
+            plan.threads,
+            tuple(body),
+            regs=register_limit(plan, self.first, kernel),
+        )
 
     @property
     def _row_place(self) -> str:
@@ -112,16 +142,32 @@ class _Template:
         return tuple(used)
 
     def _turn(self) -> Expr:
-        """Which rows a CTA takes. Where later rows meet more columns they come first: the longest work is not left to the end."""
+        """Which rows a CTA takes. Where later rows meet more columns they come first: the longest work is not left to
+        the end."""
         if not self._row_place:
             return ZERO
         turn = Expr.of(self._row_place)
-        grows = any(b.lower is not None and any(c > 0 and m == (self.kernel.row.name,) for c, m in b.expr.terms) and b.upper is None
-                    for b in masks_of(self.kernel, self.first))
+        grows = any(
+            b.lower is not None
+            and any(c > 0 and m == (self.kernel.row.name,) for c, m in b.expr.terms)
+            and b.upper is None
+            for b in masks_of(self.kernel, self.first)
+        )
         return self.kernel.row.size.ceildiv(self.rows) - 1 - turn if grows else turn
 
-    def _fill(self, tile: str, region: Region, factor: Body, along: Axis, first: Expr, count: int, across: Sequence[Axis], there: dict[str, Expr]) -> Statement:
-        """One operand's tile: `count` elements of `along` from `first` on, each with all of `across`. Outside the operand it holds zero."""
+    def _fill(
+        self,
+        tile: str,
+        region: Region,
+        factor: Body,
+        along: Axis,
+        first: Expr,
+        count: int,
+        across: Sequence[Axis],
+        there: dict[str, Expr],
+    ) -> Statement:
+        """One operand's tile: `count` elements of `along` from `first` on, each with all of `across`. Outside the
+        operand it holds zero."""
         r, c = self.fresh.of("r"), self.fresh.of("c")
         size = extent_of(tuple(across)).constant
         columns = self.tiles[(self.q, self.k, self.v).index(tile)][1]
@@ -132,7 +178,9 @@ class _Template:
         point = {**self.point, **there, along.name: Expr.of(along.name), **{a.name: Expr.of(a.name) for a in across}}
         value = cast(Values(region, point).at(factor), self.dtype)
         over = ((r, Expr.of(count)), (c, Expr.of(columns)))
-        return nodes.Copy(Place(tile, (Expr.of(r), Expr.of(c))), over, guarded(guard, value), lets=((along.name, first + r), *lets))
+        return nodes.Copy(
+            Place(tile, (Expr.of(r), Expr.of(c))), over, guarded(guard, value), lets=((along.name, first + r), *lets)
+        )
 
     # --- one tile of columns
 
@@ -141,14 +189,22 @@ class _Template:
         kk, width = self.fresh.of("kk"), self.access
         depth = self.tiles[0][1] - width
         ours, theirs = self.each_row * Expr.of("thread.y") + self.i, Expr.of("thread.x") + self.across * Expr.of(self.j)
-        steps = [self._part(self.fresh.of("qr"), self.q, (self.i, self.each_row), ours, Expr.of(kk)),
-                 self._part(self.fresh.of("kr"), self.k, (self.j, self.each_column), theirs, Expr.of(kk))]
-        left, right = (Read(n, (Expr.of(x), Expr.of(self.u)), self.dtype) for n, x in ((self.fresh.of("qr"), self.i), (self.fresh.of("kr"), self.j)))
+        steps = [
+            self._part(self.fresh.of("qr"), self.q, (self.i, self.each_row), ours, Expr.of(kk)),
+            self._part(self.fresh.of("kr"), self.k, (self.j, self.each_column), theirs, Expr.of(kk)),
+        ]
+        left, right = (
+            Read(n, (Expr.of(x), Expr.of(self.u)), self.dtype)
+            for n, x in ((self.fresh.of("qr"), self.i), (self.fresh.of("kr"), self.j))
+        )
         add = self._accumulate(self.scores, (self.i, self.j), left, right, self.kernel.product)
         multiply = self._over(add, (self.u, width), (self.i, self.each_row), (self.j, self.each_column))
         turns = max(1, UNROLLED // (width * self.each_row * self.each_column))
         loop = nodes.For(kk, ZERO, Expr.of(depth), (*steps, multiply), step=Expr.of(width), unroll=turns)
-        regs = [nodes.Reg(self.fresh.of(n), type_of(self.dtype, count, width)) for n, count in (("qr", self.each_row), ("kr", self.each_column))]
+        regs = [
+            nodes.Reg(self.fresh.of(n), type_of(self.dtype, count, width))
+            for n, count in (("qr", self.each_row), ("kr", self.each_column))
+        ]
         zero = nodes.Reg(self.scores, type_of(self.dtype, self.each_row, self.each_column), init=literal(0, self.dtype))
         return [zero, *regs, loop, self._mask()]
 
@@ -156,7 +212,9 @@ class _Template:
         """A thread's rows of a tile, one access of each."""
         w = self.fresh.of("x")
         source = Read(tile, (row, column + w), self.dtype)
-        load = nodes.Assign(Place(to, (Expr.of(turn[0]), Expr.of(w))), source, ((w, Expr.of(self.access)),), self.access)
+        load = nodes.Assign(
+            Place(to, (Expr.of(turn[0]), Expr.of(w))), source, ((w, Expr.of(self.access)),), self.access
+        )
         return self._over(load, turn)
 
     def _over(self, inner: Statement, *turns: tuple[str, int]) -> Statement:
@@ -168,7 +226,9 @@ class _Template:
     def _accumulate(self, to: str, index: tuple[str, str], left: Body, right: Body, product: object) -> Statement:
         place = tuple(map(Expr.of, index))
         term = cast(Binary("mul", left, right, self.dtype), product)
-        return nodes.Assign(Place(to, place), Binary("add", Read(to, place, self.dtype), cast(term, self.dtype), self.dtype))
+        return nodes.Assign(
+            Place(to, place), Binary("add", Read(to, place, self.dtype), cast(term, self.dtype), self.dtype)
+        )
 
     def _mask(self) -> Statement:
         """The work on each score; -inf outside the tensor, where no mask is read."""
@@ -176,7 +236,9 @@ class _Template:
         score = Read(self.scores, (Expr.of(self.i), Expr.of(self.j)), self.dtype)
         values = Values(self.first, self.point, {kernel.scores: score})
         inside: list[Statement] = []
-        for name in needed(self.first, (self.first.let(kernel.element).expr,)) if kernel.element != kernel.scores else ():
+        for name in (
+            needed(self.first, (self.first.let(kernel.element).expr,)) if kernel.element != kernel.scores else ()
+        ):
             if name != kernel.scores:
                 inside.append(nodes.Value(name, values.at(self.first.let(name).expr)))
                 values.known[name] = Ref(name, self.first.let(name).expr.dtype)
@@ -187,9 +249,16 @@ class _Template:
         guard = below(Expr.of(kernel.row.name), kernel.row.size) if self.is_row_guarded and inside else ()
         guard += below(Expr.of(kernel.column.name), kernel.column.size) if self.is_column_guarded else ()
         nothing = nodes.Assign(place, neutral_of("max", self.dtype))
-        work = (nodes.If(guard, tuple(inside), (nothing,)),) if guard and inside else \
-            (nodes.Assign(place, Select(guard, score, neutral_of("max", self.dtype), self.dtype)),) if guard else tuple(inside)
-        column = nodes.For(self.j, ZERO, Expr.of(self.each_column), (nodes.Let(kernel.column.name, self.column), *work), unroll=0)
+        work = (
+            (nodes.If(guard, tuple(inside), (nothing,)),)
+            if guard and inside
+            else (nodes.Assign(place, Select(guard, score, neutral_of("max", self.dtype), self.dtype)),)
+            if guard
+            else tuple(inside)
+        )
+        column = nodes.For(
+            self.j, ZERO, Expr.of(self.each_column), (nodes.Let(kernel.column.name, self.column), *work), unroll=0
+        )
         return nodes.For(self.i, ZERO, Expr.of(self.each_row), (nodes.Let(kernel.row.name, self.row), column), unroll=0)
 
     def _weigh(self) -> list[Statement]:
@@ -203,7 +272,9 @@ class _Template:
         lowest = neutral_of("max", dtype)
         finite = Ternary("where", Binary("cmpeq", new, lowest, DTYPES["bool"]), literal(0, dtype), new, dtype)
         weight = nodes.Assign(Place(self.scores, score.index), self._weight(score, Ref(base, dtype)))
-        into = Place(self.p, (self.each_row * Expr.of("thread.y") + self.i, Expr.of("thread.x") + self.across * Expr.of(self.j)))
+        into = Place(
+            self.p, (self.each_row * Expr.of("thread.y") + self.i, Expr.of("thread.x") + self.across * Expr.of(self.j))
+        )
         total = Read(self.total, (i,), dtype)
         add = nodes.Assign(Place(self.total, (i,)), Binary("add", total, score, dtype))
         held = Read(self.acc, (i, Expr.of(self.u)), dtype)
@@ -218,7 +289,9 @@ class _Template:
         )
         return [
             nodes.Reg(best, type_of(dtype, self.each_row)),
-            nodes.For(self.i, ZERO, Expr.of(self.each_row), (start, self._over(fold, (self.j, self.each_column))), unroll=0),
+            nodes.For(
+                self.i, ZERO, Expr.of(self.each_row), (start, self._over(fold, (self.j, self.each_column))), unroll=0
+            ),
             nodes.WarpReduce("max", best, self.across),
             nodes.For(self.i, ZERO, Expr.of(self.each_row), row, unroll=0),
         ]
@@ -243,16 +316,28 @@ class _Template:
         e = self.fresh.of("e")
         left, right = Read(pr, (Expr.of(self.i), Expr.of(self.u)), self.dtype), Read(vr, (Expr.of(e),), self.dtype)
         add = self._accumulate(self.acc, (self.i, e), left, right, self.dtype)
-        each = nodes.For(self.u, ZERO, Expr.of(self.access), (value, self._over(add, (self.i, self.each_row), (e, self.each_width))), unroll=0)
-        regs = (nodes.Reg(pr, type_of(self.dtype, self.each_row, self.access)), nodes.Reg(vr, type_of(self.dtype, self.each_width)))
+        each = nodes.For(
+            self.u,
+            ZERO,
+            Expr.of(self.access),
+            (value, self._over(add, (self.i, self.each_row), (e, self.each_width))),
+            unroll=0,
+        )
+        regs = (
+            nodes.Reg(pr, type_of(self.dtype, self.each_row, self.access)),
+            nodes.Reg(vr, type_of(self.dtype, self.each_width)),
+        )
         weights = self._part(pr, self.p, (self.i, self.each_row), ours, Expr.of(step))
         turns = max(1, UNROLLED // (self.access * self.each_row * self.each_width))
-        return nodes.For(step, ZERO, Expr.of(self.columns), (*regs, weights, each), step=Expr.of(self.access), unroll=turns)
+        return nodes.For(
+            step, ZERO, Expr.of(self.columns), (*regs, weights, each), step=Expr.of(self.access), unroll=turns
+        )
 
     # --- the output
 
     def _epilogue(self) -> Statement:
-        """Each sum over the row's total, the values after it, and the writes, where the point lies inside the output."""
+        """Each sum over the row's total, the values after it, and the writes, where the point lies inside the
+        output."""
         kernel, i, e = self.kernel, Expr.of(self.i), Expr.of(self.fresh.of("e"))
         width = math.gcd(self.each_width, self.access)
         column = width * Expr.of("thread.x") + e + width * (self.across - 1) * (e // width)
@@ -266,8 +351,16 @@ class _Template:
             before.append(nodes.Value(by, row_values.at(kernel.norm_by)))
             acc = Binary(kernel.norm, acc, Ref(by, self.dtype), self.dtype)
         number = self.fresh.of("col")
-        index, lets = named(kernel.width, column, self.fresh.of("width")) if len(kernel.width) > 1 else (Expr.of(number), ((number, column),))
-        axes = {a.name: Expr.of(a.name) for a in kernel.width} if len(kernel.width) > 1 else {kernel.width[0].name: Expr.of(number)}
+        index, lets = (
+            named(kernel.width, column, self.fresh.of("width"))
+            if len(kernel.width) > 1
+            else (Expr.of(number), ((number, column),))
+        )
+        axes = (
+            {a.name: Expr.of(a.name) for a in kernel.width}
+            if len(kernel.width) > 1
+            else {kernel.width[0].name: Expr.of(number)}
+        )
         values = Values(self.second, {**own, **axes}, {kernel.output: acc})
         inner: list[Statement] = []
         if len(needed(self.second, (y.expr for y in self.second.yields))) > 1 or len(self.second.yields) > 1:
@@ -279,7 +372,10 @@ class _Template:
         inside = below(index, extent_of(kernel.width)) if self.across * self.each_width > kernel.sizes[1] else ()
         numbers, parts = (nodes.Let(*lets[0]),), tuple(nodes.Let(*one) for one in lets[1:])
         work = (nodes.If(inside, (*parts, *inner)),) if inside else (*parts, *inner)
-        each: tuple[Statement, ...] = (*before, nodes.For(self.fresh.of("e"), ZERO, Expr.of(self.each_width), (*numbers, *work), unroll=0))
+        each: tuple[Statement, ...] = (
+            *before,
+            nodes.For(self.fresh.of("e"), ZERO, Expr.of(self.each_width), (*numbers, *work), unroll=0),
+        )
         guard: tuple[Bound, ...] = below(Expr.of(kernel.row.name), kernel.row.size) if self.is_row_guarded else ()
         each = (nodes.If(guard, each),) if guard else each
         return nodes.For(self.i, ZERO, Expr.of(self.each_row), (nodes.Let(kernel.row.name, self.row), *each), unroll=0)

@@ -39,7 +39,13 @@ def transposed_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     """The kernel of a plan of algo `transposed`. Raises Refused (E1611) for what the template has no place for."""
     side, reads = math.isqrt(plan.tile[0]), crossed_reads(region)
     if not reads or side % LANES or side * side != plan.tile[0] or plan.threads != (LANES * WARPS,):
-        raise refuse("E1611", plan.name, plan.span_of("tile"), what=f"tile {list(plan.tile)} on {list(plan.threads)} threads", region=region.name)
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("tile"),
+            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            region=region.name,
+        )
     fresh, across, along = Fresh(names_in(region)), across_of(region, reads[0]), region.iters[-1]
     tiles = {read: fresh.name(f"{read.tensor}.tile") for read in reads}
     cut = {a.name: Axis(fresh.name(f"{a.name}.o"), a.size.ceildiv(side)) for a in (across, along)}
@@ -56,12 +62,20 @@ def transposed_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
         lets = tuple(nodes.Let(a.name, side * Expr.of(cut[a.name].name) + at) for a, at in places)
         guard = tuple(b for a, _ in places if not divides(side, a.size) for b in below(Expr.of(a.name), a.size))
         body = (*lets, *((nodes.If(guard, tuple(inner)),) if guard else inner))
-        return nodes.For(turn, ZERO, Expr.of(side // WARPS), (nodes.For(half, ZERO, Expr.of(side // LANES), body, unroll=0),), unroll=0)
+        return nodes.For(
+            turn,
+            ZERO,
+            Expr.of(side // WARPS),
+            (nodes.For(half, ZERO, Expr.of(side // LANES), body, unroll=0),),
+            unroll=0,
+        )
 
     filled = [nodes.Store(Place(name, (down, lanes)), read) for read, name in tiles.items()]
     held = {read: Read(name, (lanes, down), read.dtype) for read, name in tiles.items()}
     written = _with_tiles(Statements(region, fresh).at_point(region.yields), held)
-    shared = tuple(nodes.Shared(name, type_of(read.dtype, side, pitch_of(side, read.dtype.bytes))) for read, name in tiles.items())
+    shared = tuple(
+        nodes.Shared(name, type_of(read.dtype, side, pitch_of(side, read.dtype.bytes))) for read, name in tiles.items()
+    )
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
     body = (*shared, *where, walked(across, along, filled), nodes.Barrier("cta"), walked(along, across, written))
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
@@ -69,10 +83,16 @@ def transposed_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
 
 def _with_tiles(lines: list[Statement], held: dict[Read, Read]) -> list[Statement]:
     """The statements with reads of tensors as reads of tiles."""
+
     def put(body: Body) -> Body:
         return held[body] if isinstance(body, Read) and body in held else rebuild(body, put)
 
-    return [replace(s, body=tuple(_with_tiles(list(s.body), held))) if isinstance(s, nodes.If) else replace(s, value=put(s.value)) for s in lines]
+    return [
+        replace(s, body=tuple(_with_tiles(list(s.body), held)))
+        if isinstance(s, nodes.If)
+        else replace(s, value=put(s.value))
+        for s in lines
+    ]
 
 
 __all__ = ["transposed_kernel"]

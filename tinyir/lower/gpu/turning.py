@@ -1,4 +1,5 @@
-"""Copies of operands that lie along the sum, where wgmma takes them so alone and the tensor lies across it. Each row begins on a line, zeros behind it.
+"""Copies of operands that lie along the sum, where wgmma takes them so alone and the tensor lies across it. Each row
+begins on a line, zeros behind it.
 
     kernel gemm.turn.b of gemm for gemm             a tile of 64 x 64 passes through shared memory
       for u in 0..8 unroll                          a warp reads along the operand's own axis
@@ -19,7 +20,7 @@ A row of the tile is padded by a word, so that the lanes of a column meet differ
 from __future__ import annotations
 
 import math
-from typing import Iterator
+from collections.abc import Iterator
 
 from ...ir.body import Axis, Read
 from ...ir.boxes import Dim, View, turned, view_of
@@ -58,7 +59,9 @@ def turning_kernels(plan: Plan, region: Region, kernel: Contraction, model: Mode
     return tuple(_kernel(plan, region, kernel, model, *one) for one in turned_operands(plan, region, kernel))
 
 
-def _kernel(plan: Plan, region: Region, kernel: Contraction, model: Model, letter: str, read: Read, view: View, copy: View) -> Kernel:
+def _kernel(
+    plan: Plan, region: Region, kernel: Contraction, model: Model, letter: str, read: Read, view: View, copy: View
+) -> Kernel:
     fresh = Fresh(model, region)
     *batch, own, term = copy.dims
     numbers = [Axis(fresh(f"batch.{n}"), d.size) for n, d in enumerate(batch)]
@@ -78,10 +81,20 @@ def _kernel(plan: Plan, region: Region, kernel: Contraction, model: Model, lette
         nodes.Barrier("cta"),
         _written(copy, own, at, tile, held, width, fresh),
     )
-    return Kernel(f"{plan.name}.turn.{letter}", plan.regions, plan.arch, (count,), (LANES * WARPS,), body, is_once=plan.is_kept(read.tensor))
+    return Kernel(
+        f"{plan.name}.turn.{letter}",
+        plan.regions,
+        plan.arch,
+        (count,),
+        (LANES * WARPS,),
+        body,
+        is_once=plan.is_kept(read.tensor),
+    )
 
 
-def _filled(read: Read, own: Dim, term: Dim, batch: list[Dim], at: list[Expr], tile: nodes.Shared, fresh: Fresh) -> Statement:
+def _filled(
+    read: Read, own: Dim, term: Dim, batch: list[Dim], at: list[Expr], tile: nodes.Shared, fresh: Fresh
+) -> Statement:
     """The tile from the tensor, neighbouring lanes along the operand's own axis."""
     column, down = LANES * fresh.expr("h") + "lane", WARPS * fresh.expr("u") + "warp.index"
     row, k = fresh.expr("own"), fresh.expr("term")
@@ -98,7 +111,9 @@ def _filled(read: Read, own: Dim, term: Dim, batch: list[Dim], at: list[Expr], t
     return nodes.For(fresh("u"), ZERO, Expr.of(SIDE // WARPS), (across,), unroll=0)
 
 
-def _written(copy: View, own: Dim, at: list[Expr], tile: nodes.Shared, held: nodes.Reg, width: int, fresh: Fresh) -> Statement:
+def _written(
+    copy: View, own: Dim, at: list[Expr], tile: nodes.Shared, held: nodes.Reg, width: int, fresh: Fresh
+) -> Statement:
     """The tile to the copy, neighbouring lanes along the sum."""
     groups = SIDE // width
     rows = LANES * WARPS // groups  # that the threads write at once
@@ -111,7 +126,10 @@ def _written(copy: View, own: Dim, at: list[Expr], tile: nodes.Shared, held: nod
     inside += () if divides(SIDE, copy.row) else below(SIDE * at[-1] + col, copy.row)
     moved = (nodes.If(inside, (load, store)),) if inside else (load, store)
     thread = Expr.of("thread.index")
-    lets = (nodes.Let(str(row), rows * fresh.expr("v") + thread // groups), nodes.Let(str(col), width * (thread - groups * (thread // groups))))
+    lets = (
+        nodes.Let(str(row), rows * fresh.expr("v") + thread // groups),
+        nodes.Let(str(col), width * (thread - groups * (thread // groups))),
+    )
     return nodes.For(fresh("v"), ZERO, Expr.of(SIDE // rows), (*lets, *moved), unroll=0)
 
 

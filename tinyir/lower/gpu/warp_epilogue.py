@@ -1,5 +1,5 @@
-"""The epilogue of warps that hold an accumulator of mma.sync: sixteen rows at a time through shared memory, so that neighbouring lanes get
-neighbouring columns, several a lane.
+"""The epilogue of warps that hold an accumulator of mma.sync: sixteen rows at a time through shared memory, so that
+neighbouring lanes get neighbouring columns, several a lane.
 
     for i                                               sixteen rows of the warp's tile
       barrier warp; each r, n of acc[16*i, 0]: store staged[warp.index][r, n]; barrier warp
@@ -43,10 +43,14 @@ def warp_epilogue(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh)
     """The epilogue of a plan whose warps hold `warp_tile` accumulators each."""
     rows, columns = plan.warp_tile
     warps, warp = plan.tile[0] // rows * (plan.tile[1] // columns), Expr.of("warp.index")
-    tile = nodes.Shared(fresh("staged"), TensorType(kernel.dtype, (Expr.of(FRAGMENT_ROWS), Expr.of(columns + FRAGMENT_PAD))), warps)
+    tile = nodes.Shared(
+        fresh("staged"), TensorType(kernel.dtype, (Expr.of(FRAGMENT_ROWS), Expr.of(columns + FRAGMENT_PAD))), warps
+    )
     slot = warp if warps > 1 else None
     i, r, n, v = (fresh.expr(word) for word in "irnv")
-    copy = nodes.Store(Place(fresh("staged"), (r, n), slot), Read(fresh("acc"), (r + FRAGMENT_ROWS * i, n), kernel.dtype))
+    copy = nodes.Store(
+        Place(fresh("staged"), (r, n), slot), Read(fresh("acc"), (r + FRAGMENT_ROWS * i, n), kernel.dtype)
+    )
     pieces = nodes.Each((str(r), str(n)), fresh("acc"), (copy,), (FRAGMENT_ROWS * i, ZERO), (FRAGMENT_ROWS, columns))
     width = plan.width_of(kernel.right[-1].name) if len(kernel.right) == 1 else 1
     in_row = columns // width
@@ -67,8 +71,23 @@ def warp_epilogue(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh)
     acc = Read(fresh("staged"), (down, across + e), kernel.dtype, slot)
     elements = tuple(Columns(region, fresh, width, kernel.right, col + e, point, {kernel.value: acc}, {}).statements())
     turn = (*places, nodes.If(inside, elements)) if inside else (*places, *elements)
-    walk: tuple[Statement, ...] = (nodes.For(str(v), ZERO, Expr.of(turns), turn, unroll=0 if turns <= UNROLLED else UNROLLED),) if turns > 1 else turn
-    return WarpEpilogue(tile, (nodes.For(str(i), ZERO, Expr.of(rows // FRAGMENT_ROWS), (nodes.Barrier("warp"), pieces, nodes.Barrier("warp"), *walk), unroll=0),))
+    walk: tuple[Statement, ...] = (
+        (nodes.For(str(v), ZERO, Expr.of(turns), turn, unroll=0 if turns <= UNROLLED else UNROLLED),)
+        if turns > 1
+        else turn
+    )
+    return WarpEpilogue(
+        tile,
+        (
+            nodes.For(
+                str(i),
+                ZERO,
+                Expr.of(rows // FRAGMENT_ROWS),
+                (nodes.Barrier("warp"), pieces, nodes.Barrier("warp"), *walk),
+                unroll=0,
+            ),
+        ),
+    )
 
 
 __all__ = ["WarpEpilogue", "warp_epilogue"]

@@ -1,6 +1,7 @@
 """How a warpgroup sums its part of a tile along the ring of tiles.
 
-    for k in 0..steps                               both operands from shared memory: a product runs while the next tile is waited for
+    for k in 0..steps                               both operands from shared memory: a product runs while the next tile
+                                                    is waited for
       wait full[s.slot] phase s.phase
       fence wgmma
       %mma = wgmma acc += a[s.slot] * b[s.slot] shape m64n256k16 steps 4 zero k = 0
@@ -8,8 +9,9 @@
       if 1 <= k
         arrive empty[s.previous]
 
-wgmma takes an operand of words (fp32, of which it looks at 11 bits) from shared memory only where it lies along the sum. A left operand that lies
-across it comes from registers, in pieces of 16 along the sum, one being fetched while the other is multiplied:
+wgmma takes an operand of words (fp32, of which it looks at 11 bits) from shared memory only where it lies along the
+sum. A left operand that lies across it comes from registers, in pieces of 16 along the sum, one being fetched while the
+other is multiplied:
 
       for j in 0..2 unroll
         ldmatrix af[j] <- a[s.slot][16*j, part] trans
@@ -20,9 +22,9 @@ across it comes from registers, in pieces of 16 along the sum, one being fetched
         barrier warpgroup                           # all of its threads have read a
         arrive empty[s.previous]
 
-Bytes are summed by the unit with few bits: `promote` adds each step's sum to the accumulator in fp32. With two `partials` steps go in pairs (the last step may
-be one of zeros), and one sum is added while the other's products run. The pairs do not overlap: ptxas serialises products that run over the end of a loop
-in which their sum is read.
+Bytes are summed by the unit with few bits: `promote` adds each step's sum to the accumulator in fp32. With two
+`partials` steps go in pairs (the last step may be one of zeros), and one sum is added while the other's products run.
+The pairs do not overlap: ptxas serialises products that run over the end of a loop in which their sum is read.
 
       %mma = wgmma partial += a[s.slot] * b[s.slot] shape m64n128k32 steps 4 zero
       advance s
@@ -37,8 +39,9 @@ in which their sum is read.
       arrive empty[s.slot]
       ...                                           the same with `other`
 
-fp32 by three products (`math tf32x3`): the left operand's words are split in registers, the right one's low parts are a tile of their own
-(`split_words`). A step's products of low parts come first and are divided by 1024; its sum is then added to the accumulator in fp32.
+fp32 by three products (`math tf32x3`): the left operand's words are split in registers, the right one's low parts are a
+tile of their own (`split_words`). A step's products of low parts come first and are divided by 1024; its sum is then
+added to the accumulator in fp32.
 
       wait ready[s.slot] phase s.phase
       ldmatrix ah <- a[s.slot][part, 0] low al
@@ -72,7 +75,8 @@ from .fresh import Fresh
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Of a warpgroup's product: rows, the dtypes, whether the operands lie along the sum, where its rows begin in a tile, and how far a released slot is told."""
+    """Of a warpgroup's product: rows, the dtypes, whether the operands lie along the sum, where its rows begin in a
+    tile, and how far a released slot is told."""
 
     rows: int
     left: DType
@@ -124,17 +128,39 @@ class _Sums:
     # --- both operands in shared memory
 
     def _plain(self) -> Sum:
-        step = (self.ready, nodes.Fence("wgmma"), self._product("acc", self.is_first), *self.early, self._wait(1), self._after_first(), self.advance)
+        step = (
+            self.ready,
+            nodes.Fence("wgmma"),
+            self._product("acc", self.is_first),
+            *self.early,
+            self._wait(1),
+            self._after_first(),
+            self.advance,
+        )
         return Sum((self._matrix("acc"),), (self._steps(step), self._wait(0), *self.at_end))
 
     def _promoted(self) -> Sum:
-        step = (self.ready, nodes.Fence("wgmma"), self._product("partial", ()), *self.early, self._wait(0), self._arrive("slot"), self._each("acc", self._added()), self.advance)
+        step = (
+            self.ready,
+            nodes.Fence("wgmma"),
+            self._product("partial", ()),
+            *self.early,
+            self._wait(0),
+            self._arrive("slot"),
+            self._each("acc", self._added()),
+            self.advance,
+        )
         return Sum((self._matrix("acc"), self._matrix("partial")), (self._zero("acc"), self._steps(step)))
 
     def _in_turn(self) -> Sum:
-        begun = [(self.ready, nodes.Fence("wgmma"), self._product(to, (), token=token)) for to, token in (("partial", "mma"), ("other", "mma.2"))]
-        ended = [(self._wait(1 - n, token), self._arrive(slot), self._each("acc", self._added(name)))
-                 for n, (name, token, slot) in enumerate((("partial", "mma", "previous"), ("other", "mma.2", "slot")))]  # fmt: skip
+        begun = [
+            (self.ready, nodes.Fence("wgmma"), self._product(to, (), token=token))
+            for to, token in (("partial", "mma"), ("other", "mma.2"))
+        ]
+        ended = [
+            (self._wait(1 - n, token), self._arrive(slot), self._each("acc", self._added(name)))
+            for n, (name, token, slot) in enumerate((("partial", "mma", "previous"), ("other", "mma.2", "slot")))
+        ]
         pair = (*begun[0], *self.early, self.advance, *begun[1], *ended[0], *ended[1], self.advance)
         loop = nodes.For(self.fresh("k"), self.first, self.last, pair, step=Expr.of(2))
         return Sum(tuple(map(self._matrix, ("acc", "partial", "other"))), (self._zero("acc"), loop))
@@ -155,11 +181,17 @@ class _Sums:
         held = nodes.Reg(self.fresh("af"), self._type(OPERAND_DEPTH, self.factors.left), OPERAND_SETS, "wgmma_a")
         met = nodes.Barrier("warpgroup")
         step = (self.ready, turns, *self.early, self._after_first(met), self.advance)
-        return Sum((self._matrix("acc"), held), (self._steps(step), self._wait(0), *((met, *self.at_end) if self.at_end else ())))
+        return Sum(
+            (self._matrix("acc"), held),
+            (self._steps(step), self._wait(0), *((met, *self.at_end) if self.at_end else ())),
+        )
 
     def _thrice(self) -> Sum:
         high, low, right = (Place(self.fresh(name)) for name in ("ah", "al", "bl"))
-        parts = tuple(nodes.Reg(place.name, self._type(self.plan.tile[2], self.factors.left), kind="wgmma_a") for place in (high, low))
+        parts = tuple(
+            nodes.Reg(place.name, self._type(self.plan.tile[2], self.factors.left), kind="wgmma_a")
+            for place in (high, low)
+        )
         scaled = Binary("mul", self._read("partial"), Literal(1 / LOW_SCALE, self.dtype), self.dtype)
         step = (
             self.ready,
@@ -206,8 +238,17 @@ class _Sums:
     def _after_first(self, *before: Statement) -> Statement:
         return nodes.If((Bound(self.k, lower=self.first + 1),), (*before, self.given_back))
 
-    def _product(self, to: str, zero: tuple[Bound, ...] | None, held: Place | None = None, along: Expr | None = None, token: str = "mma", right: str = "") -> Statement:
-        """The product of a tile, its left part in shared memory or in the registers `held`; or of a piece, from `along` on."""
+    def _product(
+        self,
+        to: str,
+        zero: tuple[Bound, ...] | None,
+        held: Place | None = None,
+        along: Expr | None = None,
+        token: str = "mma",
+        right: str = "",
+    ) -> Statement:
+        """The product of a tile, its left part in shared memory or in the registers `held`; or of a piece, from `along`
+        on."""
         f, depth = self.factors, self.plan.tile[2] if along is None else OPERAND_DEPTH
         corner = () if f.part == ZERO else (f.part, ZERO) if f.is_left_along else (ZERO, f.part)
         return nodes.Wgmma(
@@ -226,8 +267,18 @@ class _Sums:
         """Every element of a matrix becomes `value`, of the element (r, n) of 64 rows at a time."""
         down, rows = self.fresh.expr("i"), self.factors.rows
         corner = (WARPGROUP_ROWS * down if rows > WARPGROUP_ROWS else ZERO, ZERO)
-        each = nodes.Each(tuple(map(str, self._point)), self.fresh(name), (nodes.Assign(Place(self.fresh(name), self._place), value),), corner, (WARPGROUP_ROWS, self.plan.tile[1]))
-        return nodes.For(str(down), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0) if rows > WARPGROUP_ROWS else each
+        each = nodes.Each(
+            tuple(map(str, self._point)),
+            self.fresh(name),
+            (nodes.Assign(Place(self.fresh(name), self._place), value),),
+            corner,
+            (WARPGROUP_ROWS, self.plan.tile[1]),
+        )
+        return (
+            nodes.For(str(down), ZERO, Expr.of(rows // WARPGROUP_ROWS), (each,), unroll=0)
+            if rows > WARPGROUP_ROWS
+            else each
+        )
 
     @property
     def _point(self) -> tuple[Expr, Expr]:

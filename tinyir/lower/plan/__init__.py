@@ -1,9 +1,12 @@
-"""region → plan: for each region the cheapest of the plans that its analysis allows (seed 001 sections 8 and 11; spec section 10).
+"""region → plan: for each region the cheapest of the plans that its analysis allows (seed 001 sections 8 and 11; spec
+section 10).
 
-    region gemm ... %gemm = reduce sum (k0: K) ...   →   plan gemm : sm90 contraction, algo synchronous, tile [128, 128, 16], ...
+    region gemm ... %gemm = reduce sum (k0: K) ...   →   plan gemm : sm90 contraction, algo synchronous, tile [128, 128,
+                                                     16], ...
 
-What the region asks for decides the family (`ir.kernels`); the family proposes plans, the stop rules reject some, the cost model ranks
-the rest at the first shape set. The order is total, so the same region gives the same plan on every machine.
+What the region asks for decides the family (`ir.kernels`); the family proposes plans, the stop rules reject some, the
+cost model ranks the rest at the first shape set. The order is total, so the same region gives the same plan on every
+machine.
 """
 
 from __future__ import annotations
@@ -19,10 +22,13 @@ from .table import table_of
 from .verdicts import verdicts
 
 
-def lower(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = "") -> plan.Module:
-    """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume less. `fp32` "tf32" lets tensor
-    cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in any order. Raises Refused (E1503 unknown device or arch,
-    E1520 two regions that share a kernel which no family computes)."""
+def lower(
+    module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = ""
+) -> plan.Module:
+    """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume
+    less. `fp32` "tf32" lets tensor cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in
+    any order. Raises Refused (E1503 unknown device or arch, E1520 two regions that share a kernel which no family
+    computes)."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     module, _ = kernels_for(module, planner)
     plans, faults = [], []
@@ -36,11 +42,21 @@ def lower(module: region.Module, arch: str = "sm90", device: str | None = None, 
     return plan.Module(module, tuple(plans))
 
 
-def explain(module: region.Module, arch: str = "sm90", device: str | None = None, is_whole: bool = False, fp32: str = "", atomics: str = "") -> str:
+def explain(
+    module: region.Module,
+    arch: str = "sm90",
+    device: str | None = None,
+    is_whole: bool = False,
+    fp32: str = "",
+    atomics: str = "",
+) -> str:
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     module, _ = kernels_for(module, planner)
-    found = ((" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics)) for group in launches(module, planner))
+    found = (
+        (" with ".join(r.name for r in group), candidates(module, group[0], arch, device, group[1:], fp32, atomics))
+        for group in launches(module, planner)
+    )
     return "\n".join(table_of(name, several, planner.card, is_whole) for name, several in found)
 
 

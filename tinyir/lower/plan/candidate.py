@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable
 
 from ...analysis.cost import Cost
 from ...analysis.device import Device
@@ -27,7 +27,8 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A plan with its cost (None when not one CTA fits) and the reason for which it was rejected, empty when it was not."""
+    """A plan with its cost (None when not one CTA fits) and the reason for which it was rejected, empty when it was
+    not."""
 
     plan: Plan
     cost: Cost | None
@@ -46,7 +47,8 @@ def over_registers(held: int, card: Device) -> str:
 
 
 def math_of(kernel: Contraction, card: Device) -> str:
-    """How tensor cores multiply the factors: fp32 as `card.fp32` says, where it says nothing as exactly as fp32; others as they are."""
+    """How tensor cores multiply the factors: fp32 as `card.fp32` says, where it says nothing as exactly as fp32; others
+    as they are."""
     return (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
 
 
@@ -64,4 +66,6 @@ def layout_of(padded: Iterable[str], turned: Iterable[str], model: Model) -> tup
 
 def holds_everywhere(bounds: tuple[Bound, ...], model: Model) -> bool:
     """Whether the guards hold at every shape set; without one nothing is known of the symbols."""
-    return not bounds or bool(model.shape_sets) and all(b.holds(dict(s.sizes)) for b in bounds for s in model.shape_sets)
+    return (
+        not bounds or bool(model.shape_sets) and all(b.holds(dict(s.sizes)) for b in bounds for s in model.shape_sets)
+    )

@@ -1,4 +1,5 @@
-"""Plans of a contraction. Now: the synchronous template, tiles in shared memory and a micro tile of accumulators a thread."""
+"""Plans of a contraction. Now: the synchronous template, tiles in shared memory and a micro tile of accumulators a
+thread."""
 
 from __future__ import annotations
 
@@ -26,11 +27,20 @@ def propose_contraction(kernel: Contraction, region: Region, card: Device) -> tu
                 for depth in DEPTHS:
                     plan = _synchronous(kernel, region, card.arch.name, (rows, columns, depth), (across, down))
                     wide = max(plan.micro) > MICRO
-                    found.append(Proposal(plan, f"a micro tile of {plan.micro[0]} x {plan.micro[1]} is over {MICRO} x {MICRO}" if wide else ""))
+                    found.append(
+                        Proposal(
+                            plan,
+                            f"a micro tile of {plan.micro[0]} x {plan.micro[1]} is over {MICRO} x {MICRO}"
+                            if wide
+                            else "",
+                        )
+                    )
     return tuple(found)
 
 
-def _synchronous(kernel: Contraction, region: Region, arch: str, tile: tuple[int, int, int], threads: tuple[int, int]) -> Plan:
+def _synchronous(
+    kernel: Contraction, region: Region, arch: str, tile: tuple[int, int, int], threads: tuple[int, int]
+) -> Plan:
     outermost = f"{kernel.sum[0].name}.o"
     cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
     guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}

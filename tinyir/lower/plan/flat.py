@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 from ...analysis.device import Device
 from ...ir.kernels import Map
@@ -20,10 +20,14 @@ SIDES = (32, 64)  # of a transposed tile
 
 
 def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Each block size with one, two or four accesses a thread, a block's width apart so that a warp's accesses stay together; an access moves as
-    many neighbours as are known to lie side by side. A scalar takes one thread."""
+    """Each block size with one, two or four accesses a thread, a block's width apart so that a warp's accesses stay
+    together; an access moves as many neighbours as are known to lie side by side. A scalar takes one thread."""
     found = []
-    bind = (Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x")) if kernel.axes else ()
+    bind = (
+        (Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x"))
+        if kernel.axes
+        else ()
+    )
     for run in (*map_runs(region), None):
         vectorize = (Vectorize("*".join(a.name for a in run.axes), run.width),) if run else ()
         wide = run.width if run else 1
@@ -33,7 +37,18 @@ def propose_flat(kernel: Map, region: Region, card: Device) -> tuple[Proposal, .
             for each in EACH if kernel.axes else (1,):
                 tile = threads * each * wide
                 guarded = guarded_axes(kernel.axes, tile)
-                plan = Plan((region.name,), card.arch.name, "map", "flat", (tile,), micro=(each * wide,), threads=(threads,), bind=bind, vectorize=vectorize, predicate=guarded)
+                plan = Plan(
+                    (region.name,),
+                    card.arch.name,
+                    "map",
+                    "flat",
+                    (tile,),
+                    micro=(each * wide,),
+                    threads=(threads,),
+                    bind=bind,
+                    vectorize=vectorize,
+                    predicate=guarded,
+                )
                 found.append(Proposal(plan, stop))
     return (*found, *_transposed(region, card, bind))
 
@@ -45,4 +60,17 @@ def _transposed(region: Region, card: Device, bind: tuple[Bind, ...]) -> Iterato
     for side in SIDES if read else ():
         tile, threads = side * side, THREADS[-1]
         guarded = guarded_axes(region.iters, tile)
-        yield Proposal(Plan((region.name,), card.arch.name, "map", "transposed", (tile,), micro=(tile // threads,), threads=(threads,), bind=bind, cache=cache, predicate=guarded))
+        yield Proposal(
+            Plan(
+                (region.name,),
+                card.arch.name,
+                "map",
+                "transposed",
+                (tile,),
+                micro=(tile // threads,),
+                threads=(threads,),
+                bind=bind,
+                cache=cache,
+                predicate=guarded,
+            )
+        )

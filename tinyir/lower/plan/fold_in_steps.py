@@ -1,25 +1,29 @@
-"""A long fold in two steps: many CTAs fold a chunk each, and a second kernel folds what they found, always in the same order.
+"""A long fold in two steps: many CTAs fold a chunk each, and a second kernel folds what they found, always in the same
+order.
 
 before: region sum        for             %sum = reduce sum (k0: 16777216) { X[k0] }                yield Y[] = %sum
-after:  region sum.part   for c0: 512     %sum.part = reduce sum (k0: 32768) { X[32768*c0 + k0] }   yield sum.part[c0] = %sum.part
+after:  region sum.part   for c0: 512     %sum.part = reduce sum (k0: 32768) { X[32768*c0 + k0] }   yield sum.part[c0] =
+                          %sum.part
         region sum        for             %sum = reduce sum (c0: 512) { sum.part[c0] }              yield Y[] = %sum
 
 A place is found so too: where in each chunk its best stands, and in which chunk the best of all.
 
 before: region top        for             %top = reduce argmax (k0: 16777216) { X[k0] }             yield Y[] = %top
-after:  region top.part   for c0: 512     %top.best = reduce max (k0: 32768) { X[32768*c0 + k0] }   yield top.best[c0] = %top.best
-                                          %top.part = reduce argmax (k0: 32768) { ... }             yield top.part[c0] = add(32768*c0, %top.part)
+after:  region top.part   for c0: 512     %top.best = reduce max (k0: 32768) { X[32768*c0 + k0] }   yield top.best[c0] =
+                          %top.best
+                                          %top.part = reduce argmax (k0: 32768) { ... }             yield top.part[c0] =
+                                            add(32768*c0, %top.part)
         region top        for             %top.chunk = reduce argmax (c0: 512) { top.best[c0] }
                                           %top = gather (c0: 512 = %top.chunk) { top.part[c0] }     yield Y[] = %top
 
-Folds that need one another, and what is written along the axis that they fold (softmax), become parts first. It is done where the cost model
-finds that it is faster: where there are too few rows, or columns, to fill the card.
+Folds that need one another, and what is written along the axis that they fold (softmax), become parts first. It is done
+where the cost model finds that it is faster: where there are too few rows, or columns, to fill the card.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Callable, Iterator, Mapping
 
 from ...analysis.regions import fold_sizes
 from ...ir.accumulate import cast, is_plain, wide
@@ -41,7 +45,11 @@ def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     names, sizes, time_of = around.names, around.sizes, around.time_of
     longest = max((_points(region, let.expr.axes).evaluate(sizes) for let in _folds(region)), default=0)
     rows = extent_of(tuple(a for a in region.iters if a.name not in _own(region))).evaluate(sizes)
-    if longest < 2 * CHUNKS[0] or rows * longest < LEAST or not isinstance(next(iter(kernels_of(region, sizes)), None), (Row, Map)):
+    if (
+        longest < 2 * CHUNKS[0]
+        or rows * longest < LEAST
+        or not isinstance(next(iter(kernels_of(region, sizes)), None), (Row, Map))
+    ):
         return (region,)
     if time_of(region) <= around.least_of(region, 2):
         return (region,)
@@ -72,7 +80,8 @@ def _points(region: Region, axes: tuple[Axis, ...]) -> Expr:
 
 
 def _by_level(region: Region, names: Names) -> tuple[Region, ...]:
-    """The region in parts, each with folds that do not need one another; what is written along the folded axes comes last."""
+    """The region in parts, each with folds that do not need one another; what is written along the folded axes comes
+    last."""
     level: dict[str, int] = {}
     home: dict[str, int] = {}
     for let in region.lets:
@@ -82,7 +91,12 @@ def _by_level(region: Region, names: Names) -> tuple[Region, ...]:
             home[let.name] = level[let.name]
     own = _own(region)
     last = max(home.values())
-    written = [last + 1 if own & {n for e in y.index for n in e.names()} else max((level[r] for r in refs_of(y.expr)), default=last) for y in region.yields]
+    written = [
+        last + 1
+        if own & {n for e in y.index for n in e.names()}
+        else max((level[r] for r in refs_of(y.expr)), default=last)
+        for y in region.yields
+    ]
     firsts = [next(name for name, n in home.items() if n == number) for number in range(last + 1)]
     wanted = [(name, f"{name}.fold") for name in firsts][: max((last, *written))]
     return Parts(region, home, [max(n, 0) for n in written], names).regions([*wanted, (region.name,)])
@@ -93,7 +107,11 @@ def _ways(region: Region, names: Names, sizes: Mapping[str, int]) -> Iterator[tu
     folds = _folds(region)
     axes = {tuple(_points(region, (a,)) for a in let.expr.axes) for let in folds}
     is_only_folds = sum(is_fold(item.expr) for item in (*region.lets, *region.yields)) == len(folds)
-    if not is_only_folds or len(axes) != 1 or any(not is_plain(let.expr.op) and let.expr.body.dtype.kind == "b" for let in folds):
+    if (
+        not is_only_folds
+        or len(axes) != 1
+        or any(not is_plain(let.expr.op) and let.expr.body.dtype.kind == "b" for let in folds)
+    ):
         return
     extents = [e.evaluate(sizes) for e in next(iter(axes))]
     cut = extents.index(max(extents))
@@ -119,9 +137,12 @@ def _over_new_axes(region: Region, folds: tuple[Let, ...]) -> Region:
     return region_of(region.name, whole, _still_used(region, changed), region.yields, ())
 
 
-def two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, names: Names, is_outermost: bool) -> tuple[Region, Region]:
-    """The region that folds chunks of the fold's axis number `cut`, and the one that folds what is left. The chunks are counted by the outermost axis
-    of the first, or by its innermost. Raises Tangled where a value is moved on its way."""
+def two_steps(
+    region: Region, folds: tuple[Let, ...], cut: int, chunk: int, names: Names, is_outermost: bool
+) -> tuple[Region, Region]:
+    """The region that folds chunks of the fold's axis number `cut`, and the one that folds what is left. The chunks are
+    counted by the outermost axis of the first, or by its innermost. Raises Tangled where a value is moved on its
+    way."""
     own = _own(region)
     number = numbered_name("c", {*fold_sizes(region), *names.memory})
     size = _points(region, (folds[0].expr.axes[cut],))
@@ -142,7 +163,9 @@ def two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, name
 
     for let in folds:
         fold, axis = let.expr, let.expr.axes[cut].name
-        inner = tuple(Axis(a.name, Expr.of(chunk) if n == cut else _points(region, (a,))) for n, a in enumerate(fold.axes))
+        inner = tuple(
+            Axis(a.name, Expr.of(chunk) if n == cut else _points(region, (a,))) for n, a in enumerate(fold.axes)
+        )
         place = chunk * Expr.of(number) + axis
         body = padded(substitute(written_out(region, fold.body), {axis: place}), fold.op, place, size, chunk)
         if is_plain(fold.op):
@@ -151,7 +174,11 @@ def two_steps(region: Region, folds: tuple[Let, ...], cut: int, chunk: int, name
             continue
         best = kept("best", Reduce(BEST[fold.op], inner, body, body.dtype))
         first = Index(extent_of(inner) * Expr.of(number), fold.dtype)  # of the chunk, in the order of the fold
-        part = kept("part", Reduce(fold.op, inner, body, fold.dtype), lambda at, axes: Binary("add", _along(first, axes, number), at, at.dtype))
+        part = kept(
+            "part",
+            Reduce(fold.op, inner, body, fold.dtype),
+            lambda at, axes: Binary("add", _along(first, axes, number), at, at.dtype),  # noqa: B023
+        )
         chosen = Let(f"{let.name}.chunk", Reduce(fold.op, (across,), best, fold.dtype), let.origin)
         second[let.name] = (chosen, replace(let, expr=Gather(across, Ref(chosen.name, fold.dtype), part, fold.dtype)))
     whole = replace(region, iters=iters, name=free_name(f"{folds[0].name}.part", names.regions))

@@ -1,12 +1,13 @@
 """Plans of a contraction with next to no rows: the large operand from memory into registers, each element once.
 
-Neighbouring threads stand along the axis in which the large operand is contiguous. As many of its elements move in one access as the rows are
-multiples of, up to 16 bytes, which is proven, or holds at every shape set and is then assumed; the same with single elements assumes nothing.
+Neighbouring threads stand along the axis in which the large operand is contiguous. As many of its elements move in one
+access as the rows are multiples of, up to 16 bytes, which is proven, or holds at every shape set and is then assumed;
+the same with single elements assumes nothing.
 """
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 from ...analysis.device import Device
 from ...ir.boxes import View, multiple_of, unread, view_of
@@ -28,22 +29,39 @@ PARTS = (1, 2, 4, 8)  # of a sum that a cluster shares
 
 
 def propose_gemv(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Every shape of a CTA with each cut of the sum; none where there are many rows or the large operand's neighbours are of no one axis."""
+    """Every shape of a CTA with each cut of the sum; none where there are many rows or the large operand's neighbours
+    are of no one axis."""
     rows = extent_of(kernel.left).evaluate(sizes_of(model))
     view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
-    if unread(region, kernel) or rows > MOST_ROWS or not isinstance(view, View) or len(view.dims[-1].axes) > 1 or kernel.dtype.name != "fp32":
+    if (
+        unread(region, kernel)
+        or rows > MOST_ROWS
+        or not isinstance(view, View)
+        or len(view.dims[-1].axes) > 1
+        or kernel.dtype.name != "fp32"
+    ):
         return ()
     few = next(r for r in (1, 2, MOST_ROWS) if r >= rows)
     inner = view.dims[-1]
     widths = [w for w in (1, 2, 4, 8, 16) if w * kernel.rhs.dtype.bytes <= ACCESS_BYTES]
     best = max(w for w in widths if holds_everywhere(multiple_of(inner.size, w), model))
     proven = max(w for w in widths if not multiple_of(inner.size, w))
-    return tuple(p for width in dict.fromkeys((best, proven)) for p in _proposals(kernel, region, card, few, view.inner == "sum", width))
+    return tuple(
+        p
+        for width in dict.fromkeys((best, proven))
+        for p in _proposals(kernel, region, card, few, view.inner == "sum", width)
+    )
 
 
-def _proposals(kernel: Contraction, region: Region, card: Device, rows: int, is_along_sum: bool, width: int) -> Iterator[Proposal]:
-    axes = ((kernel.sum, kernel.right) if is_along_sum else (kernel.right, kernel.sum))
-    grid = (*batch_bind(kernel), Bind(parts_of_axes(kernel.left, "o"), "cta.y"), Bind(parts_of_axes(kernel.right, "o"), "cta.x"))
+def _proposals(
+    kernel: Contraction, region: Region, card: Device, rows: int, is_along_sum: bool, width: int
+) -> Iterator[Proposal]:
+    axes = (kernel.sum, kernel.right) if is_along_sum else (kernel.right, kernel.sum)
+    grid = (
+        *batch_bind(kernel),
+        Bind(parts_of_axes(kernel.left, "o"), "cta.y"),
+        Bind(parts_of_axes(kernel.right, "o"), "cta.x"),
+    )
     inside = tuple(Bind(parts_of_axes(group, "i"), place) for group, place in zip(axes, ("thread.x", "thread.y")))
     for threads in ALONG if is_along_sum else ACROSS:
         for each in COLUMNS if is_along_sum else DEPTHS:
@@ -52,7 +70,9 @@ def _proposals(kernel: Contraction, region: Region, card: Device, rows: int, is_
             tile = rows, columns * spans[0], depth * spans[1]
             guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
             for parts in PARTS:
-                if parts > 1 and (not card.arch.has_tma or tile[1] % parts or 4 * share_of(*tile[:2], parts)[1] % ACCESS_BYTES):
+                if parts > 1 and (
+                    not card.arch.has_tma or tile[1] % parts or 4 * share_of(*tile[:2], parts)[1] % ACCESS_BYTES
+                ):
                     continue  # a share of the sums is sent in whole accesses
                 yield Proposal(
                     Plan(

@@ -1,4 +1,5 @@
-"""What a fold folds, written out: the values in it that fold nothing are put in their places, so that its axes may become others.
+"""What a fold folds, written out: the values in it that fold nothing are put in their places, so that its axes may
+become others.
 
 before: %c = cast(X[i0, i1]) : fp32    %z = reduce sum (i1) : fp32 { exp2(sub(%c, broadcast_in_dim(%m, dims=[0]))) }
 after:  exp2(sub(cast(X[i0, i1]) : fp32, %m))
@@ -19,7 +20,8 @@ class Tangled(Exception):
 
 
 def written_out(region: Region, body: Body) -> Body:
-    """The expression with every value that folds nothing in its place. Raises Tangled where a value is moved on its way."""
+    """The expression with every value that folds nothing in its place. Raises Tangled where a value is moved on its
+    way."""
     axes_of = axes_of_values(region)
 
     def put(inner: Body) -> Body:
@@ -43,7 +45,8 @@ def is_fold(body: Body) -> bool:
 
 
 def padded(body: Body, op: str, place: Expr, size: Expr, chunk: int) -> Body:
-    """The expression where its place is below the size, else what the reducer leaves as it is; chunks that divide the size leave no rest."""
+    """The expression where its place is below the size, else what the reducer leaves as it is; chunks that divide the
+    size leave no rest."""
     if is_multiple(size, chunk):
         return body
     return Select((Bound(place, upper=size),), body, neutral_of(op, body.dtype), body.dtype)

@@ -1,8 +1,9 @@
-"""Which kernels a program becomes: regions that are several, prologues that are one, long sums that are two, siblings that share a launch."""
+"""Which kernels a program becomes: regions that are several, prologues that are one, long sums that are two, siblings
+that share a launch."""
 
 from __future__ import annotations
 
-from typing import Callable, Container
+from collections.abc import Callable, Container
 
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
@@ -45,7 +46,8 @@ def in_parts(module: region.Module, planner: Planner | None = None) -> region.Mo
 
 
 def launches(module: region.Module, planner: Planner) -> tuple[Regions, ...]:
-    """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of the card idle, else one."""
+    """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of
+    the card idle, else one."""
     joined = readers_of(module)
     siblings = {one.name: group for group in _siblings(module, planner) for one in group}
     found: dict[Regions, None] = {}
@@ -67,7 +69,12 @@ def _siblings(module: region.Module, planner: Planner) -> tuple[Regions, ...]:
     def pays(group: Regions) -> bool:
         return planner.us(module, *group) <= sum(planner.us(module, one) for one in group)
 
-    groups = (group[at : at + MOST_SIBLINGS] for group in siblings_in(module.program.regions) if all(map(is_small, group)) for at in range(0, len(group), MOST_SIBLINGS))
+    groups = (
+        group[at : at + MOST_SIBLINGS]
+        for group in siblings_in(module.program.regions)
+        if all(map(is_small, group))
+        for at in range(0, len(group), MOST_SIBLINGS)
+    )
     return tuple(group for group in groups if len(group) > 1 and pays(group))
 
 
@@ -76,8 +83,11 @@ def sums_by(module: region.Module, planner: Planner) -> dict[str, Regions]:
     return parts_by(sum_in_steps, module, planner, {one.name for group in _siblings(module, planner) for one in group})
 
 
-def parts_by(rewrite: Rewrite, module: region.Module, planner: Planner, kept: Container[str] = ()) -> dict[str, Regions]:
-    """The regions that each region becomes, by its name; what shares a kernel with another, or is among the `kept`, stays as it is."""
+def parts_by(
+    rewrite: Rewrite, module: region.Module, planner: Planner, kept: Container[str] = ()
+) -> dict[str, Regions]:
+    """The regions that each region becomes, by its name; what shares a kernel with another, or is among the `kept`,
+    stays as it is."""
     names, joined, found = Names.of(module), readers_of(module), {}
     card, sizes = planner.card, sizes_of(module.model)
 

@@ -1,5 +1,6 @@
-"""A prologue of a contraction as a kernel of its own, where the two kernels take less than the one: the contraction then multiplies what lies in
-memory, which tensor cores and copy engines ask for. So do windows, which no copy engine fetches, as the rows or the columns of a matrix.
+"""A prologue of a contraction as a kernel of its own, where the two kernels take less than the one: the contraction
+then multiplies what lies in memory, which tensor cores and copy engines ask for. So do windows, which no copy engine
+fetches, as the rows or the columns of a matrix.
 
 before: region y    %y = reduce sum (k0: K) { mul(relu(x[i0, k0]), w[k0, i1]) }
 after:  region y.x  yield y.x[i0, i1] = relu(x[i0, i1])
@@ -9,18 +10,19 @@ before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[k0, i1 + k1], w[i0, k
 after:  region y.x  yield y.x[i0, i1, i2] = x[i1, i0 + i2]
         region y    %y = reduce sum (k0: C, k1: 3) { mul(y.x[i1, k0, k1], w[i0, k0, k1]) }
 
-The region stage knows no card: it moves work into a contraction for the round trip that this saves, as long as products of halves lose less by
-it. Here the plans of both ways are there, and the cost model compares them; each side of the product is asked for itself. What the new
-kernel computes is the work at every point of its operand's memory, read off the indices alone, or of what no copy engine fetches, at every point of the factor's
-axes, in two orders. Where indices cannot be turned round, or a read of either kernel would not be proven to stay in bounds, that way is left out. Of equal work that
-several contractions share one kernel is made.
+The region stage knows no card: it moves work into a contraction for the round trip that this saves, as long as products
+of halves lose less by it. Here the plans of both ways are there, and the cost model compares them; each side of the
+product is asked for itself. What the new kernel computes is the work at every point of its operand's memory, read off
+the indices alone, or of what no copy engine fetches, at every point of the factor's axes, in two orders. Where indices
+cannot be turned round, or a read of either kernel would not be proven to stay in bounds, that way is left out. Of equal
+work that several contractions share one kernel is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Callable, Iterable, Iterator
 
 from ...analysis.regions import analyse
 from ...ir import rules
@@ -35,7 +37,9 @@ from ...ir.types import TensorType
 from ...ir.verify_region import check_region
 from .parts import free_name
 
-MOST_BYTES = 1 << 28  # of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the weights
+# of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the
+# weights
+MOST_BYTES = 1 << 28
 TimeOf = Callable[[Module, Region], float]
 
 
@@ -51,7 +55,8 @@ class Materialized:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A factor of a contraction: the work in it, where that may stand apart as `region`, and what is read of it then."""
+    """A factor of a contraction: the work in it, where that may stand apart as `region`, and what is read of it
+    then."""
 
     work: Body
     region: Region
@@ -59,7 +64,8 @@ class Side:
 
 
 def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tuple[Materialized, ...]]:
-    """The module with the prologues apart for which that is faster by `time_of` (microseconds of a region's kernel), and what was done."""
+    """The module with the prologues apart for which that is faster by `time_of` (microseconds of a region's kernel),
+    and what was done."""
     regions: list[Region] = []
     done: list[Materialized] = []
     made: dict[Region, Tensor] = {}  # the kernels that there are, without their names, and what they write
@@ -68,17 +74,25 @@ def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tupl
         regions += (one,) if found is None else found.parts
         done += () if found is None else (found,)
     buffers = (*module.program.buffers, *made.values())
-    return replace(module, program=Program(module.program.name, buffers, tuple(regions))) if done else module, tuple(done)
+    return replace(module, program=Program(module.program.name, buffers, tuple(regions))) if done else module, tuple(
+        done
+    )
 
 
 def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf) -> Materialized | None:
     """The region in its cheapest form; None where that is the one that it has."""
     kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
-    if not isinstance(kernel, Contraction) or any(t.attr("materialize") == "deferred" for t in one.inputs + one.outputs):
+    if not isinstance(kernel, Contraction) or any(
+        t.attr("materialize") == "deferred" for t in one.inputs + one.outputs
+    ):
         return None
-    names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {r.name for r in module.program.regions}
+    names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {
+        r.name for r in module.program.regions
+    }
     sides = [(None, *_sides(module, one, kernel, at, names)) for at in (0, 1)]
-    ways = [_apart(one, [side for side in chosen if side is not None], made) for chosen in product(*sides) if any(chosen)]
+    ways = [
+        _apart(one, [side for side in chosen if side is not None], made) for chosen in product(*sides) if any(chosen)
+    ]
     ways = [parts for parts in ways if not any(d.is_error for d in check_proofs(module, parts[-1]))]
     if not ways:
         return None
@@ -92,17 +106,23 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
 
 
 def _sides(module: Module, one: Region, kernel: Contraction, at: int, names: set[str]) -> Iterator[Side]:
-    """The ways in which a factor may stand apart: its work in the place of its operand, and what no copy engine fetches as a matrix, along the sum or
-    along its own axes. Their names go to `names`."""
-    made = (_work(one, kernel, at, names), *(_matrix(module, one, kernel, at, names, is_along) for is_along in (True, False)))
+    """The ways in which a factor may stand apart: its work in the place of its operand, and what no copy engine fetches
+    as a matrix, along the sum or along its own axes. Their names go to `names`."""
+    made = (
+        _work(one, kernel, at, names),
+        *(_matrix(module, one, kernel, at, names, is_along) for is_along in (True, False)),
+    )
     for side in made:
-        if side is not None and not any(d.is_error for d in (*check_region(module, side.region), *check_proofs(module, side.region))):
+        if side is not None and not any(
+            d.is_error for d in (*check_region(module, side.region), *check_proofs(module, side.region))
+        ):
             names.add(side.read.tensor)
             yield replace(side, region=replace(side.region, analysis=analyse(side.region)))
 
 
 def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | None:
-    """The work of a factor, in the place of its operand; None where it is a read alone, or its indices cannot be turned round."""
+    """The work of a factor, in the place of its operand; None where it is a read alone, or its indices cannot be turned
+    round."""
     work, operand = _inside(kernel.factors[at]), (kernel.lhs, kernel.rhs)[at]
     if isinstance(work, Read):
         return None
@@ -116,12 +136,22 @@ def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | 
     numbers = iter(iters)
     index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in tensor.type.shape)
     body = _met(turned, tuple(a.name for a in iters))
-    return _side(one, kernel, work, body, iters, Read(free_name(f"{one.name}.{tensor.name}", names), operand.index, work.dtype), tensor.type.shape, index)
+    return _side(
+        one,
+        kernel,
+        work,
+        body,
+        iters,
+        Read(free_name(f"{one.name}.{tensor.name}", names), operand.index, work.dtype),
+        tensor.type.shape,
+        index,
+    )
 
 
 def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: set[str], is_along: bool) -> Side | None:
-    """A factor at all points of its own axes and of the sum's, which are innermost where `is_along`: the windows of a convolution as the rows or the columns of a
-    matrix. None where the copy engine fetches its operand as it lies, and where the matrix would take too much memory."""
+    """A factor at all points of its own axes and of the sum's, which are innermost where `is_along`: the windows of a
+    convolution as the rows or the columns of a matrix. None where the copy engine fetches its operand as it lies, and
+    where the matrix would take too much memory."""
     factor, operand, own = kernel.factors[at], (kernel.lhs, kernel.rhs)[at], (kernel.left, kernel.right)[at]
     if isinstance(view_of(one, operand.tensor, operand.index, kernel), View):
         return None
@@ -129,7 +159,9 @@ def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: se
     every = [a for a in (*kernel.batch, *((*own, *kernel.sum) if is_along else (*kernel.sum, *own))) if a.name in used]
     axes = [a for a in every if a.size != ONE]
     shape = tuple(a.size for a in axes)
-    if rules.product(shape).evaluate(sizes_of(module.model)) * factor.dtype.bytes > MOST_BYTES or not names.isdisjoint(f"i{n}" for n in range(len(shape))):
+    if rules.product(shape).evaluate(sizes_of(module.model)) * factor.dtype.bytes > MOST_BYTES or not names.isdisjoint(
+        f"i{n}" for n in range(len(shape))
+    ):
         return None
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(shape))
     point = {a.name: ZERO for a in every} | {a.name: i.name for a, i in zip(axes, iters)}
@@ -138,12 +170,34 @@ def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: se
     return _side(one, kernel, factor, body, iters, read, shape, tuple(Expr.of(i.name) for i in iters))
 
 
-def _side(one: Region, kernel: Contraction, work: Body, body: Body, iters: tuple[Axis, ...], read: Read, shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Side:
+def _side(
+    one: Region,
+    kernel: Contraction,
+    work: Body,
+    body: Body,
+    iters: tuple[Axis, ...],
+    read: Read,
+    shape: tuple[Expr, ...],
+    index: tuple[Expr, ...],
+) -> Side:
     """The work with the region that writes `body` at each point of `iters` to what is read."""
     used = dict.fromkeys(n.tensor for n in walk(body) if isinstance(n, Read))
     inputs = tuple(next(t for t in one.inputs if t.name == name) for name in used)
     output = Tensor(read.tensor, TensorType(work.dtype, shape))
-    return Side(work, Region(read.tensor, inputs, (output,), iters, (), (Yield(read.tensor, index, body, (), one.let(kernel.value).origin),), None, one.span), read)
+    return Side(
+        work,
+        Region(
+            read.tensor,
+            inputs,
+            (output,),
+            iters,
+            (),
+            (Yield(read.tensor, index, body, (), one.let(kernel.value).origin),),
+            None,
+            one.span,
+        ),
+        read,
+    )
 
 
 def _inside(factor: Body) -> Body:
@@ -154,8 +208,8 @@ def _inside(factor: Body) -> Body:
 
 
 def _turned(operand: Read, work: Body, axes: set[str]) -> Body | None:
-    """The work with the axes i0, i1, ... of the operand's memory in the place of those of the region; None where an index does not say where
-    it came from."""
+    """The work with the axes i0, i1, ... of the operand's memory in the place of those of the region; None where an
+    index does not say where it came from."""
     point: dict[str, Expr] = {}
     for number, index in enumerate(e for e in operand.index if e.constant != 0):
         here = index.substitute(point)
@@ -186,7 +240,9 @@ def _apart(one: Region, sides: Iterable[Side], made: dict[Region, Tensor]) -> tu
     tensors: dict[str, Tensor] = {t.name: t for t in one.inputs}
     before: list[Region] = []
     for side in sides:
-        known = made.get(_nameless(side.region)) or next((r.outputs[0] for r in before if _nameless(r) == _nameless(side.region)), None)
+        known = made.get(_nameless(side.region)) or next(
+            (r.outputs[0] for r in before if _nameless(r) == _nameless(side.region)), None
+        )
         before += [] if known is not None else [side.region]
         output = known or side.region.outputs[0]
         tensors[output.name] = output

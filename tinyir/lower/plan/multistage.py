@@ -1,16 +1,18 @@
-"""Plans of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix. sm80's tensor cores, and those of sm90 where
-its copy engine cannot serve.
+"""Plans of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix. sm80's tensor cores,
+and those of sm90 where its copy engine cannot serve.
 
-How many neighbours one copy moves follows from the rows: 16, 8 or 4 bytes where every row has a multiple of them, which is proven, or holds at every
-shape set and is then assumed by the plan. The same tiles with element-wise copies assume nothing. Where there is no copy engine, whose template pads
-by itself, an operand whose rows no copy of 16 bytes fits may be padded first (`layout A padded`), a constant of the model once.
+How many neighbours one copy moves follows from the rows: 16, 8 or 4 bytes where every row has a multiple of them, which
+is proven, or holds at every shape set and is then assumed by the plan. The same tiles with element-wise copies assume
+nothing. Where there is no copy engine, whose template pads by itself, an operand whose rows no copy of 16 bytes fits
+may be padded first (`layout A padded`), a constant of the model once.
 
-fp32 is multiplied by `tf32x3`, where the sum is so long that fp32 itself rounds as much, or by `tf32` if that is asked for.
+fp32 is multiplied by `tf32x3`, where the sum is so long that fp32 itself rounds as much, or by `tf32` if that is asked
+for.
 """
 
 from __future__ import annotations
 
-from typing import Iterator
+from collections.abc import Iterator
 
 from ...analysis.device import Device
 from ...ir.ampere import COPIES
@@ -27,17 +29,28 @@ from ...ir.verify_plan import guarded_axes
 from .candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
-TILES = ((256, 128, 64, 64), (128, 256, 64, 64), (128, 128, 64, 64), (128, 64, 64, 32), (64, 128, 32, 64), (64, 64, 32, 32))
+TILES = (
+    (256, 128, 64, 64),
+    (128, 256, 64, 64),
+    (128, 128, 64, 64),
+    (128, 64, 64, 32),
+    (64, 128, 32, 64),
+    (64, 64, 32, 32),
+)
 SMALL_TILES = ((128, 64, 32, 32), (64, 128, 32, 32), (64, 64, 32, 32))
-TILES_OF = {"": TILES, "tf32": ((128, 128, 64, 32), *SMALL_TILES), "tf32x3": SMALL_TILES}  # by `math`: a warp holds both parts of its fragments
+TILES_OF = {
+    "": TILES,
+    "tf32": ((128, 128, 64, 32), *SMALL_TILES),
+    "tf32x3": SMALL_TILES,
+}  # by `math`: a warp holds both parts of its fragments
 DEPTHS = (64, 32)
 STAGES = (5, 4, 3)
 ORDER = 8  # rows of tiles that are taken together
 
 
 def propose_multistage(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as `card.fp32` says, where
-    it says nothing as exactly as fp32."""
+    """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as
+    `card.fp32` says, where it says nothing as exactly as fp32."""
     math = math_of(kernel, card)
     least = at_least(extent_of(kernel.sum), LEAST_SUM[math], model) if math == "tf32x3" else ()
     if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):
@@ -55,7 +68,9 @@ def propose_multistage(kernel: Contraction, model: Model, region: Region, card: 
     found: list[Proposal] = []
     for widths in ways:
         several = {axis: w for axis, w in widths.items() if w > 1}
-        narrow = tuple(t for t, axis in inner.items() if axis and widths[axis] < sizes[0] and not card.arch.has_tma)  # else the copy engine's template pads
+        narrow = tuple(
+            t for t, axis in inner.items() if axis and widths[axis] < sizes[0] and not card.arch.has_tma
+        )  # else the copy engine's template pads
         for padded in dict.fromkeys(((), narrow)):
             found += _proposals(kernel, region, card, several, math, least, layout_of(padded, (), model))
     return tuple(found)
@@ -78,16 +93,38 @@ def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
             yield view.dims[-1].axes[-1].name
 
 
-def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[str, int], math: str, least: tuple[Bound, ...], layout: tuple[Layout, ...] = ()) -> Iterator[Proposal]:
+def _proposals(
+    kernel: Contraction,
+    region: Region,
+    card: Device,
+    widths: dict[str, int],
+    math: str,
+    least: tuple[Bound, ...],
+    layout: tuple[Layout, ...] = (),
+) -> Iterator[Proposal]:
     outermost = f"{kernel.sum[0].name}.o"
-    binds = (*batch_bind(kernel), *(Bind(parts_of_axes(group, part), f"{place}.{axis}") for part, place in (("o", "cta"), ("i", "warp")) for group, axis in ((kernel.left, "y"), (kernel.right, "x"))))
+    binds = (
+        *batch_bind(kernel),
+        *(
+            Bind(parts_of_axes(group, part), f"{place}.{axis}")
+            for part, place in (("o", "cta"), ("i", "warp"))
+            for group, axis in ((kernel.left, "y"), (kernel.right, "x"))
+        ),
+    )
     reads = {read.tensor: (read, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
     inner = {tensor: _inner_axis(region, kernel, side) for tensor, (_, side) in reads.items()}
     size = kernel.lhs.dtype.bytes
     padded = {item.tensor for item in layout}
-    ways = {tensor: "cp_async" if tensor in padded or widths.get(axis, 1) * size >= COPIES[-1] else "ld" for tensor, axis in inner.items()}
+    ways = {
+        tensor: "cp_async" if tensor in padded or widths.get(axis, 1) * size >= COPIES[-1] else "ld"
+        for tensor, axis in inner.items()
+    }
     is_async = "cp_async" in ways.values()
-    needs = tuple(dict.fromkeys((*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)))
+    needs = tuple(
+        dict.fromkeys(
+            (*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)
+        )
+    )
     for rows, columns, down, across in TILES_OF[math]:
         for depth in (d for d in DEPTHS if d * size <= SWIZZLE_BYTES):
             tile = (rows, columns, depth)
@@ -107,7 +144,10 @@ def _proposals(kernel: Contraction, region: Region, card: Device, widths: dict[s
                         bind=binds,
                         order=Order("group", ORDER),
                         cache=tuple(Cache(tensor, "smem", outermost) for tensor in reads),
-                        load=tuple(Load(tensor, ways[tensor], _swizzle(kernel, read, tile, side)) for tensor, (read, side) in reads.items()),
+                        load=tuple(
+                            Load(tensor, ways[tensor], _swizzle(kernel, read, tile, side))
+                            for tensor, (read, side) in reads.items()
+                        ),
                         vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items()),
                         assume=needs,
                         predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),

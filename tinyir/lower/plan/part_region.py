@@ -1,17 +1,19 @@
 """A region that no family of kernels covers, in parts that each have one.
 
-before: region z      for i0: N, i1: C    %m = reduce max (i1) { X[i0, i1] }    %z = reduce sum (i0) { %m }    yield z[] = %z
+before: region z      for i0: N, i1: C    %m = reduce max (i1) { X[i0, i1] }    %z = reduce sum (i0) { %m }    yield z[]
+                      = %z
 after:  region m      for i0: N, i1: C    %m = reduce max (i1) { X[i0, i1] }    yield m[i0] = %m
         region z      for i0: N           %z = reduce sum (i0) { m[i0] }        yield z[] = %z
 
-Each fold, and each value that is read at another point, goes into the first part that comes after what it needs and that a family still
-covers with it. Everything else is computed where it is used: it is cheaper than its way through memory, or as cheap.
+Each fold, and each value that is read at another point, goes into the first part that comes after what it needs and
+that a family still covers with it. Everything else is computed where it is used: it is cheaper than its way through
+memory, or as cheap.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Iterator
 
 from ...analysis.regions import fold_sizes
 from ...ir.body import Axis, Body, Gather, Reduce, Ref, Scan, Scatter, rebuild, substitute, walk
@@ -49,7 +51,9 @@ class _Parting:
     count: int = 0
 
     def __post_init__(self) -> None:
-        self.elsewhere = {n.name for body in bodies_of(self.region) for n in walk(body) if isinstance(n, Ref) and n.index is not None}
+        self.elsewhere = {
+            n.name for body in bodies_of(self.region) for n in walk(body) if isinstance(n, Ref) and n.index is not None
+        }
 
     def is_placed(self, let: Let) -> bool:
         """Whether a value is computed once, in a part of its own choice."""
@@ -64,8 +68,13 @@ class _Parting:
 
     def regions(self) -> tuple[Region, ...]:
         """The parts: the last bears the region's name, the others those of their first values."""
-        values = [next((name for name, n in self.home.items() if n == number), self.region.name) for number in range(self.count)]
-        return Parts(self.region, self.home, self.written, self.names).regions([*((v,) for v in values[:-1]), (self.region.name,)])
+        values = [
+            next((name for name, n in self.home.items() if n == number), self.region.name)
+            for number in range(self.count)
+        ]
+        return Parts(self.region, self.home, self.written, self.names).regions(
+            [*((v,) for v in values[:-1]), (self.region.name,)]
+        )
 
     def _needs(self, body: Body) -> Iterator[tuple[str, bool]]:
         """The placed values that an expression needs, and whether at another point."""
@@ -82,7 +91,7 @@ class _Parting:
         return bool(kernels_of(Parts(whole, trial.home, trial.written, self.names).part(number)))
 
     @staticmethod
-    def _put(parting: "_Parting", item: Let | Yield, number: int) -> None:
+    def _put(parting: _Parting, item: Let | Yield, number: int) -> None:
         if isinstance(item, Let):
             parting.home[item.name] = number
         else:
@@ -90,7 +99,8 @@ class _Parting:
 
 
 def name_folds(region: Region) -> Region:
-    """The region with every fold that varies along its axes alone as a value of its own, and no fold over both its axes and new ones."""
+    """The region with every fold that varies along its axes alone as a value of its own, and no fold over both its axes
+    and new ones."""
     naming = _Naming(region)
     for let in region.lets:
         naming.lets.append(replace(let, expr=naming.inside(let.expr)))
@@ -104,11 +114,18 @@ class _Naming:
     def __init__(self, region: Region):
         self.region, self.lets = region, []
         self.axes_of = axes_of_values(region)
-        self.taken = {*(t.name for t in region.inputs + region.outputs), *(let.name for let in region.lets), *fold_sizes(region), *(n for body in bodies_of(region) for n in axes_of(body))}
+        self.taken = {
+            *(t.name for t in region.inputs + region.outputs),
+            *(let.name for let in region.lets),
+            *fold_sizes(region),
+            *(n for body in bodies_of(region) for n in axes_of(body)),
+        }
 
     def at(self, body: Body) -> Body:
         """The expression, its outermost folds named."""
-        if not isinstance(body, FOLDS) and not (isinstance(body, Gather) and any(isinstance(n, FOLDS) for n in walk(body.body))):
+        if not isinstance(body, FOLDS) and not (
+            isinstance(body, Gather) and any(isinstance(n, FOLDS) for n in walk(body.body))
+        ):
             return rebuild(body, self.at)
         self.lets.append(Let(self._name("fold"), self.inside(body)))
         return Ref(self.lets[-1].name, body.dtype)
@@ -123,7 +140,13 @@ class _Naming:
             return replace(body, body=self.at(body.body))
         if isinstance(body, Reduce):
             own = {a.size is None for a in body.axes}
-            return replace(body, body=self.at(body.body)) if own == {True} else self._over_new_axes(body) if len(own) == 2 else body
+            return (
+                replace(body, body=self.at(body.body))
+                if own == {True}
+                else self._over_new_axes(body)
+                if len(own) == 2
+                else body
+            )
         return rebuild(body, self.at)
 
     def _without_own(self, body: Body) -> Body:
@@ -136,7 +159,11 @@ class _Naming:
         size_of = {a.name: a.size for a in self.region.iters}
         new = {a.name: Axis(self._name("k"), size_of[a.name]) for a in fold.axes if a.size is None}
         point = {name: Expr.of(axis.name) for name, axis in new.items()}
-        return replace(fold, axes=tuple(new.get(a.name, a) for a in fold.axes), body=substitute(self._indexed(fold.body, set(new)), point))
+        return replace(
+            fold,
+            axes=tuple(new.get(a.name, a) for a in fold.axes),
+            body=substitute(self._indexed(fold.body, set(new)), point),
+        )
 
     def _indexed(self, body: Body, moved: set[str]) -> Body:
         """The expression, in which values that vary along the axes are read at a stated point."""

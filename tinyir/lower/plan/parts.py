@@ -1,14 +1,14 @@
 """One region as several, one after another: what one part hands to a later one stands in a buffer between them.
 
-A value with a home is computed there, and later parts read it from memory; any other is computed again in each part that uses it. A part
-has the axes that something in it varies along or folds, and no more.
+A value with a home is computed there, and later parts read it from memory; any other is computed again in each part
+that uses it. A part has the axes that something in it varies along or folds, and no more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import Callable, Container, Iterator, Mapping, Sequence
 
 from ...analysis.regions import analyse
 from ...ir.body import Body, BroadcastInDim, Read, Reduce, Ref, Scan, Scatter, rebuild, walk
@@ -27,7 +27,7 @@ class Names:
     regions: set[str]
 
     @classmethod
-    def of(cls, module: Module) -> "Names":
+    def of(cls, module: Module) -> Names:
         """Those of a module."""
         tensors = (*module.model.inputs, *module.model.outputs, *module.program.buffers)
         return cls({t.name for t in tensors} | set(module.model.symbols()), {r.name for r in module.program.regions})
@@ -50,8 +50,9 @@ def numbered_name(base: str, taken: Container[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a rewrite of one region may ask: the names that are taken, the microseconds of a region's best plan (infinite without one), the
-    symbols' values of the first shape set, and the microseconds that a region takes at the least in so many launches."""
+    """What a rewrite of one region may ask: the names that are taken, the microseconds of a region's best plan
+    (infinite without one), the symbols' values of the first shape set, and the microseconds that a region takes at the
+    least in so many launches."""
 
     names: Names
     time_of: Callable[[Region], float]
@@ -72,7 +73,13 @@ class Parts:
         self.axes_of = axes_of_values(self.region)
         self.count = 1 + max((*self.home.values(), *self.written), default=0)
         self.items = [self._items(number) for number in range(self.count)]
-        handed = {name for number, items in enumerate(self.items) for i in items for name in refs_of(i.expr) if self.home.get(name, number) != number}
+        handed = {
+            name
+            for number, items in enumerate(self.items)
+            for i in items
+            for name in refs_of(i.expr)
+            if self.home.get(name, number) != number
+        }
         self.buffers = {name: self._buffer(name) for name in (let.name for let in self.region.lets) if name in handed}
 
     def regions(self, wanted: Sequence[Sequence[str]]) -> tuple[Region, ...]:
@@ -89,7 +96,9 @@ class Parts:
         items = [replace(i, expr=self._from_memory(i.expr, number)) for i in self.items[number]]
         for value, buffer in self.buffers.items():
             if self.home[value] == number:
-                items.append(Yield(buffer.name, tuple(map(Expr.of, self.axes_of[value])), Ref(value, buffer.type.dtype)))
+                items.append(
+                    Yield(buffer.name, tuple(map(Expr.of, self.axes_of[value])), Ref(value, buffer.type.dtype))
+                )
         lets, yields = (tuple(i for i in items if isinstance(i, kind)) for kind in (Let, Yield))
         return region_of(self.region.name, self.region, lets, yields, tuple(self.buffers.values()))
 
@@ -105,7 +114,10 @@ class Parts:
 
     def _buffer(self, value: str) -> Tensor:
         size_of = {a.name: a.size for a in self.region.iters}
-        return Tensor(free_name(value, self.names.memory), TensorType(self.region.let(value).expr.dtype, tuple(size_of[a] for a in self.axes_of[value])))
+        return Tensor(
+            free_name(value, self.names.memory),
+            TensorType(self.region.let(value).expr.dtype, tuple(size_of[a] for a in self.axes_of[value])),
+        )
 
     def _from_memory(self, body: Body, number: int) -> Body:
         if isinstance(body, Ref) and self.home.get(body.name, number) != number:
@@ -114,16 +126,24 @@ class Parts:
         return rebuild(body, lambda inner: self._from_memory(inner, number))
 
 
-def region_of(name: str, whole: Region, lets: tuple[Let, ...], yields: tuple[Yield, ...], buffers: tuple[Tensor, ...]) -> Region:
-    """A region of these values and writes, with the tensors that they name and those of the axes that they use; its span is that of the
-    `whole` that it is a part of."""
+def region_of(
+    name: str, whole: Region, lets: tuple[Let, ...], yields: tuple[Yield, ...], buffers: tuple[Tensor, ...]
+) -> Region:
+    """A region of these values and writes, with the tensors that they name and those of the axes that they use; its
+    span is that of the `whole` that it is a part of."""
     known = {t.name: t for t in (*whole.inputs, *whole.outputs, *buffers)}
     read = dict.fromkeys(n.tensor for item in (*lets, *yields) for n in walk(item.expr) if isinstance(n, Read))
     written = dict.fromkeys(y.output for y in yields)
-    used = {name for item in (*lets, *yields) for name in _axes_in(item.expr)} | {name for y in yields for e in y.index for name in e.names()}
-    is_whole = any(isinstance(n, BroadcastInDim) and n.axes is None for item in (*lets, *yields) for n in walk(item.expr))
+    used = {name for item in (*lets, *yields) for name in _axes_in(item.expr)} | {
+        name for y in yields for e in y.index for name in e.names()
+    }
+    is_whole = any(
+        isinstance(n, BroadcastInDim) and n.axes is None for item in (*lets, *yields) for n in walk(item.expr)
+    )
     kept = tuple(a for a in whole.iters if is_whole or a.name in used)
-    part = Region(name, tuple(known[t] for t in read), tuple(known[t] for t in written), kept, lets, yields, None, whole.span)
+    part = Region(
+        name, tuple(known[t] for t in read), tuple(known[t] for t in written), kept, lets, yields, None, whole.span
+    )
     return replace(part, analysis=analyse(part))
 
 

@@ -1,11 +1,11 @@
-"""Plans of a row kernel: a row is shared by a few lanes of a warp, by a CTA or by a cluster; kept in registers where it always fits, else read again each
-pass, some accesses of a thread on their way at once.
+"""Plans of a row kernel: a row is shared by a few lanes of a warp, by a CTA or by a cluster; kept in registers where it
+always fits, else read again each pass, some accesses of a thread on their way at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
 from ...analysis.device import Device
 from ...ir.accumulate import is_plain, wide
@@ -32,7 +32,8 @@ AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way 
 
 
 def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Each team of threads, the row resident where its longest length fits their registers; in vectors where neighbours are known to lie side by side."""
+    """Each team of threads, the row resident where its longest length fits their registers; in vectors where neighbours
+    are known to lie side by side."""
     longest, found, resident = most_of(extent_of(kernel.row), model), [], words_resident(region, kernel)
     for run in (*row_runs(region, kernel), None):
         beside = run.width * words_beside(region, {a.name for a in run.axes}, True) if run else 0
@@ -43,9 +44,18 @@ def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tupl
         for lanes in LANES if kernel.rows else ():
             found += plans.resident((lanes, OF_ROWS // lanes), HELD_ALONE)
         found += plans.streamed((LANES[-1], OF_ROWS // LANES[-1]), AT_ONCE[1]) if kernel.rows else ()
-        for ctas in CLUSTERS if card.arch.has_tma and longest is not None and longest >= LONG and _is_of_fp32(region) else ():
-            found += [plan for threads in OF_CLUSTER for plan in plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)]
-        found[first:] = [Proposal(p, over_registers(beside + ((each_of(p) + 1) * resident if p.algo == "row_resident" else 0), card)) for p in found[first:]]
+        for ctas in (
+            CLUSTERS if card.arch.has_tma and longest is not None and longest >= LONG and _is_of_fp32(region) else ()
+        ):
+            found += [
+                plan
+                for threads in OF_CLUSTER
+                for plan in plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)
+            ]
+        found[first:] = [
+            Proposal(p, over_registers(beside + ((each_of(p) + 1) * resident if p.algo == "row_resident" else 0), card))
+            for p in found[first:]
+        ]
     return tuple(found)
 
 
@@ -100,7 +110,10 @@ class _Plans:
             cluster=Cluster((1, ctas)) if ctas > 1 else None,
             bind=(*binds, Bind(parts_of_axes(self.kernel.row, "i"), "thread.x")),
             vectorize=(Vectorize("*".join(a.name for a in self.run.axes), self.run.width),) if self.run else (),
-            predicate=(*(guarded_axes(self.kernel.rows, rows) if rows > 1 else ()), *guarded_axes(self.kernel.row, length)),
+            predicate=(
+                *(guarded_axes(self.kernel.rows, rows) if rows > 1 else ()),
+                *guarded_axes(self.kernel.row, length),
+            ),
         )
 
 

@@ -1,19 +1,25 @@
-"""A scan of long rows in three kernels: what each chunk folds to, the scan of that, and the scan inside each chunk after what came before it.
+"""A scan of long rows in three kernels: what each chunk folds to, the scan of that, and the scan inside each chunk
+after what came before it.
 
-before: region y          for i0: C                %y = scan sum (i0) { X[i0] }                                    yield Y[i0] = %y
-after:  region y.part     for c0: C/4096           %y.part = reduce sum (k0: 4096) { X[4096*c0 + k0] }             yield y.part[c0] = %y.part
-        region y.before   for c0: C/4096           %y.before = scan sum exclusive (c0) { y.part[c0] }              yield y.before[c0] = %y.before
+before: region y          for i0: C                %y = scan sum (i0) { X[i0] }                                    yield
+                          Y[i0] = %y
+after:  region y.part     for c0: C/4096           %y.part = reduce sum (k0: 4096) { X[4096*c0 + k0] }             yield
+                          y.part[c0] = %y.part
+        region y.before   for c0: C/4096           %y.before = scan sum exclusive (c0) { y.part[c0] }              yield
+                          y.before[c0] = %y.before
         region y          for c0: C/4096, i0: 4096 %y.own = scan sum (i0) { X[4096*c0 + i0] }
-                                                   %y = add(broadcast_in_dim(y.before[c0], dims=[0]), %y.own)      yield Y[4096*c0 + i0] = %y
+                                                   %y = add(broadcast_in_dim(y.before[c0], dims=[0]), %y.own)      yield
+                                                     Y[4096*c0 + i0] = %y
 
-It is done where the cost model finds that it is faster: for long columns, of which neighbouring threads take neighbouring ones; rows are read once
-instead (`lower.gpu.look_back`). What is computed of a scan has a region of its own then, unless it is written as it is.
+It is done where the cost model finds that it is faster: for long columns, of which neighbouring threads take
+neighbouring ones; rows are read once instead (`lower.gpu.look_back`). What is computed of a scan has a region of its
+own then, unless it is written as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Iterator
 
 from ...ir.accumulate import cast, fold_word, wide
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Read, Reduce, Ref, Scan, Unary, substitute
@@ -37,7 +43,9 @@ def scan_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     if around.time_of(region) <= around.least_of(region, 3):
         return (region,)
     parts = _one_by_one(region, around.names)
-    taken = Names(around.names.memory | {t.name for p in parts for t in p.outputs}, around.names.regions | {p.name for p in parts})
+    taken = Names(
+        around.names.memory | {t.name for p in parts for t in p.outputs}, around.names.regions | {p.name for p in parts}
+    )
     found: list[Region] = []
     for part in parts:
         found += min([(part,), *_ways(part, taken)], key=lambda way: sum(map(around.time_of, way)))
@@ -94,29 +102,63 @@ def _three_steps(region: Region, let: Let, chunk: int, names: Names) -> tuple[Re
 
     def step(buffer: Tensor, value: Body) -> Region:
         whole = replace(region, iters=present, name=free_name(buffer.name, names.regions))
-        return region_of(whole.name, whole, (Let(buffer.name, value, let.origin),), (Yield(buffer.name, index, Ref(buffer.name, kept), (), let.origin),), buffers)
+        return region_of(
+            whole.name,
+            whole,
+            (Let(buffer.name, value, let.origin),),
+            (Yield(buffer.name, index, Ref(buffer.name, kept), (), let.origin),),
+            buffers,
+        )
 
     inner = numbered_name("k", {*(a.name for a in region.iters), *names.memory})
-    first = step(part, Reduce(scan.op, (Axis(inner, Expr.of(chunk)),), substitute(body, {axis.name: Expr.of(inner)}), kept))
+    first = step(
+        part, Reduce(scan.op, (Axis(inner, Expr.of(chunk)),), substitute(body, {axis.name: Expr.of(inner)}), kept)
+    )
     second = step(before, Scan(scan.op, number, Read(part.name, index, kept), kept, scan.reverse, True))
     at = region.iters.index(axis)
     whole = replace(region, iters=(*region.iters[:at], across, inside, *region.iters[at + 1 :]))
-    return first, second, _in_chunks(whole, let, replace(scan, body=body, dtype=kept), Read(before.name, index, kept), (place, axis, chunk), buffers)
+    return (
+        first,
+        second,
+        _in_chunks(
+            whole,
+            let,
+            replace(scan, body=body, dtype=kept),
+            Read(before.name, index, kept),
+            (place, axis, chunk),
+            buffers,
+        ),
+    )
 
 
-def _in_chunks(whole: Region, let: Let, scan: Scan, before: Read, cut: tuple[Expr, Axis, int], buffers: tuple[Tensor, ...]) -> Region:
-    """The region that scans inside the chunks. `cut` is an element's place on the axis, the axis, and the chunk's length."""
+def _in_chunks(
+    whole: Region, let: Let, scan: Scan, before: Read, cut: tuple[Expr, Axis, int], buffers: tuple[Tensor, ...]
+) -> Region:
+    """The region that scans inside the chunks. `cut` is an element's place on the axis, the axis, and the chunk's
+    length."""
     place, axis, chunk = cut
     present = {*axes_of(scan.body), scan.axis}
     names = tuple(a.name for a in whole.iters if a.name in present)
     dims = tuple(names.index(n) for e in before.index for n in e.names())
     own = Let(f"{let.name}.own", scan, let.origin)
-    value = cast(Binary(fold_word(scan.op), BroadcastInDim(before, dims, scan.dtype, names), Ref(own.name, scan.dtype), scan.dtype), let.expr.dtype)
+    value = cast(
+        Binary(
+            fold_word(scan.op), BroadcastInDim(before, dims, scan.dtype, names), Ref(own.name, scan.dtype), scan.dtype
+        ),
+        let.expr.dtype,
+    )
     guard = () if is_multiple(axis.size, chunk) else (Bound(place, upper=axis.size),)
     lets, yields = [own, Let(let.name, value, let.origin)], []
     for item in whole.yields:
         moved = tuple(e.substitute({axis.name: place}) for e in item.index)
-        yields.append(replace(item, index=moved, expr=_casts_of(whole, item.expr, let.name), guard=(*(b.substitute({axis.name: place}) for b in item.guard), *guard)))
+        yields.append(
+            replace(
+                item,
+                index=moved,
+                expr=_casts_of(whole, item.expr, let.name),
+                guard=(*(b.substitute({axis.name: place}) for b in item.guard), *guard),
+            )
+        )
     return region_of(whole.name, whole, tuple(lets), tuple(yields), buffers)
 
 

@@ -14,8 +14,8 @@ from .flat import propose_flat
 
 
 def propose_scatter(kernel: Map, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Where one scatter is all that the region does: the flat plans of its base. One whose bits would depend on the order is stopped, unless the card
-    is asked for such."""
+    """Where one scatter is all that the region does: the flat plans of its base. One whose bits would depend on the
+    order is stopped, unless the card is asked for such."""
     scatter = scatter_of(region)
     if isinstance(scatter, str):
         return ()

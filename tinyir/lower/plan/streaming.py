@@ -1,5 +1,5 @@
-"""Plans of two contractions with a softmax between them: tiles of the key and of the value pass through shared memory, a CTA keeps its rows
-of the query and of the output."""
+"""Plans of two contractions with a softmax between them: tiles of the key and of the value pass through shared memory,
+a CTA keeps its rows of the query and of the output."""
 
 from __future__ import annotations
 
@@ -28,11 +28,15 @@ def propose_streaming(kernel: Streaming, first: Region, second: Region, card: De
                     continue
                 plan = _streaming(kernel, first, second, card.arch.name, (rows, columns), (across, down))
                 held = plan.micro[0] * width_each(plan, kernel)
-                found.append(Proposal(plan, f"{held} sums a thread are over {MICRO * MICRO}" if held > MICRO * MICRO else ""))
+                found.append(
+                    Proposal(plan, f"{held} sums a thread are over {MICRO * MICRO}" if held > MICRO * MICRO else "")
+                )
     return tuple(found)
 
 
-def _streaming(kernel: Streaming, first: Region, second: Region, arch: str, tile: tuple[int, int], threads: tuple[int, int]) -> Plan:
+def _streaming(
+    kernel: Streaming, first: Region, second: Region, arch: str, tile: tuple[int, int], threads: tuple[int, int]
+) -> Plan:
     row, column = kernel.row.name, kernel.column.name
     rows, columns = ((kernel.row,), tile[0]), ((kernel.column,), tile[1])
     outer = (Bind(tuple(a.name for a in kernel.outer), "cta.x"),) if kernel.outer else ()
@@ -46,7 +50,12 @@ def _streaming(kernel: Streaming, first: Region, second: Region, arch: str, tile
         tile=(*tile, kernel.sizes[0]),
         micro=(tile[0] // threads[1], tile[1] // threads[0]),
         threads=threads,
-        bind=(*outer, Bind((f"{row}.o",), "cta.y" if kernel.outer else "cta.x"), Bind((f"{row}.i",), "thread.y"), Bind((f"{column}.i",), "thread.x")),
+        bind=(
+            *outer,
+            Bind((f"{row}.o",), "cta.y" if kernel.outer else "cta.x"),
+            Bind((f"{row}.i",), "thread.y"),
+            Bind((f"{column}.i",), "thread.x"),
+        ),
         cache=tuple(cached.values()),
         predicate=(*guarded_axes(*rows), *guarded_axes(*columns)),
         edge=(Edge(first.yields[0].output, kernel.output, "smem", 1),),

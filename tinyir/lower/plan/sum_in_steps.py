@@ -1,17 +1,20 @@
-"""A contraction of a long sum and few tiles in two steps: each part of the sum is a product of its own, and a second kernel adds the parts,
-always in the same order, and does what follows the sum.
+"""A contraction of a long sum and few tiles in two steps: each part of the sum is a product of its own, and a second
+kernel adds the parts, always in the same order, and does what follows the sum.
 
-before: region y          for i0: 512, i1: 49            %s = reduce sum (k0: 4608) { mul(W[i0, k0], X[k0, i1]) }                       yield Y[i0, i1] = relu(%s)
-after:  region s.part     for c0: 16, i0: 512, i1: 49    %s.part = reduce sum (k0: 288) { mul(W[i0, 288*c0 + k0], X[288*c0 + k0, i1]) } yield s.part[c0, i0, i1] = %s.part
-        region y          for i0: 512, i1: 49            %s = reduce sum (c0: 16) { s.part[c0, i0, i1] }                                yield Y[i0, i1] = relu(%s)
+before: region y          for i0: 512, i1: 49            %s = reduce sum (k0: 4608) { mul(W[i0, k0], X[k0, i1]) }
+                          yield Y[i0, i1] = relu(%s)
+after:  region s.part     for c0: 16, i0: 512, i1: 49    %s.part = reduce sum (k0: 288) { mul(W[i0, 288*c0 + k0],
+                          X[288*c0 + k0, i1]) } yield s.part[c0, i0, i1] = %s.part
+        region y          for i0: 512, i1: 49            %s = reduce sum (c0: 16) { s.part[c0, i0, i1] }
+                          yield Y[i0, i1] = relu(%s)
 
-The parts divide one axis of the sum evenly. It is done where the cost model finds that it is faster: where the tiles do not fill the card, and
-the sum is worth a second launch.
+The parts divide one axis of the sum evenly. It is done where the cost model finds that it is faster: where the tiles do
+not fill the card, and the sum is worth a second launch.
 """
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ...analysis.traffic import fills_card
 from ...ir.body import Reduce
@@ -30,12 +33,18 @@ def sum_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     """The regions that a region becomes; itself alone where it is no contraction, or is as fast alone."""
     sizes = around.sizes
     kernel = next(iter(kernels_of(region, sizes)), None)
-    if not isinstance(kernel, Contraction) or extent_of(kernel.sum).evaluate(sizes) < LEAST_SUM or fills_card(extent_of(region.iters).evaluate(sizes)):
+    if (
+        not isinstance(kernel, Contraction)
+        or extent_of(kernel.sum).evaluate(sizes) < LEAST_SUM
+        or fills_card(extent_of(region.iters).evaluate(sizes))
+    ):
         return (region,)
     alone = around.time_of(region)
     if alone <= around.least_of(region, 2):
         return (region,)
-    best = min(_ways(region, kernel, around.names, sizes), key=lambda way: sum(map(around.time_of, way)), default=(region,))
+    best = min(
+        _ways(region, kernel, around.names, sizes), key=lambda way: sum(map(around.time_of, way)), default=(region,)
+    )
     return best if sum(map(around.time_of, best)) < alone else (region,)
 
 

@@ -17,19 +17,37 @@ from .split_siblings import split_siblings
 from .sum_in_steps import sum_in_steps
 
 
-def verdicts(module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = "") -> list[Diag]:
-    """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one; R3469 for siblings that
-    are one launch; R3474 for bytes that no tensor core of the card multiplies."""
+def verdicts(
+    module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = ""
+) -> list[Diag]:
+    """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one;
+    R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
-    groups = [group for group in launches(whole, planner) if len(group) > 1 and isinstance(siblings_of(group), Siblings)]
-    said = [Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups]
+    groups = [
+        group for group in launches(whole, planner) if len(group) > 1 and isinstance(siblings_of(group), Siblings)
+    ]
+    said = [
+        Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups
+    ]
     for code, rewrite in REWRITES.items():
         several = parts_by(rewrite, module, planner)
-        said += [v for v in _several(code, rewrite, several) if not (rewrite is split_siblings and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups))]
+        said += [
+            v
+            for v in _several(code, rewrite, several)
+            if not (
+                rewrite is split_siblings
+                and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups)
+            )
+        ]
         module = with_parts(module, several)
     for one in apart:
-        facts = {"region": one.region.name, "parts": ", ".join(p.name for p in one.parts), "fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
+        facts = {
+            "region": one.region.name,
+            "parts": ", ".join(p.name for p in one.parts),
+            "fused_us": round(one.fused, 2),
+            "apart_us": round(one.apart, 2),
+        }
         said.append(Diag("R3470", one.region.name, facts, one.region.span))
     said += _without_unit(module, arch, device, fp32)
     said += _plain(whole, planner)
@@ -37,7 +55,8 @@ def verdicts(module: region.Module, arch: str = "sm90", device: str | None = Non
 
 
 def _plain(module: region.Module, planner: Planner) -> list[Diag]:
-    """A remark for each kernel that is a plain one, with what no other family holds, or why none of their plans is taken."""
+    """A remark for each kernel that is a plain one, with what no other family holds, or why none of their plans is
+    taken."""
     said = []
     for group in launches(module, planner):
         one = group[0]
@@ -53,19 +72,31 @@ def _without_unit(module: region.Module, arch: str, device: str | None, fp32: st
     said = []
     for one in () if card_of(arch, device, fp32).arch.has_tma else module.program.regions:
         kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
-        if isinstance(kernel, Contraction) and kernel.lhs.dtype.bytes == 1 and not misfit(one, kernel, WGMMA_FACTORS[""]):
+        if (
+            isinstance(kernel, Contraction)
+            and kernel.lhs.dtype.bytes == 1
+            and not misfit(one, kernel, WGMMA_FACTORS[""])
+        ):
             dtypes = " and ".join(dict.fromkeys(r.dtype.name for r in (kernel.lhs, kernel.rhs)))
             algo = candidates(module, one, arch, device, fp32=fp32)[0].plan.algo
-            said.append(Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span))
+            said.append(
+                Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span)
+            )
     return said
 
 
 def _several(code: str, rewrite: Rewrite, parts: dict[str, Regions]) -> list[Diag]:
     """A remark for each region that a rewrite makes several of."""
     return [
-        Diag(code, name, {"region": name, "parts": ", ".join(p.name for p in several), **_reason(rewrite, several)}, several[0].span)
-        for name, several in parts.items() if len(several) > 1
-    ]  # fmt: skip
+        Diag(
+            code,
+            name,
+            {"region": name, "parts": ", ".join(p.name for p in several), **_reason(rewrite, several)},
+            several[0].span,
+        )
+        for name, several in parts.items()
+        if len(several) > 1
+    ]
 
 
 def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""poly -> region: cuts the program into regions, one a kernel, and writes each in its normal form (seed 001 sections 6 and 7)."""
+"""poly -> region: cuts the program into regions, one a kernel, and writes each in its normal form (seed 001 sections 6
+and 7)."""
 
 from __future__ import annotations
 
@@ -22,21 +23,24 @@ from .stream import stream_rows
 from .untangle import untangle
 from .verdicts import remarks_on, rewrites_on
 
-GRAPH_PASSES = (  # rewrites of the whole program, before it is cut: one of two equal values may be all that a fold folds
+# rewrites of the whole program, before it is cut: one of two equal values may be all that a fold folds
+GRAPH_PASSES = (
     merge_equal,
     merge_reduces,
 )
 
 
 def lower(module: poly.Module, is_distributed: bool = False) -> region.Module:
-    """The program of regions, each with its analysis. `is_distributed` asks for factors out of sums of floats, which rounds elsewhere."""
+    """The program of regions, each with its analysis. `is_distributed` asks for factors out of sums of floats, which
+    rounds elsewhere."""
     program = _settled(module, is_distributed)[1]
     regions = tuple(replace(one, analysis=analyse(one)) for one in program.regions)
     return region.Module(module.index.tiny.model, replace(program, regions=regions))
 
 
 def _settled(module: poly.Module, is_distributed: bool) -> tuple[frozenset[str], region.Program]:
-    """The values that are not streamed although they could be joined, since no kernel can share their regions, and the program in normal form."""
+    """The values that are not streamed although they could be joined, since no kernel can share their regions, and the
+    program in normal form."""
     apart: frozenset[str] = frozenset()
     while True:
         found, streams, _ = cut(module, apart)
@@ -62,8 +66,8 @@ def passes(is_distributed: bool = False) -> tuple:
 
 
 def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
-    """A remark on each edge of the program: fused or not, by which rule, with what shows it (R3401, R3402), on values and folds that became one
-    (R3403, R3461), and on each rewrite of a region that did something (R3462 to R3466)."""
+    """A remark on each edge of the program: fused or not, by which rule, with what shows it (R3401, R3402), on values
+    and folds that became one (R3403, R3461), and on each rewrite of a region that did something (R3462 to R3466)."""
     found, streams, merged = cut(module, _settled(module, is_distributed)[0])
     said = remarks_on(found, merged, module)
     for one in assemble(found.graph, found, streams).regions:
@@ -73,9 +77,11 @@ def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
     return said
 
 
-def cut(module: poly.Module, apart: frozenset[str] = frozenset()) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
-    """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each rewrite of the program
-    merged, by its name. What is `apart` is not streamed."""
+def cut(
+    module: poly.Module, apart: frozenset[str] = frozenset()
+) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
+    """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each
+    rewrite of the program merged, by its name. What is `apart` is not streamed."""
     graph = graphs.build(module)
     merged = {}
     for rewrite in GRAPH_PASSES:

@@ -28,7 +28,9 @@ def apply_epilogue(region: Region) -> Region:
             return body
         if isinstance(body, Reduce):
             if not is_inside or is_scalar(body) and not present_axes(body, iters, {}) & set(iters):
-                return body  # a number that reads nothing meets operands of any axes where it is, and would not as a value
+                return (
+                    body  # a number that reads nothing meets operands of any axes where it is, and would not as a value
+                )
             name = free_name(f"{item.name if isinstance(item, Let) else item.output}.acc", taken)
             lets.append(Let(name, body, item.origin))
             return Ref(name, body.dtype)

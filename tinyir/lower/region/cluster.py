@@ -1,16 +1,17 @@
 """Clusters: values that are to share a kernel, and the iteration space that they share.
 
-Each axis of each member stands for an axis of the cluster, an integer; what the members' axes have in common is found by the point
-reads between them. Two axes of one value are never one axis of the cluster.
+Each axis of each member stands for an axis of the cluster, an integer; what the members' axes have in common is found
+by the point reads between them. Two axes of one value are never one axis of the cluster.
 
-A join costs what the smaller of the two has: the larger one's numbers stay, and what it reads and is read of is kept, not sought.
+A join costs what the smaller of the two has: the larger one's numbers stay, and what it reads and is read of is kept,
+not sought.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Iterator
 
 from ...analysis.traffic import SLOW
 from ...ir.expr import ONE, Expr
@@ -19,17 +20,19 @@ from .graph import Graph, Node, point_map, targets
 Place = dict[str, int]
 MEMORY = ("reshape", "scatter")
 FREE_OPS = frozenset(("CAST", "NEG", "ABS", "RELU", "ADD", "SUB", "MUL", "NOT"))
-MOST_FREE = 4  # ops that take no longer than a load; without a limit a chain of them would be copied whole into each reader
+MOST_FREE = (
+    4  # ops that take no longer than a load; without a limit a chain of them would be copied whole into each reader
+)
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Members by name. `copies` are members that other clusters compute for themselves as well. `place` gives the cluster's axis of each
-    axis of a member; a copy that is computed wherever it is read has none. `sources` are the computed values that it reads from outside,
-    `open` those of its own that others read. `folds` are the members that fold at their place. `stored` are movements of
-    members, with the member and the index at which each element of it is written. `choosing` are the members, copies too, that fold, scan or take what
-    data choose: not every family has a place for them. `is_memory` marks what is about memory itself, and
-    stands alone."""
+    """Members by name. `copies` are members that other clusters compute for themselves as well. `place` gives the
+    cluster's axis of each axis of a member; a copy that is computed wherever it is read has none. `sources` are the
+    computed values that it reads from outside, `open` those of its own that others read. `folds` are the members that
+    fold at their place. `stored` are movements of members, with the member and the index at which each element of it is
+    written. `choosing` are the members, copies too, that fold, scan or take what data choose: not every family has a
+    place for them. `is_memory` marks what is about memory itself, and stands alone."""
 
     number: int
     members: dict[str, Node]
@@ -84,7 +87,9 @@ class Cluster:
     def _is_outside(self, user: str, graph: Graph) -> bool:
         if user not in self.members:
             return True
-        return graph.nodes[user].value.op == "MUL" and any(graph.nodes[u].is_heavy and u not in self.members for u in graph.users.get(user, ()))
+        return graph.nodes[user].value.op == "MUL" and any(
+            graph.nodes[u].is_heavy and u not in self.members for u in graph.users.get(user, ())
+        )
 
     def iters(self, graph: Graph) -> frozenset[int]:
         """The axes that values and results lie along: those of folds and of what is not only read by folds."""
@@ -102,15 +107,15 @@ class Cluster:
         """True when a value that `user` reads is wanted along an axis that is folded there, directly or further on."""
         return self.members[user].is_fold or user in self.copies and user not in self.place
 
-    def in_order(self, order: dict[str, int]) -> "Cluster":
+    def in_order(self, order: dict[str, int]) -> Cluster:
         """The cluster with its members in the program's order."""
         self.members = {n: self.members[n] for n in sorted(self.members, key=order.__getitem__)}
         return self
 
 
 def is_free(node: Node, graph: Graph, known: dict[str, int]) -> bool:
-    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it is, or on nothing
-    that is read. `known` gives the ops of each value seen so far that is free, else 0."""
+    """True when computing the value again costs no more than loading it: a few ops on inputs that are no larger than it
+    is, or on nothing that is read. `known` gives the ops of each value seen so far that is free, else 0."""
     if node.name not in known:
         known[node.name] = _ops_if_free(node, graph, known)
     return known[node.name] > 0
@@ -127,7 +132,9 @@ def _ops_if_free(node: Node, graph: Graph, known: dict[str, int]) -> int:
         if source in graph.nodes and not known.get(source):
             return 0
         read += _elements(graph.types[source].shape) == elements
-    ops = 1 + sum(known.get(t.source, 0) for access in node.reads for t in targets(access))  # each operand is computed for itself
+    ops = 1 + sum(
+        known.get(t.source, 0) for access in node.reads for t in targets(access)
+    )  # each operand is computed for itself
     return ops if read <= 1 and ops <= MOST_FREE else 0
 
 
@@ -139,8 +146,8 @@ def _elements(shape: tuple[Expr, ...]) -> Expr:
 
 
 def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
-    """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts; of a factor of it only casts,
-    so that what a contraction multiplies is read as it lies."""
+    """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts; of a
+    factor of it only casts, so that what a contraction multiplies is read as it lies."""
     cluster = Cluster(number, {}, set(), {}, {}, {}, {}, (node.name,) if node.is_fold else (), node.kind in MEMORY)
     _add(cluster, node, {a.name: None for a in node.axes if a.name not in node.still})
     pending = [node]
@@ -195,9 +202,12 @@ def reads_between(producer: Cluster, consumer: Cluster, graph: Graph) -> Iterato
                                 yield graph.nodes[user], producer.members[source], target
 
 
-def joined(producer: Cluster, consumer: Cluster, graph: Graph, order: dict[str, int], is_sibling: bool = False) -> Cluster | str:
-    """Both as one cluster, under the number of the larger, or why their axes cannot be one space: `other point` or `axes`. `is_sibling` lets
-    what both read tell which axes are one even where neither folds, and pairs the rest of two contractions by where they stand."""
+def joined(
+    producer: Cluster, consumer: Cluster, graph: Graph, order: dict[str, int], is_sibling: bool = False
+) -> Cluster | str:
+    """Both as one cluster, under the number of the larger, or why their axes cannot be one space: `other point` or
+    `axes`. `is_sibling` lets what both read tell which axes are one even where neither folds, and pairs the rest of two
+    contractions by where they stand."""
     pairs: list[tuple[int, int]] = []
     for reader, source, target in reads_between(producer, consumer, graph):
         point = point_map(reader, source, target)
@@ -214,14 +224,23 @@ def joined(producer: Cluster, consumer: Cluster, graph: Graph, order: dict[str, 
     if is_sibling:
         pairs += _same_stand(producer, consumer, pairs)
     renamed = _unified(producer, consumer, pairs)
-    if renamed is None and forced < len(pairs):  # what both compute need not be at one point: the copy is then computed twice
+    if renamed is None and forced < len(
+        pairs
+    ):  # what both compute need not be at one point: the copy is then computed twice
         renamed = _unified(producer, consumer, pairs[:forced])
     if renamed is None:
         return "axes"
     return _union(producer, consumer, *renamed, graph, order)
 
 
-def _union(producer: Cluster, consumer: Cluster, rename: dict[int, int], sizes: dict[int, Expr], graph: Graph, order: dict[str, int]) -> Cluster:
+def _union(
+    producer: Cluster,
+    consumer: Cluster,
+    rename: dict[int, int],
+    sizes: dict[int, Expr],
+    graph: Graph,
+    order: dict[str, int],
+) -> Cluster:
     """Both as one cluster; `rename` gives the smaller one's axes by the larger one's numbers."""
     base, moved = _by_size(producer, consumer)
     members = {**base.members, **moved.members}
@@ -232,10 +251,27 @@ def _union(producer: Cluster, consumer: Cluster, rename: dict[int, int], sizes: 
             place[name] = there
         elif place.setdefault(name, there) != there and name in base.copies:
             del place[name]
-    copies = (producer.copies - (consumer.members.keys() - consumer.copies)) | (consumer.copies - (producer.members.keys() - producer.copies))
-    folds = tuple(sorted({*producer.folds, *consumer.folds}, key=order.__getitem__)) if producer.folds or consumer.folds else ()
+    copies = (producer.copies - (consumer.members.keys() - consumer.copies)) | (
+        consumer.copies - (producer.members.keys() - producer.copies)
+    )
+    folds = (
+        tuple(sorted({*producer.folds, *consumer.folds}, key=order.__getitem__))
+        if producer.folds or consumer.folds
+        else ()
+    )
     choosing = producer.choosing | consumer.choosing
-    whole = Cluster(base.number, members, copies, place, sizes, {}, {}, folds, stored={**producer.stored, **consumer.stored}, choosing=choosing)
+    whole = Cluster(
+        base.number,
+        members,
+        copies,
+        place,
+        sizes,
+        {},
+        {},
+        folds,
+        stored={**producer.stored, **consumer.stored},
+        choosing=choosing,
+    )
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     whole.open = {n: None for n in (*producer.open, *consumer.open) if whole.is_read_outside(n, graph)}
     return whole
@@ -246,8 +282,9 @@ def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
 
 
 def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
-    """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its result meets again
-    lie in one row."""
+    """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its
+    result meets again lie in one row."""
+
     def dims(cluster: Cluster) -> dict[tuple[str, int, Expr, int], int]:
         found: dict[tuple[str, int, Expr, int], int] = {}
         for node in cluster.members.values():
@@ -262,7 +299,9 @@ def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
         return found
 
     here, there = dims(left), dims(right)
-    return [(here[key], there[key]) for key in here if key in there and left.sizes[here[key]] == right.sizes[there[key]]]
+    return [
+        (here[key], there[key]) for key in here if key in there and left.sizes[here[key]] == right.sizes[there[key]]
+    ]
 
 
 @functools.lru_cache(maxsize=65536)
@@ -272,20 +311,25 @@ def _form_of(index: Expr, axes: tuple[str, ...]) -> Expr:
 
 
 def _same_stand(left: Cluster, right: Cluster, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The axes of two contractions' results that nothing pairs yet, paired by where they stand, where the results have one shape: any
-    column of one may be computed beside any column of the other."""
+    """The axes of two contractions' results that nothing pairs yet, paired by where they stand, where the results have
+    one shape: any column of one may be computed beside any column of the other."""
     if not (left.heavy() and right.heavy()):
         return []
     here, there = (c.members[c.heavy()[0]] for c in (left, right))
     if [a.size for a in here.own] != [a.size for a in there.own]:
         return []
-    places = [(left.place[here.name].get(a.name), right.place[there.name].get(b.name)) for a, b in zip(here.own, there.own)]
+    places = [
+        (left.place[here.name].get(a.name), right.place[there.name].get(b.name)) for a, b in zip(here.own, there.own)
+    ]
     known = ({a for a, _ in pairs}, {b for _, b in pairs})
     return [(a, b) for a, b in places if a is not None and b is not None and a not in known[0] and b not in known[1]]
 
 
-def _unified(producer: Cluster, consumer: Cluster, pairs: list[tuple[int, int]]) -> tuple[dict[int, int], dict[int, Expr]] | None:
-    """The smaller one's axes by the larger one's numbers, and the sizes of all; None when two axes of one cluster would be one."""
+def _unified(
+    producer: Cluster, consumer: Cluster, pairs: list[tuple[int, int]]
+) -> tuple[dict[int, int], dict[int, Expr]] | None:
+    """The smaller one's axes by the larger one's numbers, and the sizes of all; None when two axes of one cluster would
+    be one."""
     base, moved = _by_size(producer, consumer)
     rename: dict[int, int] = {}
     for there, here in pairs if base is producer else ((b, a) for a, b in pairs):

@@ -1,16 +1,17 @@
-"""A producer that its reader wants at other points: computed at each of them, where that takes less than a round trip through memory.
+"""A producer that its reader wants at other points: computed at each of them, where that takes less than a round trip
+through memory.
 
 before: region blur yields blur[i0] = add(x[i0], x[i0 + 1]); region y yields y[i0] = add(blur[i0], blur[i0 + 1])
 after:  region y yields y[i0] = add(add(x[i0], x[i0 + 1]), add(x[i0 + 1], x[i0 + 2]))
 
-Neighbouring points of the reader share what lies in the halo, and compute it again. The producer must have no other reader, no fold but
-short windows. What a contraction multiplies has a cost of its own (`fuse_prologues`).
+Neighbouring points of the reader share what lies in the halo, and compute it again. The producer must have no other
+reader, no fold but short windows. What a contraction multiplies has a cost of its own (`fuse_prologues`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Mapping
+from collections.abc import Mapping
 
 from ...analysis.traffic import SLOW, SLOW_OPS, recompute, round_trip
 from .cluster import Cluster, outside_of, reads_between
@@ -22,11 +23,13 @@ KINDS = ("elementwise", "movement", "reduction")
 
 
 def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points: Mapping[str, int]) -> Cluster | str:
-    """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other point`, `size` or
-    `cost`. `points` gives the points of each value, typically."""
+    """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other
+    point`, `size` or `cost`. `points` gives the points of each value, typically."""
     if producer.is_memory or consumer.is_memory:
         return "memory"
-    if consumer.heavy() and any(r.is_heavy or r.name in consumer.copies for r, _, _ in reads_between(producer, consumer, graph)):
+    if consumer.heavy() and any(
+        r.is_heavy or r.name in consumer.copies for r, _, _ in reads_between(producer, consumer, graph)
+    ):
         return "operand"
     if not _is_short(producer) or not _is_read_by(consumer, producer, graph):
         return "other point"
@@ -42,7 +45,18 @@ def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points:
         return "cost"
     members = {**producer.members, **consumer.members}
     copies = consumer.copies | (producer.members.keys() - consumer.members.keys())
-    whole = Cluster(consumer.number, members, copies, consumer.place, consumer.sizes, {}, consumer.open, consumer.folds, stored=consumer.stored, choosing=producer.choosing | consumer.choosing)
+    whole = Cluster(
+        consumer.number,
+        members,
+        copies,
+        consumer.place,
+        consumer.sizes,
+        {},
+        consumer.open,
+        consumer.folds,
+        stored=consumer.stored,
+        choosing=producer.choosing | consumer.choosing,
+    )
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     return whole
 
@@ -54,7 +68,11 @@ def _is_short(producer: Cluster) -> bool:
 
 def _taps(node: Node) -> float:
     """How often a node reads its operand at each of its points."""
-    return math.prod(a.size.constant if a.size.constant is not None else math.inf for a in node.extra) if node.kind == "reduction" else 1
+    return (
+        math.prod(a.size.constant if a.size.constant is not None else math.inf for a in node.extra)
+        if node.kind == "reduction"
+        else 1
+    )
 
 
 def _is_read_by(consumer: Cluster, producer: Cluster, graph: Graph) -> bool:
@@ -88,7 +106,11 @@ class Works:
             node = self.members[name]
             ops, loads, terms = 0.0, 0.0, 1
             for read in (t for access in node.reads for t in targets(access)):
-                inner = self._of(read.source) if read.source in self.members else (0.0, float(read.source not in node.leaves), 1)
+                inner = (
+                    self._of(read.source)
+                    if read.source in self.members
+                    else (0.0, float(read.source not in node.leaves), 1)
+                )
                 ops, loads, terms = ops + inner[0], loads + inner[1], terms + inner[2]
             own = 0 if node.kind == "movement" else SLOW_OPS if node.value.op in SLOW else 1
             self.known[name] = (own + ops) * _taps(node), loads * _taps(node), terms
@@ -96,7 +118,8 @@ class Works:
 
 
 class _Evaluations:
-    """How often each member of a cluster is computed: once a point at its place, a copy without a place wherever it is read."""
+    """How often each member of a cluster is computed: once a point at its place, a copy without a place wherever it is
+    read."""
 
     def __init__(self, cluster: Cluster, points: Mapping[str, int]):
         self.cluster, self.points = cluster, points

@@ -3,8 +3,8 @@
 before: %m         = reduce max (k0: K) : fp32 { mul(A[i0, k0], 0.125) }
 after:  %m         = mul(reduce max (k0: K) : fp32 { A[i0, k0] }, 0.125)
 
-Done where it is exact: a factor out of a sum of integers; a positive number out of a greatest or least, or a change of sign, since rounding
-keeps order. A factor out of a sum of floats rounds elsewhere: only when it is asked for.
+Done where it is exact: a factor out of a sum of integers; a positive number out of a greatest or least, or a change of
+sign, since rounding keeps order. A factor out of a sum of floats rounds elsewhere: only when it is asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ TURNED = {"max": "min", "min": "max"}
 
 
 def distribute(region: Region, is_asked: bool = False) -> Region:
-    """The region with common factors and signs outside of its folds; `is_asked` takes factors out of sums of floats too."""
+    """The region with common factors and signs outside of its folds; `is_asked` takes factors out of sums of floats
+    too."""
     iters = tuple(a.name for a in region.iters)
     axes_of = axes_of_values(region)
 

@@ -1,15 +1,17 @@
 """Which values share a kernel: legality first, then cost, never an op's name (seed 001 sections 6.7, 7 and 11).
 
-Clusters start as single values and are joined along point reads, in the program's order. A join is legal when the two have one
-iteration space, no path leads out of it and back in, and one kernel can do its folds:
+Clusters start as single values and are joined along point reads, in the program's order. A join is legal when the two
+have one iteration space, no path leads out of it and back in, and one kernel can do its folds:
 
-- a fold is done once: every axis that values lie along is one that the fold keeps or folds (else it would be done again);
-- folds of one kernel keep the same axes, so that one group of threads owns a row and sees all of it;
-- a contraction stands alone with what is done to its accumulator: no other fold but that of a sibling, which reads the same operand and
+- a fold is done once: every axis that values lie along is one that the fold keeps or folds (else it would be done
+again); - folds of one kernel keep the same axes, so that one group of threads owns a row and sees all of it; - a
+contraction stands alone with what is done to its accumulator: no other fold but that of a sibling, which reads the same
+operand and
   has the same axes, and nothing lies along the axis that it sums.
 
-It is done when it saves more than it costs: a round trip through memory against work done again. Where a reader wants other points, what
-it reads may be computed at each of them (`compute_at_reads`), or written where a movement has it (`store_in_order`).
+It is done when it saves more than it costs: a round trip through memory against work done again. Where a reader wants
+other points, what it reads may be computed at each of them (`compute_at_reads`), or written where a movement has it
+(`store_in_order`).
 """
 
 from __future__ import annotations
@@ -32,17 +34,18 @@ MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, the bytes of the value for the
-    typical sizes, which a round trip moves twice, and the `numbers` that the rule compared.
+    """Whether the edge from `source` to `reader` stays inside a region, the rule that decided, what shows it, the bytes
+    of the value for the typical sizes, which a round trip moves twice, and the `numbers` that the rule compared.
 
-    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what is not: other point (the
-    reader wants other elements), operand (a contraction reads what it multiplies, and what is no elementwise work is not computed there), axes (two
-    axes of one value would be one), again (a fold would be done again along an axis), other rows (folds that keep other axes), two folds (beside a
-    contraction), cycle (a path leads out and back in), no point (an output lacks an axis that may be of size 0), points (no result lies along
-    all axes of both, so that one kernel would visit more points than it has results), few rows (too few to fill a
-    card), cost (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it is there for
-    others, and the prologue of a contraction reads it there), size (the kernel would compute more than MOST_VALUES values, or a thread fold too much at
-    once), family (no family of kernels holds both)."""
+    Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what
+    is not: other point (the reader wants other elements), operand (a contraction reads what it multiplies, and what is
+    no elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
+    again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path leads
+    out and back in), no point (an output lacks an axis that may be of size 0), points (no result lies along all axes of
+    both, so that one kernel would visit more points than it has results), few rows (too few to fill a card), cost
+    (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it
+    is there for others, and the prologue of a contraction reads it there), size (the kernel would compute more than
+    MOST_VALUES values, or a thread fold too much at once), family (no family of kernels holds both)."""
 
     source: str
     reader: str
@@ -87,7 +90,11 @@ class Partition:
         for name in reversed(list(self.graph.nodes)):
             number = self.home[name]
             users = self.graph.users.get(name, ())
-            alive = [self.clusters[n] for n in sorted(set().union(*(computing[u] for u in users)) - {number}) if n in self.clusters]
+            alive = [
+                self.clusters[n]
+                for n in sorted(set().union(*(computing[u] for u in users)) - {number})
+                if n in self.clusters
+            ]
             if not self.graph.results_of(name) and users and all(name in c.copies for c in alive):
                 del self.clusters[number]
 
@@ -102,7 +109,7 @@ class Partition:
     def _last(self, cluster: Cluster) -> int:
         return max(map(self.order.__getitem__, cluster.computed()))
 
-    def run(self) -> "Partition":
+    def run(self) -> Partition:
         """Join what may and should be joined."""
         for name in self.graph.nodes:
             self._join_into(name)
@@ -133,9 +140,15 @@ class Partition:
         return bool(known) and all(v is not None and v.rule == "size" for v in known)
 
     def _is_read_elsewhere(self, producer: Cluster, consumer: Cluster) -> bool:
-        """True when a third cluster reads what the producer computes: in a value, perhaps, that the consumer has a copy of."""
+        """True when a third cluster reads what the producer computes: in a value, perhaps, that the consumer has a copy
+        of."""
         own = (producer.number, consumer.number)
-        return any(c.number not in own for name in producer.open for user in self.graph.users[name] for c in self._computing(user))
+        return any(
+            c.number not in own
+            for name in producer.open
+            for user in self.graph.users[name]
+            for c in self._computing(user)
+        )
 
     def _is_heavy(self, name: str) -> bool:
         cluster = self.cluster_of(name)
@@ -155,11 +168,18 @@ class Partition:
             held = copied if isinstance(copied, str) else holding_fault(copied, self.graph, self.order)
             if not held:
                 found, rule, kind = copied, "", "compute at"
-            elif stored is not None and not self.cycle(producer, consumer) and len(stored.members) <= MOST_VALUES and not holding_fault(stored, self.graph, self.order):
+            elif (
+                stored is not None
+                and not self.cycle(producer, consumer)
+                and len(stored.members) <= MOST_VALUES
+                and not holding_fault(stored, self.graph, self.order)
+            ):
                 found, rule, kind = stored, "", "stored"
             elif held != "other point":
                 rule = held
-        readers = [r.name for r, s, _ in reads_between(producer, consumer, self.graph) if s.name == source] or [next(consumer.computed())]
+        readers = [r.name for r, s, _ in reads_between(producer, consumer, self.graph) if s.name == source] or [
+            next(consumer.computed())
+        ]
         saved = self.bytes_of(source)
         for reader in readers:
             witness = self._witness(rule, source, reader, producer, consumer, found)
@@ -169,17 +189,24 @@ class Partition:
         self.replace(producer, consumer, found)
         return True
 
-    def _witness(self, rule: str, source: str, reader: str, producer: Cluster, consumer: Cluster, found: Cluster | str) -> str:
-        """What shows that a rule holds: the read of another point, the path out and back in, the axis of the fold done again."""
+    def _witness(
+        self, rule: str, source: str, reader: str, producer: Cluster, consumer: Cluster, found: Cluster | str
+    ) -> str:
+        """What shows that a rule holds: the read of another point, the path out and back in, the axis of the fold done
+        again."""
         if rule in ("other point", "operand", "cost"):
             node = self.graph.nodes[reader]
             reads = [t for a in node.reads for t in targets(a) if t.source == source]
-            other = next((t for t in reads if point_map(node, self.graph.nodes[source], t) is None), reads[0] if reads else None)
+            other = next(
+                (t for t in reads if point_map(node, self.graph.nodes[source], t) is None), reads[0] if reads else None
+            )
             return f"%{source}[{', '.join(map(str, other.index))}]" if other else ""
         if rule == "cycle":
             return " -> ".join(f"%{n}" for n in self.path(producer, consumer))
         if rule == "again" and isinstance(found, Cluster):
-            loose = [(f, i) for f in found.folds for i in sorted(found.iters(self.graph) - found.own(f) - found.folded(f))]
+            loose = [
+                (f, i) for f in found.folds for i in sorted(found.iters(self.graph) - found.own(f) - found.folded(f))
+            ]
             return f"%{loose[0][0]} along an axis of size {found.sizes[loose[0][1]]}" if loose else ""
         return ""
 
@@ -216,12 +243,16 @@ class Partition:
                 self.home[member] = found.number
 
     def dissolve(self, cluster: Cluster, rule: str) -> None:
-        """Each value of a cluster as a cluster of its own again, and each copy that no other cluster computes for others; `rule` is the verdict on the edges
-        between them."""
+        """Each value of a cluster as a cluster of its own again, and each copy that no other cluster computes for
+        others; `rule` is the verdict on the edges between them."""
         del self.clusters[cluster.number]
         for holders in self.holders.values():
             holders.discard(cluster.number)
-        names = [m for m in sorted(cluster.members, key=self.order.__getitem__) if m not in cluster.copies or self.cluster_of(m) is None]
+        names = [
+            m
+            for m in sorted(cluster.members, key=self.order.__getitem__)
+            if m not in cluster.copies or self.cluster_of(m) is None
+        ]
         for name in names:
             number = self.home[name] = self.order[name]
             self.clusters[number] = start_of(self.graph.nodes[name], number, self.graph, self.free)
@@ -231,7 +262,9 @@ class Partition:
         for name in reversed(names):
             if name in self.holders:
                 self.holders[name].add(self.order[name])
-            readers = [c for u in self.graph.users.get(name, ()) for c in self._computing(u) if c.number != self.order[name]]
+            readers = [
+                c for u in self.graph.users.get(name, ()) for c in self._computing(u) if c.number != self.order[name]
+            ]
             if readers and not self.graph.results_of(name) and all(name in c.copies for c in readers):
                 del self.clusters[self.order[name]]
                 self.holders[name].discard(self.order[name])
@@ -251,12 +284,24 @@ class Partition:
             return "memory"
         if not producer.folds and self._is_operand(producer, consumer):
             return "operand"
-        return self.family_fault(found) or self.cycle(producer, consumer) or self._cost(producer, consumer, found) or holding_fault(found, self.graph, self.order)
+        return (
+            self.family_fault(found)
+            or self.cycle(producer, consumer)
+            or self._cost(producer, consumer, found)
+            or holding_fault(found, self.graph, self.order)
+        )
 
     def family_fault(self, found: Cluster) -> str:
         """Why no one kernel can write the results and do the folds of a cluster; empty when one can."""
         may_be_empty = frozenset(i for i, size in found.sizes.items() if self._may_be_zero(size))
-        if not found.folds and not may_be_empty and any(found.sizes.keys() <= found.lying(name) for name in (*found.open, *(self.graph.results.keys() & found.members.keys()))):
+        if (
+            not found.folds
+            and not may_be_empty
+            and any(
+                found.sizes.keys() <= found.lying(name)
+                for name in (*found.open, *(self.graph.results.keys() & found.members.keys()))
+            )
+        ):
             return ""  # one result lies along all axes
         iters, heavy = found.iters(self.graph), found.heavy()
         may_be_empty &= iters
@@ -279,13 +324,16 @@ class Partition:
         return self.zero[size]
 
     def _may_leave_unwritten(self, found: Cluster, may_be_empty: frozenset[int]) -> bool:
-        """True when what leaves the cluster lacks an axis that may be of no point, and along which no fold walks: nothing would run there, and
-        nothing would write it."""
+        """True when what leaves the cluster lacks an axis that may be of no point, and along which no fold walks:
+        nothing would run there, and nothing would write it."""
         empty = {i for i in may_be_empty if not any(i in found.folded(f) for f in found.folds)}
-        return bool(empty) and any(not empty <= found.own(name) for name in found.escaping(self.graph) if name in found.place)
+        return bool(empty) and any(
+            not empty <= found.own(name) for name in found.escaping(self.graph) if name in found.place
+        )
 
     def _are_siblings(self, found: Cluster, heavy: list[str]) -> bool:
-        """True for contractions over the same axes, none of which needs another; one alone would leave much of a card idle."""
+        """True for contractions over the same axes, none of which needs another; one alone would leave much of a card
+        idle."""
         if len(heavy) < len(found.folds) or len({(found.own(h), found.folded(h)) for h in heavy}) > 1:
             return False
         if any(fills_card(self.points[h]) for h in heavy):
@@ -303,14 +351,17 @@ class Partition:
         return self._reaches(earlier, later, [u for m in earlier.open for u in self.graph.users[m]], set())
 
     def cycle(self, producer: Cluster, consumer: Cluster, parts: tuple[Cluster, ...] = ()) -> str:
-        """`cycle` when a path leads from the producer through a third cluster to the consumer. `parts` are those that it was joined of."""
+        """`cycle` when a path leads from the producer through a third cluster to the consumer. `parts` are those that
+        it was joined of."""
         inside = consumer.members
-        starts = [u for m in producer.open for u in self.graph.users[m] if u not in inside and u not in producer.members]
+        starts = [
+            u for m in producer.open for u in self.graph.users[m] if u not in inside and u not in producer.members
+        ]
         return "cycle" if self._reaches(producer, consumer, starts, {c.number for c in parts}) else ""
 
     def _reaches(self, earlier: Cluster, later: Cluster, pending: list[str], parts: set[int]) -> bool:
-        """True when what is computed of the values `pending` leads to a cluster. A cluster is one kernel: what reads any of its values waits for all
-        that any of its members reads, wherever in the program these stand."""
+        """True when what is computed of the values `pending` leads to a cluster. A cluster is one kernel: what reads
+        any of its values waits for all that any of its members reads, wherever in the program these stand."""
         last = max(self.order[m] for m in later.members)
         seen, visited = set(pending), set(parts)
         while pending:

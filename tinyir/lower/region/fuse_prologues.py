@@ -1,24 +1,29 @@
-"""What a contraction multiplies is computed by the contraction, as it fills its tiles, where that takes less than a round trip.
+"""What a contraction multiplies is computed by the contraction, as it fills its tiles, where that takes less than a
+round trip.
 
 before: region a yields a[i0, i1] = relu(x[i0, i1]); region y has %y = reduce sum (k0: K) { mul(a[i0, k0], w[k0, i1]) }
 after:  region y has %y = reduce sum (k0: K) { mul(relu(x[i0, k0]), w[k0, i1]) }
 
-Elementwise work is legal wherever it is read, at any point and behind any movement: a pad gives the pad's own value, since it stands around the
-work. What it costs decides, never what it is:
+Elementwise work is legal wherever it is read, at any point and behind any movement: a pad gives the pad's own value,
+since it stands around the work. What it costs decides, never what it is:
 
-    again    each element is computed once for every tile of the other operand that meets it, of a window once for every tap
-    trip     the value is not written, and read no more by any reader; the launch, when nothing else is left to compute; what the work reads is read
+    again    each element is computed once for every tile of the other operand that meets it, of a window once for every
+             tap
+    trip     the value is not written, and read no more by any reader; the launch, when nothing else is left to compute;
+             what the work reads is read
              by each reader instead
-    tensor   tensor cores take their operands as they lie in memory: a product that they would compute takes so much longer without them
+    tensor   tensor cores take their operands as they lie in memory: a product that they would compute takes so much
+             longer without them
 
-A value is moved into all that read it or into none, as it is either in memory or not. Where the work reads a value that is in memory all the same,
-it reads it there. A value that others read as no operand, or that is a result, stays in memory; one that all its readers have copies of goes.
+A value is moved into all that read it or into none, as it is either in memory or not. Where the work reads a value that
+is in memory all the same, it reads it there. A value that others read as no operand, or that is a result, stays in
+memory; one that all its readers have copies of goes.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Collection
+from collections.abc import Collection
 
 from ...analysis.traffic import LAUNCH_SECONDS, TILE, points_of, recompute, transfer, without_tensor_cores
 from .cluster import Cluster, outside_of
@@ -31,8 +36,8 @@ MICROSECONDS = 1e6
 
 
 def fuse_prologues(found: Partition, streamed: Collection[int]) -> None:
-    """Move, in place, what pays, the last value first, so that a chain is moved as far as it goes. Clusters that are `streamed` hand their
-    operands on as they are."""
+    """Move, in place, what pays, the last value first, so that a chain is moved as far as it goes. Clusters that are
+    `streamed` hand their operands on as they are."""
     for name in reversed(list(found.graph.nodes)):
         home = found.cluster_of(name)
         if home is None or name not in home.open or home.is_memory or found.graph.results_of(name):
@@ -64,7 +69,8 @@ def _try(name: str, home: Cluster, readers: list[Cluster], found: Partition) -> 
 
 
 def _work_of(name: str, home: Cluster, found: Partition) -> dict[str, Node] | None:
-    """The members of a cluster that a value is computed by, down to what is in memory; None when not all are elementwise."""
+    """The members of a cluster that a value is computed by, down to what is in memory; None when not all are
+    elementwise."""
     stored = set(home.escaping(found.graph)) - {name}
     work: dict[str, Node] = {}
     pending = [name]
@@ -77,14 +83,23 @@ def _work_of(name: str, home: Cluster, found: Partition) -> dict[str, Node] | No
     return {n: home.members[n] for n in home.members if n in work}
 
 
-def _seconds(name: str, works: Works, sites: list["_Sites"], is_last: bool, found: Partition) -> dict[str, float]:
+def _seconds(name: str, works: Works, sites: list[_Sites], is_last: bool, found: Partition) -> dict[str, float]:
     """The parts of what moving costs (`again`, `tensor`) and saves (`trip`), in seconds."""
     times = sum(s.times(name) for s in sites)
     before = found.points[name] if is_last else 0
     again = recompute(works.ops(name), 1, times - before + 1, max(0.0, works.loads(name) - 1))
-    read = sum(map(found.bytes_of, dict.fromkeys(s for n in works.members.values() for s in n.sources if s not in works.members)))
+    read = sum(
+        map(
+            found.bytes_of,
+            dict.fromkeys(s for n in works.members.values() for s in n.sources if s not in works.members),
+        )
+    )
     saved = (1 + len(sites)) * found.bytes_of(name) - (len(sites) - is_last) * read
-    return {"again": again, "tensor": sum(s.lost(name) for s in sites), "trip": transfer(saved) + is_last * LAUNCH_SECONDS}
+    return {
+        "again": again,
+        "tensor": sum(s.lost(name) for s in sites),
+        "trip": transfer(saved) + is_last * LAUNCH_SECONDS,
+    }
 
 
 class _Sites:
@@ -106,11 +121,16 @@ class _Sites:
                 if reader.name in self.products:
                     total += self._tiles(reader, {n for e in read.index for n in e.names()})
                 else:
-                    total += self.found.points[reader.name] if reader.name in self.cluster.place else self.times(reader.name)
+                    total += (
+                        self.found.points[reader.name] if reader.name in self.cluster.place else self.times(reader.name)
+                    )
         return total
 
     def _tiles(self, product: Node, used: set[str]) -> int:
-        own, other = (points_of((a.size for a in product.own if (a.name in used) == is_own), self.found.typical) for is_own in (True, False))
+        own, other = (
+            points_of((a.size for a in product.own if (a.name in used) == is_own), self.found.typical)
+            for is_own in (True, False)
+        )
         return own * math.ceil(other / TILE)
 
     def lost(self, name: str) -> float:
@@ -119,8 +139,13 @@ class _Sites:
         for product, fold in self.products.items():
             factors = [graph.types[o] for o in graph.nodes[product].value.operands]
             if self._reads(product, name) and self._is_plain(product):
-                moved = sum(points_of(t.shape, self.found.typical) * t.dtype.bytes for t in (*map(graph.types.get, graph.nodes[product].sources), graph.types[fold]))
-                total += without_tensor_cores(2.0 * self.found.points[product], moved, [t.dtype for t in factors], graph.types[fold].dtype)
+                moved = sum(
+                    points_of(t.shape, self.found.typical) * t.dtype.bytes
+                    for t in (*map(graph.types.get, graph.nodes[product].sources), graph.types[fold])
+                )
+                total += without_tensor_cores(
+                    2.0 * self.found.points[product], moved, [t.dtype for t in factors], graph.types[fold].dtype
+                )
         return total
 
     def _reads(self, reader: str, name: str) -> bool:
@@ -138,7 +163,9 @@ def _say(name: str, readers: list[Cluster], found: Partition, rule: str, numbers
             for read in [t for access in reader.reads for t in targets(access) if t.source == name][:1]:
                 compared = ", ".join(f"{part.removesuffix('_us')} {number} us" for part, number in numbers.items())
                 witness = f"%{name}[{', '.join(map(str, read.index))}]" + (f", {compared}" if rule == "cost" else "")
-                found.verdicts[name, reader.name] = Verdict(name, reader.name, rule == "prologue", rule, found.bytes_of(name), witness, tuple(numbers.items()))
+                found.verdicts[name, reader.name] = Verdict(
+                    name, reader.name, rule == "prologue", rule, found.bytes_of(name), witness, tuple(numbers.items())
+                )
 
 
 def _take_in(work: dict[str, Node], reader: Cluster, found: Partition) -> None:

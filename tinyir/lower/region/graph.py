@@ -1,19 +1,19 @@
 """The program as a graph to be cut into regions: what each value computes, and through which maps it reads what.
 
-A node is a value that is computed: its movements are in the accesses, its leaves (CONST, IOTA, RANDOM) are no nodes. Axes of size 1
-are 0 everywhere. An edge is `point` when the reader wants the source at its own point: each axis of the source is one axis of the
-reader, of the same size, and no axis comes twice; only such edges share an iteration space.
+A node is a value that is computed: its movements are in the accesses, its leaves (CONST, IOTA, RANDOM) are no nodes.
+Axes of size 1 are 0 everywhere. An edge is `point` when the reader wants the source at its own point: each axis of the
+source is one axis of the reader, of the same size, and no axis comes twice; only such edges share an iteration space.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Iterator
 
 from ...analysis.access import compose, identity
 from ...ir import poly, tiny
 from ...ir.accumulate import neutral_of
-from ...ir.expr import ONE, ZERO
+from ...ir.expr import ONE, ZERO, Expr
 from ...ir.index import Access, Axis, Entry, Piece, Read
 from ...ir.ops import OPS
 from ...ir.scope import Scope
@@ -27,10 +27,11 @@ FOLDS = ("reduction", "scan")
 class Node:
     """One computed value; leaves that are results are movements of themselves.
 
-    `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory
-    seen in another shape). `axes` are its own, then those it folds or chooses along; `own` and `extra` are the two parts. `sources` are the
-    inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction with reuse on both sides: what tensor
-    cores are for. `linear_dims` are the dims of its reads: of what, which, at which index, and the axes that the index counts linearly."""
+    `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory seen in
+    another shape). `axes` are its own, then those it folds or chooses along; `own` and `extra` are the two parts.
+    `sources` are the inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction with
+    reuse on both sides: what tensor cores are for. `linear_dims` are the dims of its reads: of what, which, at which
+    index, and the axes that the index counts linearly."""
 
     value: tiny.Value
     kind: str
@@ -50,7 +51,14 @@ class Node:
         object.__setattr__(self, "sources", tuple(read))
         names = {a.name for a in self.axes}
         dims = ((t.source, dim, e) for a in self.reads for t in targets(a) for dim, e in enumerate(t.index))
-        object.__setattr__(self, "linear_dims", tuple((source, dim, e, tuple(m[0] for _, m in e.terms if len(m) == 1 and m[0] in names)) for source, dim, e in dims))
+        object.__setattr__(
+            self,
+            "linear_dims",
+            tuple(
+                (source, dim, e, tuple(m[0] for _, m in e.terms if len(m) == 1 and m[0] in names))
+                for source, dim, e in dims
+            ),
+        )
 
     @property
     def name(self) -> str:
@@ -64,15 +72,16 @@ class Node:
 
     @property
     def still(self) -> frozenset[str]:
-        """The axes of size 1, at 0 everywhere; the axis that a scatter writes along is none of them, whatever its size."""
+        """The axes of size 1, at 0 everywhere; the axis that a scatter writes along is none of them, whatever its
+        size."""
         along = f"i{self.value.attr('axis') % self.value.type.rank}" if self.kind == "scatter" else ""
         return frozenset(a.name for a in self.axes if a.size == ONE and a.name != along)
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the model that a
-    value is, `users` the nodes that read it."""
+    """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the
+    model that a value is, `users` the nodes that read it."""
 
     module: poly.Module
     nodes: dict[str, Node]
@@ -121,7 +130,12 @@ def build(module: poly.Module) -> Graph:
             continue
         node = _node_of(value, entries, values, module, kept.get(value.name, frozenset()))
         block = blocks.get(value.name)
-        is_heavy = node.kind == "reduction" and block is not None and block.kind == "contraction" and bool(block.left and block.right)
+        is_heavy = (
+            node.kind == "reduction"
+            and block is not None
+            and block.kind == "contraction"
+            and bool(block.left and block.right)
+        )
         read = {t.source for a in node.reads for t in targets(a)}
         own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
         leaves.update((s, values[s]) for s in own_leaves)
@@ -130,11 +144,14 @@ def build(module: poly.Module) -> Graph:
     results: dict[str, tuple[str, ...]] = {}
     for result in program.results:
         results[result.value] = (*results.get(result.value, ()), result.output)
-    return Graph(module, {v.name: nodes[v.name] for v in program.values if v.name in nodes}, program.type_of(), leaves, results)
+    return Graph(
+        module, {v.name: nodes[v.name] for v in program.values if v.name in nodes}, program.type_of(), leaves, results
+    )
 
 
 def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
-    """A reduction along an axis of size 0 as the constant that it is, so that no kernel runs along that axis; any other value as it stands."""
+    """A reduction along an axis of size 0 as the constant that it is, so that no kernel runs along that axis; any other
+    value as it stands."""
     if value.op != "REDUCE" or all(a.size != ZERO for a in entry.axes if a.kind == "reduce"):
         return value
     op, dtype = value.attr("op").lower(), value.type.dtype
@@ -142,7 +159,13 @@ def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
     return replace(value, op="CONST", operands=(), attrs=(("value", number),))
 
 
-def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tiny.Value], module: poly.Module, kept: frozenset[str]) -> Node:
+def _node_of(
+    value: tiny.Value,
+    entries: dict[str, Entry],
+    values: dict[str, tiny.Value],
+    module: poly.Module,
+    kept: frozenset[str],
+) -> Node:
     """The node of a value; it reads the movements that are `kept` as values."""
     entry, group = entries[value.name], OPS[value.op].group
     operand = values.get(value.operands[0]) if value.operands else None
@@ -150,8 +173,14 @@ def _node_of(value: tiny.Value, entries: dict[str, Entry], values: dict[str, tin
         return Node(value, "reshape", entry.axes, entry.reads)
     if group == "leaf":
         return Node(value, "movement", entry.own_axes, (identity(value.name, (a.name for a in entry.own_axes)),))
-    kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(group, "movement" if group == "movement" else "elementwise")
-    reads = tuple(read_until(value.name, at, kept, module, entries) for at in range(len(entry.reads))) if kept else entry.sources
+    kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(
+        group, "movement" if group == "movement" else "elementwise"
+    )
+    reads = (
+        tuple(read_until(value.name, at, kept, module, entries) for at in range(len(entry.reads)))
+        if kept
+        else entry.sources
+    )
     axes = entry.axes
     if kind == "scan":  # the body is wanted at the point itself; the fold along the axis is the form's own
         axes = entry.own_axes
@@ -177,7 +206,9 @@ def _still(access: Access, unit: frozenset[str]) -> Access:
 
     def put(piece: Piece) -> Piece:
         target = piece.target
-        moved = Read(target.source, tuple(e.substitute(zero) for e in target.index)) if isinstance(target, Read) else target
+        moved = (
+            Read(target.source, tuple(e.substitute(zero) for e in target.index)) if isinstance(target, Read) else target
+        )
         return Piece(tuple(b.substitute(zero) for b in piece.guard), moved)
 
     return Access(tuple(map(put, access.pieces)))

@@ -3,22 +3,25 @@
 before: region mean reads X[i0, k0]; region top reads X[i0, k0]
 after:  region mean yields both, reading X once
 
-Rows must be the same rows, and a map's points the same points. Contractions of one operand (the projections of attention) are siblings while
-one of them alone would leave much of a card idle.
+Rows must be the same rows, and a map's points the same points. Contractions of one operand (the projections of
+attention) are siblings while one of them alone would leave much of a card idle.
 """
 
 from __future__ import annotations
 
-from typing import Collection
+from collections.abc import Collection
 
 from .cluster import Cluster, joined
 from .fuse import MOST_VALUES, Partition, Verdict
 
-NEAR = 8  # readers of one tensor, in the program's order, that are looked at together; a tensor that thousands read costs no square of them
+# readers of one tensor, in the program's order, that are looked at together; a tensor that thousands read costs no
+# square of them
+NEAR = 8
 
 
 def join_siblings(found: Partition, streamed: Collection[int]) -> None:
-    """Join, in place, what may be joined, the clusters taken in the program's order; those that are `streamed` stay as they are."""
+    """Join, in place, what may be joined, the clusters taken in the program's order; those that are `streamed` stay as
+    they are."""
     readers: dict[str, list[int]] = {}
     for cluster in found.in_order():
         for name in dict.fromkeys(s for n in cluster.members.values() for s in n.sources):
@@ -36,7 +39,9 @@ def _try(left: Cluster, right: Cluster, name: str, found: Partition) -> None:
     graph = found.graph
     if left.is_memory or right.is_memory or len(left.members) + len(right.members) > MOST_VALUES:
         return
-    if bool(left.folds) != bool(right.folds) or len(left.heavy()) * len(right.folds) != len(right.heavy()) * len(left.folds):
+    if bool(left.folds) != bool(right.folds) or len(left.heavy()) * len(right.folds) != len(right.heavy()) * len(
+        left.folds
+    ):
         return
     whole = joined(left, right, graph, found.order, is_sibling=True)
     if isinstance(whole, str) or found.family_fault(whole) or not _is_one_space(left, right, whole):
@@ -46,12 +51,18 @@ def _try(left: Cluster, right: Cluster, name: str, found: Partition) -> None:
     found.replace(left, right, whole)
     for a in left.computed():
         for b in right.computed():
-            if name in graph.nodes[a].sources and name in graph.nodes[b].sources or graph.nodes[a].is_heavy and graph.nodes[b].is_heavy:
+            if (
+                name in graph.nodes[a].sources
+                and name in graph.nodes[b].sources
+                or graph.nodes[a].is_heavy
+                and graph.nodes[b].is_heavy
+            ):
                 found.verdicts[a, b] = Verdict(a, b, True, "sibling", found.bytes_of(name))
 
 
 def _is_one_space(left: Cluster, right: Cluster, whole: Cluster) -> bool:
     """True when both lie along the same axes, folded ones included."""
+
     def axes(cluster: Cluster) -> set[int]:
         return {i for m in cluster.computed() for i in whole.place.get(m, {}).values()}
 

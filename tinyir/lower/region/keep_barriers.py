@@ -1,4 +1,5 @@
-"""R4: a fold that needs another's result waits for the whole of it, and the values of each pass over the axis stand together.
+"""R4: a fold that needs another's result waits for the whole of it, and the values of each pass over the axis stand
+together.
 
 before: %m         = reduce max (k0: K) : fp32 { A[i0, k0] }
         %z         = reduce sum (k0: K) : fp32 { exp2(sub(A[i0, k0], %m)) }
@@ -9,8 +10,8 @@ after:  %m         = reduce max (k0: K) : fp32 { A[i0, k0] }
         %z         = reduce sum (k0: K) : fp32 { exp2(sub(A[i0, k0], %m)) }
         %s         = add(%z, %n)
 
-Folds of different ops are never one fold (max, exp, sum): between them lies a barrier (seed 001 section 6.6). Within a pass the order
-stays.
+Folds of different ops are never one fold (max, exp, sum): between them lies a barrier (seed 001 section 6.6). Within a
+pass the order stays.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def keep_barriers(region: Region) -> Region:
 
 
 def barriers(region: Region) -> tuple[tuple[str, str], ...]:
-    """Pairs (earlier, later) of folds of which the later needs the earlier's result, directly or through values that fold nothing."""
+    """Pairs (earlier, later) of folds of which the later needs the earlier's result, directly or through values that
+    fold nothing."""
     found: list[tuple[str, str]] = []
     last: dict[str, dict[str, None]] = {}  # the folds between which and a value lies no other
     for let in region.lets:

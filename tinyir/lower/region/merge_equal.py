@@ -14,8 +14,9 @@ The first of the two stays. Everything here is pure, a random number included: i
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Mapping
+from typing import Any
 
 from ...ir.index import Access, Fill, Piece, Read
 from ...ir.ops import OPS
@@ -35,7 +36,11 @@ def merge_equal(graph: Graph) -> tuple[Graph, tuple[tuple[str, str], ...]]:
     merged: list[tuple[str, str]] = []
     for node in graph.nodes.values():
         if any(s in names for s in (*node.sources, *node.leaves)):
-            node = replace(node, reads=tuple(_renamed(a, names) for a in node.reads), leaves=frozenset(names.get(s, s) for s in node.leaves))
+            node = replace(
+                node,
+                reads=tuple(_renamed(a, names) for a in node.reads),
+                leaves=frozenset(names.get(s, s) for s in node.leaves),
+            )
         kept = first.setdefault(_likeness(node), node.name)
         if kept == node.name:
             nodes[kept] = node
@@ -55,14 +60,20 @@ def _likeness(node: Node) -> Any:
     if value.name in node.leaves:  # a leaf that is a result
         return value.name
     reads: Any = frozenset(Counter(node.reads).items()) if OPS[value.op].is_commutative else node.reads
-    fills = tuple(repr(p.target.value) for a in node.reads for p in a.pieces if isinstance(p.target, Fill))  # 0.0 equals -0.0, and is another
+    fills = tuple(
+        repr(p.target.value) for a in node.reads for p in a.pieces if isinstance(p.target, Fill)
+    )  # 0.0 equals -0.0, and is another
     return node.kind, value.op, repr(value.attrs), value.type, fills, reads
 
 
 def _renamed(access: Access, names: Mapping[str, str]) -> Access:
     def put(piece: Piece) -> Piece:
         target = piece.target
-        return Piece(piece.guard, Read(names.get(target.source, target.source), target.index)) if isinstance(target, Read) else piece
+        return (
+            Piece(piece.guard, Read(names.get(target.source, target.source), target.index))
+            if isinstance(target, Read)
+            else piece
+        )
 
     return Access(tuple(map(put, access.pieces)))
 

@@ -6,7 +6,8 @@ before: in x : fp32[M, N, K]
 after:  in x : fp32[M, N, K]
         %b = REDUCE(x) {op=SUM, axes=[1, 2], dtype=fp32} : fp32[M]
 
-The inner fold must have no other reader and the accumulator of the outer one. Sums associate anew, as C-CON1 allows any order.
+The inner fold must have no other reader and the accumulator of the outer one. Sums associate anew, as C-CON1 allows any
+order.
 """
 
 from __future__ import annotations
@@ -59,7 +60,13 @@ def _joined(outer: Node, inner: Node, graph: Graph) -> Node:
     axes = (*outer.axes, *extra)
     scope = Scope(tuple((a.name, a.size) for a in axes), graph.ranges())
     value = replace(outer.value, operands=inner.value.operands)
-    return replace(outer, value=value, axes=axes, reads=(compose(outer.reads[0], moved(inner.reads[0], rename), scope),), leaves=inner.leaves)
+    return replace(
+        outer,
+        value=value,
+        axes=axes,
+        reads=(compose(outer.reads[0], moved(inner.reads[0], rename), scope),),
+        leaves=inner.leaves,
+    )
 
 
 __all__ = ["merge_reduces"]

@@ -1,12 +1,14 @@
-"""Movements that only change the order: where each element of a value goes, and which of them a contraction should find done.
+"""Movements that only change the order: where each element of a value goes, and which of them a contraction should find
+done.
 
-A fold may write its results in any order, but a contraction that must divide to find its operand (a row of all heads of attention) cannot
-have it copied tile by tile. So such a movement is kept as a value, for the fold to write (`store_in_order`).
+A fold may write its results in any order, but a contraction that must divide to find its operand (a row of all heads of
+attention) cannot have it copied tile by tile. So such a movement is kept as a value, for the fold to write
+(`store_in_order`).
 """
 
 from __future__ import annotations
 
-from typing import Mapping
+from collections.abc import Mapping
 
 from ...analysis.access import compose, simplify
 from ...ir import poly, tiny
@@ -29,8 +31,11 @@ def chain_of(name: str, values: Mapping[str, tiny.Value]) -> list[str]:
     return found
 
 
-def written_at(name: str, source: str, values: Mapping[str, tiny.Value], types: Mapping[str, TensorType], scope: Scope) -> tuple[Expr, ...] | None:
-    """The index in `name` of the element `i0, i1, ...` of `source`, whose domain is the scope; None unless only the order changes."""
+def written_at(
+    name: str, source: str, values: Mapping[str, tiny.Value], types: Mapping[str, TensorType], scope: Scope
+) -> tuple[Expr, ...] | None:
+    """The index in `name` of the element `i0, i1, ...` of `source`, whose domain is the scope; None unless only the
+    order changes."""
     chain = chain_of(name, values)
     if source not in chain or any(ZERO in types[n].shape for n in chain):
         return None
@@ -48,9 +53,11 @@ def written_at(name: str, source: str, values: Mapping[str, tiny.Value], types: 
     return target.index if isinstance(target, Read) else None
 
 
-def kept_for(module: poly.Module, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value]) -> dict[str, frozenset[str]]:
-    """For each product of a contraction the movements that it should read as values: what lies under them is computed for it alone, and
-    read as it lies would need a floor."""
+def kept_for(
+    module: poly.Module, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value]
+) -> dict[str, frozenset[str]]:
+    """For each product of a contraction the movements that it should read as values: what lies under them is computed
+    for it alone, and read as it lies would need a floor."""
     users: dict[str, int] = {}
     for value in values.values():
         for operand in dict.fromkeys(value.operands):
@@ -60,16 +67,33 @@ def kept_for(module: poly.Module, entries: Mapping[str, Entry], values: Mapping[
     for block in module.blocks:
         if block.kind == "contraction" and block.left and block.right:
             for product in block.fuses:
-                kept = {m for at in range(len(entries[product].reads)) if (m := _kept(product, at, module, entries, values, users, results))}
+                kept = {
+                    m
+                    for at in range(len(entries[product].reads))
+                    if (m := _kept(product, at, module, entries, values, users, results))
+                }
                 if kept:
                     found[product] = frozenset(kept)
     return found
 
 
-def _kept(product: str, at: int, module: poly.Module, entries: Mapping, values: Mapping, users: Mapping[str, int], results: set[str]) -> str | None:
+def _kept(
+    product: str,
+    at: int,
+    module: poly.Module,
+    entries: Mapping,
+    values: Mapping,
+    users: Mapping[str, int],
+    results: set[str],
+) -> str | None:
     """The movement at which the read of one factor should stop, or None."""
     read = entries[product].sources[at].read
-    if read is None or not any(map(has_floor, read.index)) or read.source not in values or OPS[values[read.source].op].group not in COMPUTED:
+    if (
+        read is None
+        or not any(map(has_floor, read.index))
+        or read.source not in values
+        or OPS[values[read.source].op].group not in COMPUTED
+    ):
         return None
     chain = chain_of(values[product].operands[at], values)
     if any(users[n] > 1 or n in results for n in chain) or not all(entries[n].is_scop for n in chain):

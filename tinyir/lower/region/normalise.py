@@ -1,9 +1,10 @@
-"""The normal form of a region, and the region that a cluster would become: what a family of kernels is asked about before clusters are joined."""
+"""The normal form of a region, and the region that a cluster would become: what a family of kernels is asked about
+before clusters are joined."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Callable, Mapping
 
 from ...ir.body import Gather, Reduce, Scan, Scatter, walk
 from ...ir.kernels import bodies_of, kernels_of
@@ -38,8 +39,9 @@ def drafted(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> Region:
 
 
 def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> str:
-    """`family` when no family of kernels holds the region of a cluster, `size` when a thread would fold too much at once; else empty. One fold or
-    none, with elementwise work, is always held, and so are places that data choose beside elementwise work."""
+    """`family` when no family of kernels holds the region of a cluster, `size` when a thread would fold too much at
+    once; else empty. One fold or none, with elementwise work, is always held, and so are places that data choose beside
+    elementwise work."""
     chosen = [name for name in cluster.choosing if name in cluster.members]
     if len(chosen) < 2:
         return ""

@@ -1,12 +1,13 @@
 """The program: regions in an order in which each comes after what it reads, and the memory between them.
 
-A value that crosses a border lies in an output of the model when it is one, else in a buffer of its name. A reshape that is not affine
-is the same memory in another shape. A state is written at the end, by a copy, when all that reads its old value is done.
+A value that crosses a border lies in an output of the model when it is one, else in a buffer of its name. A reshape
+that is not affine is the same memory in another shape. A state is written at the end, by a copy, when all that reads
+its old value is done.
 """
 
 from __future__ import annotations
 
-from typing import Mapping
+from collections.abc import Mapping
 
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
@@ -63,19 +64,22 @@ class Memory:
         return name
 
     def reshape(self, name: str) -> None:
-        """The memory of a value that is another's in another shape. Raises Refused (E1402) where that memory does not lie in rows."""
+        """The memory of a value that is another's in another shape. Raises Refused (E1402) where that memory does not
+        lie in rows."""
         (source,) = self.graph.nodes[name].sources
         home = self.known[self.place[source]]
         if is_exchanged(home):
-            fault = f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
+            fault = (
+                f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
+            )
             raise refuse("E1402", name, home.span, name=name, fault=fault)
         self.place[name] = self.buffer(name, alias=self.place[source])
         for output in self.graph.results_of(name):
             self.copy(self.place[name], output)
 
     def copy(self, source: str, target: str) -> None:
-        """Copy one memory to an output when all regions are done. States are written last, and what a state's new value takes from an input, itself
-        perhaps, is kept in a buffer until then: the input may be a state too."""
+        """Copy one memory to an output when all regions are done. States are written last, and what a state's new value
+        takes from an input, itself perhaps, is kept in a buffer until then: the input may be a state too."""
         if target not in self.states:
             self.copies.append((source, target))
             return
@@ -120,7 +124,9 @@ def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Prog
     for result in graph.program.results:
         if graph.program.model.input(result.value) is not None:
             memory.copy(result.value, result.output)
-    regions += [_copy(memory, source, target, _fitting(target, taken)) for source, target in (*memory.copies, *memory.writes)]
+    regions += [
+        _copy(memory, source, target, _fitting(target, taken)) for source, target in (*memory.copies, *memory.writes)
+    ]
     return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions))
 
 
@@ -164,7 +170,8 @@ def _needs(cluster: Cluster, found: Partition) -> set[int]:
 
 
 def _name_of(cluster: Cluster, escaping: list[str], graph: Graph, taken: set[str]) -> str:
-    """The contraction's or fold's name, else that of the last value; what a model op was expanded into is called as the op."""
+    """The contraction's or fold's name, else that of the last value; what a model op was expanded into is called as the
+    op."""
     folds = cluster.heavy() or cluster.folds
     if folds:
         origin = graph.nodes[folds[0]].value.origin

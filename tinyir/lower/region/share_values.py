@@ -6,24 +6,39 @@ after:  %max.in = X[i0, i1] where i1 <= i0 else -inf
         %max = reduce max (i1) : fp32 { %max.in }
         %d   = sub(%max.in, broadcast_in_dim(%max, dims=[0]))
 
-Bare reads, values and numbers stay as they are, and so does what names an axis of a fold's own, what a fold reads along several axes without a
-broadcast, and what stands under a guard that its reads need.
+Bare reads, values and numbers stay as they are, and so does what names an axis of a fold's own, what a fold reads along
+several axes without a broadcast, and what stands under a guard that its reads need.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Iterator
 
-from ...ir.body import Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scatter, Select, operands_of, rebuild, walk
+from ...ir.body import (
+    Body,
+    BroadcastInDim,
+    Gather,
+    Literal,
+    Read,
+    Reduce,
+    Ref,
+    Scatter,
+    Select,
+    operands_of,
+    rebuild,
+    walk,
+)
 from ...ir.present import axes_of_values, is_scalar, is_whole, present_axes
 from ...ir.region import Let, Region, Yield
 
 
 def share_values(region: Region) -> Region:
     """The region with its repeated expressions written once."""
-    counts = Counter(node for item in (*region.lets, *region.yields) for node in _unguarded(item.expr) if _is_work(node))
+    counts = Counter(
+        node for item in (*region.lets, *region.yields) for node in _unguarded(item.expr) if _is_work(node)
+    )
     if not any(n > 1 for n in counts.values()):
         return region
     iters = tuple(a.name for a in region.iters)
@@ -65,13 +80,17 @@ def _unguarded(body: Body) -> Iterator[Body]:
 
 def _is_work(node: Body) -> bool:
     """True for what is worth a value: an op, a choice, a fold; not a bare read, a number or a broadcast."""
-    return not isinstance(node, (Read, Ref, Literal, BroadcastInDim)) and bool(operands_of(node)) and not is_scalar(node)
+    return (
+        not isinstance(node, (Read, Ref, Literal, BroadcastInDim)) and bool(operands_of(node)) and not is_scalar(node)
+    )
 
 
 def _symbols(region: Region) -> set[str]:
     """Every name that is no axis of a fold: the sizes of tensors and axes."""
     inner = {a.name for item in (*region.lets, *region.yields) for n in walk(item.expr) for a in _own_axes(n)}
-    sizes = {n for t in region.inputs + region.outputs for d in t.type.shape for n in d.names()} | {n for a in region.iters for n in a.size.names()}
+    sizes = {n for t in region.inputs + region.outputs for d in t.type.shape for n in d.names()} | {
+        n for a in region.iters for n in a.size.names()
+    }
     return sizes - inner
 
 

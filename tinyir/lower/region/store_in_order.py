@@ -1,10 +1,11 @@
-"""A value and what is done to it after a movement: each element is written where the movement has it, and nothing is moved.
+"""A value and what is done to it after a movement: each element is written where the movement has it, and nothing is
+moved.
 
 before: region o yields o[i0, i1, i2]; region y yields y[i0, i1] = relu(o[floor(i1/64), i0, i1 - 64*floor(i1/64)])
 after:  region o yields y[i1, 64*i0 + i2] = relu(%o)
 
-The movement changes the order alone, so that each of its elements is written once. What the reader reads beside it is read at the point
-where it is written.
+The movement changes the order alone, so that each of its elements is written once. What the reader reads beside it is
+read at the point where it is written.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ KINDS = ("elementwise", "movement")
 
 def store_in_order(producer: Cluster, consumer: Cluster, graph: Graph) -> Cluster | None:
     """The producer with the consumer's one result among what it writes; None where it is not so."""
-    if producer.is_memory or len(consumer.members) > MOST_MEMBERS or any(n.kind not in KINDS for n in consumer.members.values()):
+    if (
+        producer.is_memory
+        or len(consumer.members) > MOST_MEMBERS
+        or any(n.kind not in KINDS for n in consumer.members.values())
+    ):
         return None
     reads = {(reader.name, source.name, read) for reader, source, read in reads_between(producer, consumer, graph)}
     results = consumer.escaping(graph)
@@ -46,8 +51,8 @@ def store_in_order(producer: Cluster, consumer: Cluster, graph: Graph) -> Cluste
 
 
 def _places(reader: Node, source: str, read: Read, producer: Cluster, graph: Graph) -> tuple[Expr, ...] | None:
-    """For each axis of the reader, where it stands when the element at hand of the value in its place is written; None unless the reader
-    has each element once."""
+    """For each axis of the reader, where it stands when the element at hand of the value in its place is written; None
+    unless the reader has each element once."""
     home, inner = producer.stored.get(source, (source, None))
     if home not in producer.place:
         return None
@@ -55,10 +60,18 @@ def _places(reader: Node, source: str, read: Read, producer: Cluster, graph: Gra
     values = graph.program.value_of()
     tops = (reader.name,) if reader.kind == "movement" else reader.value.operands
     for top in tops:
-        index = written_at(top, source, values, graph.types, Scope(tuple((a.name, a.size) for a in graph.nodes[source].own), graph.ranges()))
+        index = written_at(
+            top,
+            source,
+            values,
+            graph.types,
+            Scope(tuple((a.name, a.size) for a in graph.nodes[source].own), graph.ranges()),
+        )
         if index is None:
             continue
-        back = _simplified([e.substitute({f"i{at}": x for at, x in enumerate(index)}) for e in read.index], source, graph)
+        back = _simplified(
+            [e.substitute({f"i{at}": x for at, x in enumerate(index)}) for e in read.index], source, graph
+        )
         if all(e == Expr.of(a.name) or a.size == ONE for e, a in zip(back, graph.nodes[source].own)):
             if inner is None:
                 return index

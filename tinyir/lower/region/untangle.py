@@ -3,8 +3,8 @@
 before: cluster {a, d}, cluster {b, c}: b reads a, d reads c
 after:  cluster {a}, cluster {d}, cluster {b, c}
 
-A join looks for such a path before it is made; one that leads far behind the two and back through what siblings share is found here, where all joins
-are known.
+A join looks for such a path before it is made; one that leads far behind the two and back through what siblings share
+is found here, where all joins are known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from .fuse import Partition
 
 
 def untangle(found: Partition, streams: dict[int, int]) -> None:
-    """Dissolve clusters, in place, until there is an order in which each comes after all that it reads. What is streamed is no more when its cluster is dissolved."""
+    """Dissolve clusters, in place, until there is an order in which each comes after all that it reads. What is
+    streamed is no more when its cluster is dissolved."""
     while tangled := _waiting_for_one_another(found, streams):
         joined = {*streams, *streams.values()}
         most = max(tangled, key=lambda c: (c.number not in joined, len(c.members), c.number))
@@ -32,7 +33,9 @@ def _waiting_for_one_another(found: Partition, streams: dict[int, int]) -> list[
     for cluster in found.clusters.values():
         number = after.get(cluster.number, cluster.number)
         sources = (found.cluster_of(s) for s in cluster.sources)
-        needs.setdefault(number, set()).update({after.get(c.number, c.number) for c in sources if c is not None} - {number})
+        needs.setdefault(number, set()).update(
+            {after.get(c.number, c.number) for c in sources if c is not None} - {number}
+        )
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as fault:

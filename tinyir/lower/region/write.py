@@ -1,19 +1,35 @@
 """A cluster as a region: which members become values of their own, what stands inline, and how axes are named.
 
-A value of the model, a fold, and whatever is used twice is a value of the region; what a model op was expanded into is written where
-it is used while that stays readable. Movements are the indices of reads, guards are `where ... else`, operands with fewer axes are
-broadcast_in_dim; inside a fold operands are read directly (C-CON1).
+A value of the model, a fold, and whatever is used twice is a value of the region; what a model op was expanded into is
+written where it is used while that stays readable. Movements are the indices of reads, guards are `where ... else`,
+operands with fewer axes are broadcast_in_dim; inside a fold operands are read directly (C-CON1).
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 from ...analysis.access import simplify
 from ...ir.accumulate import neutral_of
-from ...ir.body import (Axis, Binary, Body, Gather, Index, Literal, Random, Read, Reduce, Ref, Scan, Scatter, Select,
-                        Ternary, Unary, walk)
+from ...ir.body import (
+    Axis,
+    Binary,
+    Body,
+    Gather,
+    Index,
+    Literal,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Unary,
+    walk,
+)
 from ...ir.expr import ONE, ZERO, Expr, Like
 from ...ir.index import Access, Fill, Piece
 from ...ir.index import Read as BookRead
@@ -31,11 +47,17 @@ Point = Mapping[str, Like]
 
 
 class Writer:
-    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside; `known` is memory by its name."""
+    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside; `known` is
+    memory by its name."""
 
     def __init__(
-        self, graph: Graph, cluster: Cluster, outputs: Mapping[str, tuple[str, ...]], tensor_of: Callable[[str], Tensor], known: Mapping[str, Tensor]
-    ):  # fmt: skip
+        self,
+        graph: Graph,
+        cluster: Cluster,
+        outputs: Mapping[str, tuple[str, ...]],
+        tensor_of: Callable[[str], Tensor],
+        known: Mapping[str, Tensor],
+    ):
         self.graph = graph
         self.cluster = cluster
         self.outputs = outputs
@@ -60,7 +82,9 @@ class Writer:
         room = self._room()
         lets = {source for source, _ in cluster.stored.values()}
         for name, node in cluster.members.items():
-            self.length[name] = 1 + sum(self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources)
+            self.length[name] = 1 + sum(
+                self.length[s] if s in cluster.members and s not in lets else 1 for s in node.sources
+            )
             if name in cluster.folds or node.kind == "scatter":
                 lets.add(name)
                 continue
@@ -138,10 +162,13 @@ class Writer:
 
     def _scope(self) -> Scope:
         """The points of the region and of the folds that are open here."""
-        return Scope((*((a.name, a.size) for a in self.iters), *((n, self.fresh[n]) for n in self.open)), self.graph.ranges())
+        return Scope(
+            (*((a.name, a.size) for a in self.iters), *((n, self.fresh[n]) for n in self.open)), self.graph.ranges()
+        )
 
     def _fresh(self, size: Expr) -> Axis:
-        """A new axis for a fold: the first `k` of this size that no fold around it runs along, so that sibling folds share names."""
+        """A new axis for a fold: the first `k` of this size that no fold around it runs along, so that sibling folds
+        share names."""
         name = next(n for n in free_axes("k", self.taken) if n not in self.open and self.fresh.get(n, size) == size)
         self.fresh[name] = size
         self.open.append(name)
@@ -159,7 +186,9 @@ class Writer:
 
     def _elementwise(self, node: Node, point: Point, in_fold: bool) -> Body:
         dtype, row = node.value.type.dtype, OPS[node.value.op]
-        operands = [self._operand(a, point, self.graph.types[o].dtype, in_fold) for a, o in zip(node.reads, node.value.operands)]
+        operands = [
+            self._operand(a, point, self.graph.types[o].dtype, in_fold) for a, o in zip(node.reads, node.value.operands)
+        ]
         if row.name == "CAST" and operands[0].dtype == dtype:
             return operands[0]
         kind = {"unary": Unary, "binary": Binary, "ternary": Ternary}[row.group]
@@ -182,7 +211,9 @@ class Writer:
             found = Axis(self.iter_of[number]) if number in self.iter_of else self._fresh(axis.size)
             axes.append(found)
             inside[axis.name] = Expr.of(found.name)
-        body = self._operand(node.reads[0], inside, self.graph.types[node.value.operands[0]].dtype, bool(axes) or in_fold)
+        body = self._operand(
+            node.reads[0], inside, self.graph.types[node.value.operands[0]].dtype, bool(axes) or in_fold
+        )
         self._close(axes)
         if not chooses and not is_exact(body.dtype, dtype):
             body = Unary("cast", body, dtype)
@@ -205,7 +236,9 @@ class Writer:
                 return neutral_of(value.attr("op"), dtype)
             return body if body.dtype == dtype else Unary("cast", body, dtype)
         along = Expr.of(point[axis.name]).name
-        return Scan(value.attr("op").lower(), along, body, dtype, bool(value.attr("reverse")), bool(value.attr("exclusive")))
+        return Scan(
+            value.attr("op").lower(), along, body, dtype, bool(value.attr("reverse")), bool(value.attr("exclusive"))
+        )
 
     def _gather(self, node: Node, point: Point, in_fold: bool) -> Body:
         (axis,) = node.extra
@@ -236,7 +269,11 @@ class Writer:
         found: Body | None = None
         for piece in reversed(here.pieces):
             target = piece.target
-            body = Literal(round_to(dtype, target.value), dtype) if isinstance(target, Fill) else self._value_at(target.source, target.index, dtype, in_fold)
+            body = (
+                Literal(round_to(dtype, target.value), dtype)
+                if isinstance(target, Fill)
+                else self._value_at(target.source, target.index, dtype, in_fold)
+            )
             if found is None:
                 found = body
             else:
@@ -251,7 +288,9 @@ class Writer:
         node = self.cluster.members.get(name)
         if node is None:
             tensor = self.tensor_of(name)
-            return Read(tensor.name, tuple(ZERO if size == ONE else e for e, size in zip(index, tensor.type.shape)), dtype)
+            return Read(
+                tensor.name, tuple(ZERO if size == ONE else e for e, size in zip(index, tensor.type.shape)), dtype
+            )
         point = {a.name: ZERO if a.size == ONE else e for a, e in zip(node.own, index)}
         if name in self.lets and all(Expr.of(e) == here for e, here in zip(point.values(), self._point(node).values())):
             return Ref(name, dtype)
@@ -268,7 +307,11 @@ class Writer:
             return Random(linear, value.attr("seed"), value.attr("offset") or 0, dtype)
         constant = value.attr("value")
         if isinstance(constant, tuple):
-            return Read(self.tensor_of(name).name, tuple(ZERO if size == ONE else e for e, size in zip(index, value.type.shape)), dtype)
+            return Read(
+                self.tensor_of(name).name,
+                tuple(ZERO if size == ONE else e for e, size in zip(index, value.type.shape)),
+                dtype,
+            )
         return Index(constant, dtype) if isinstance(constant, Expr) else Literal(round_to(dtype, constant), dtype)
 
     def _meet(self, operands: list[Body], in_fold: bool) -> list[Body]:
@@ -283,6 +326,7 @@ def free_axes(letter: str, taken: Container[str]) -> Iterator[str]:
 
 def moved(access: Access, point: Point) -> Access:
     """The access at another point: its axes replaced."""
+
     def put(piece: Piece) -> Piece:
         target = piece.target
         if isinstance(target, BookRead):

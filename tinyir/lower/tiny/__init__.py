@@ -6,7 +6,7 @@ A pass takes a module that holds and gives one that holds, with the same outputs
 from __future__ import annotations
 
 import inspect
-from typing import Callable
+from collections.abc import Callable
 
 from ...ir.tiny import Module
 from .compose_movement import compose_movement
@@ -36,7 +36,8 @@ PASS_OF: dict[str, Pass] = {p.__name__: p for p in PASSES}
 
 
 def canonical(module: Module) -> Module:
-    """The one form of all modules that compute the same by the same ops, whatever order and names they were written in."""
+    """The one form of all modules that compute the same by the same ops, whatever order and names they were written
+    in."""
     for rewrite in CANONICAL:
         module = rewrite(module)
     return module

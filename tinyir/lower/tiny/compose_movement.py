@@ -18,8 +18,9 @@ Only pairs whose composition is again one op are composed; what has lost its use
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Callable, Sequence
+from typing import Any
 
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.ops import OPS
@@ -69,10 +70,18 @@ def _moves_nothing(value: Value, source: TensorType) -> bool:
     if value.op == "PAD":
         return all(size == ZERO for pair in value.attr("pad") for size in pair)
     if value.op == "SHRINK":
-        return value.attr("hi") == source.shape and set(value.attr("lo")) <= {ZERO} and set(value.attr("step") or ()) <= {1}
+        return (
+            value.attr("hi") == source.shape
+            and set(value.attr("lo")) <= {ZERO}
+            and set(value.attr("step") or ()) <= {1}
+        )
     if value.op == "FLIP":
         return all(source.shape[a] == ONE for a in value.attr("axes"))
-    return value.op == "VIEW" and value.type == source and value.attr("index_map") == tuple(Expr.of(f"i{a}") for a in range(source.rank))
+    return (
+        value.op == "VIEW"
+        and value.type == source
+        and value.attr("index_map") == tuple(Expr.of(f"i{a}") for a in range(source.rank))
+    )
 
 
 def _made(outer: Value, inner: Value, op: str, **attrs: Any) -> Value:
@@ -99,7 +108,8 @@ def _plain(value: Value, source: TensorType) -> Value | None:
 
 
 def _spread(value: Value, source: TensorType, places: Sequence[int]) -> Value | None:
-    """The EXPAND of `source` whose axes stand at `places`, those of size 1 as far right as they go; None where they find no room."""
+    """The EXPAND of `source` whose axes stand at `places`, those of size 1 as far right as they go; None where they
+    find no room."""
     dims: list[int] = []
     free, left = value.type.rank, list(places)
     for size in reversed(source.shape):
@@ -152,7 +162,9 @@ def _reshape_expand(outer: Value, inner: Value, source: TensorType) -> Value | N
         return None
     moved = dict(zip(before, after))
     dims = broadcast_dims(source, inner.type, dict(inner.attrs))
-    return _spread(_made(outer, inner, "EXPAND"), source, [moved[d] for d, size in zip(dims, source.shape) if size != ONE])
+    return _spread(
+        _made(outer, inner, "EXPAND"), source, [moved[d] for d, size in zip(dims, source.shape) if size != ONE]
+    )
 
 
 def _flip_flip(outer: Value, inner: Value, source: TensorType) -> Value | None:

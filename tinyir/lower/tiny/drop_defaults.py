@@ -10,7 +10,8 @@
     %s = SHRINK(%p) {lo=[0, 0], hi=[M, N]} : fp32[M, N]
     %y = REDUCE(%s) {op=SUM, axes=[0, 1], dtype=fp32} : fp32[]
 
-An attribute that states what holds without it is gone; an axis counts from 0; axes rise, where their order means nothing.
+An attribute that states what holds without it is gone; an axis counts from 0; axes rise, where their order means
+nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ def drop_defaults(module: Module) -> Module:
     values = []
     for value in module.values:
         rank = types[value.operands[0]].rank if value.operands else value.type.rank
-        attrs = tuple((key, _said(value, key, item, rank)) for key, item in value.attrs if value.op == "CONST" or not _is_default(key, item))
+        attrs = tuple(
+            (key, _said(value, key, item, rank))
+            for key, item in value.attrs
+            if value.op == "CONST" or not _is_default(key, item)
+        )
         values.append(replace(value, attrs=attrs) if repr(attrs) != repr(value.attrs) else value)
     return with_values(module, values)
 

@@ -12,8 +12,9 @@
     %wide = CONST() {value=0.5} : fp32[N]
     %y = MUL(x, %wide) : fp32[N]
 
-A splat folds to a splat of any size. Literals fold to literals of at most MOST_ELEMENTS, from at most MOST_WORK elements, so that a
-text never grows. What is undefined stays: integer division by zero, a shift by more bits than there are.
+A splat folds to a splat of any size. Literals fold to literals of at most MOST_ELEMENTS, from at most MOST_WORK
+elements, so that a text never grows. What is undefined stays: integer division by zero, a shift by more bits than there
+are.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ def fold_constants(module: Module) -> Module:
         value = _folded(value, [constants.get(o) for o in value.operands])
         if value.op == "CONST":
             constants[value.name] = value
-        if value.op == "WHERE" and value.operands[0] in constants and isinstance(constants[value.operands[0]].attr("value"), bool):
+        if (
+            value.op == "WHERE"
+            and value.operands[0] in constants
+            and isinstance(constants[value.operands[0]].attr("value"), bool)
+        ):
             names[value.name] = value.operands[1 if constants[value.operands[0]].attr("value") else 2]
             continue
         kept.append(value)
@@ -61,13 +66,25 @@ def _folded(value: Value, operands: list[Value | None]) -> Value:
     is_splat = not any(isinstance(s, tuple) for s in stated)
     if is_splat and value.op in _REPEATED:
         return _constant(value, stated[0])
-    if is_splat and value.op in ("PAD", "VALID") and _text(stated[0], value.type.dtype) == _text(value.fill, value.type.dtype):
+    if (
+        is_splat
+        and value.op in ("PAD", "VALID")
+        and _text(stated[0], value.type.dtype) == _text(value.fill, value.type.dtype)
+    ):
         return _constant(value, stated[0])
     if OPS[value.op].is_elementwise:
         if _is_undefined(value.op, operands):
             return value
-        return _constant(value, _evaluated(value, operands, () if is_splat else None)) if is_splat or _is_small(value.type) else value
-    if value.op in _REPEATED + _BOUNDED and _is_small(value.type) and all(_count(o.type) is not None and _count(o.type) <= MOST_WORK for o in operands):
+        return (
+            _constant(value, _evaluated(value, operands, () if is_splat else None))
+            if is_splat or _is_small(value.type)
+            else value
+        )
+    if (
+        value.op in _REPEATED + _BOUNDED
+        and _is_small(value.type)
+        and all(_count(o.type) is not None and _count(o.type) <= MOST_WORK for o in operands)
+    ):
         return _constant(value, _evaluated(value, operands, None))
     return value
 

@@ -1,9 +1,10 @@
-"""What the rewrites of tiny share: a module with other values, names put in place of names, and the text that tells two values apart."""
+"""What the rewrites of tiny share: a module with other values, names put in place of names, and the text that tells two
+values apart."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Iterable, Mapping
 
 from ...ir.attrs import show_attrs
 from ...ir.ops import OPS

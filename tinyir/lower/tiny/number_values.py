@@ -14,8 +14,9 @@
     from v7 : BinOp
     %v0 = MUL(%act, x) : fp32[N]
 
-Nobody wrote `step.part2`, a value inside a step (front.builder), nor `v7`, a value of a language that only counts. A part that is called
-after its op is called after the op that it has become. A constant is of no step: `k`, `k2`. Names that came from the model stay.
+Nobody wrote `step.part2`, a value inside a step (front.builder), nor `v7`, a value of a language that only counts. A
+part that is called after its op is called after the op that it has become. A constant is of no step: `k`, `k2`. Names
+that came from the model stay.
 """
 
 from __future__ import annotations
@@ -28,14 +29,22 @@ from ...ir.tiny import Module, Value
 from .graph import with_operands, with_results
 
 _COUNTED = re.compile(r"v\d+(?=\.|$)")
-PART = {"RESHAPE": "r", "PERMUTE": "t", "EXPAND": "x", "CAST": "c", "CONST": "k"}  # as the builder calls what has no other name
+PART = {
+    "RESHAPE": "r",
+    "PERMUTE": "t",
+    "EXPAND": "x",
+    "CAST": "c",
+    "CONST": "k",
+}  # as the builder calls what has no other name
 _MECHANICAL = {*PART.values(), *map(str.lower, OPS)}
 _WORDS = {op.lower() for op in OPS if op[-1].isdigit()}  # `exp2` is no second `exp`
 
 
 def number_values(module: Module) -> Module:
     """The same values under their canonical names."""
-    taken = {t.name for t in module.model.inputs} | {v.name for v in module.values if _word(v) is None and not _COUNTED.match(v.name)}
+    taken = {t.name for t in module.model.inputs} | {
+        v.name for v in module.values if _word(v) is None and not _COUNTED.match(v.name)
+    }
     counted: dict[str, str] = {}
     names: dict[str, str] = {}
     for value in module.values:

@@ -26,8 +26,13 @@ from .graph import with_values
 
 def order_operands(module: Module) -> Module:
     """Only the operands of commutative ops move."""
-    place = {name: i for i, name in enumerate([*(t.name for t in module.model.inputs), *(v.name for v in module.values)])}
+    place = {
+        name: i for i, name in enumerate([*(t.name for t in module.model.inputs), *(v.name for v in module.values)])
+    }
     return with_values(
         module,
-        (replace(v, operands=tuple(sorted(v.operands, key=place.__getitem__))) if OPS[v.op].is_commutative else v for v in module.values),
+        (
+            replace(v, operands=tuple(sorted(v.operands, key=place.__getitem__))) if OPS[v.op].is_commutative else v
+            for v in module.values
+        ),
     )

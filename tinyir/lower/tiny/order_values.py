@@ -12,9 +12,9 @@
     %b = NEG(z) : fp32[N]
     %y = ADD(%b, %a) : fp32[N]
 
-The operands of an op come before it, each with what it needs: in their order, but those of a commutative op in an order that does not
-depend on how they are written: by the first input that each reads, constants last; the longer chain first; and then by a digest of
-what each computes.
+The operands of an op come before it, each with what it needs: in their order, but those of a commutative op in an order
+that does not depend on how they are written: by the first input that each reads, constants last; the longer chain
+first; and then by a digest of what each computes.
 """
 
 from __future__ import annotations
@@ -60,5 +60,9 @@ def _keys(module: Module) -> dict[str, Key]:
     for value in module.values:
         operands = [keys[o] for o in _visited(value, keys)]
         digest = sha256(repr((likeness(value), operands)).encode()).hexdigest()
-        keys[value.name] = (min((k[0] for k in operands), default=last), min((k[1] for k in operands), default=0) - 1, digest)
+        keys[value.name] = (
+            min((k[0] for k in operands), default=last),
+            min((k[1] for k in operands), default=0) - 1,
+            digest,
+        )
     return keys

@@ -1,3 +1,20 @@
 """ONNX ops by family: what each means in ops of the front ends. The table is `front.onnx.table`."""
 
-from . import attention, control, elementwise, folding, fused, grid, indexing, movement, normalization, quantized, recurrent, reduction, sampling, shapes, spectral, windows  # noqa: F401  (each file puts its rows into the table)
+from . import (
+    attention,
+    control,
+    elementwise,
+    folding,
+    fused,
+    grid,
+    indexing,
+    movement,
+    normalization,
+    quantized,
+    recurrent,
+    reduction,
+    sampling,
+    shapes,
+    spectral,
+    windows,
+)  # noqa: F401  (each file puts its rows into the table)

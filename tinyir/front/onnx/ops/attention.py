@@ -15,12 +15,17 @@ from .elementwise import plain
 
 @onnx_op("Attention")
 def attention(node: Node) -> Any:
-    """softmax(scale * Q K' + bias) V. What only debugging asks for, the scores themselves, is computed by the body that the standard gives."""
+    """softmax(scale * Q K' + bias) V. What only debugging asks for, the scores themselves, is computed by the body that
+    the standard gives."""
     from ..constants import function_of
 
     q, k, v = (plain(node, i) for i in range(3))
     ranks = {node.input(i).rank for i in range(3)}
-    if ranks not in ({3}, {4}) or any(node.has(i) and node.input(i).rank != 4 for i in (4, 5)) or node.has(4) != node.has(5):
+    if (
+        ranks not in ({3}, {4})
+        or any(node.has(i) and node.input(i).rank != 4 for i in (4, 5))
+        or node.has(4) != node.has(5)
+    ):
         raise node.fault("its operands have not all three axes, or not all four; or one of the caches is missing")
     if node.wants(3) or node.attr("softmax_precision", 1) == 11:
         body = function_of(node, "")
@@ -29,17 +34,23 @@ def attention(node: Node) -> Any:
         return node.translator.call(node, body)
     is_flat = q.rank == 3
     if is_flat:
-        q, k, v = (_heads(node, x, node.attr(key)) for x, key in ((q, "q_num_heads"), (k, "kv_num_heads"), (v, "kv_num_heads")))
+        q, k, v = (
+            _heads(node, x, node.attr(key)) for x, key in ((q, "q_num_heads"), (k, "kv_num_heads"), (v, "kv_num_heads"))
+        )
     past = Expr.of(0)
     if node.has(4):
         past = node.input(4).shape[2]
-        k, v = (node.op("Concat", node.input(i), x, axis=2, part=part) for i, x, part in ((4, k, "keys"), (5, v, "values")))
+        k, v = (
+            node.op("Concat", node.input(i), x, axis=2, part=part) for i, x, part in ((4, k, "keys"), (5, v, "values"))
+        )
     mask, is_causal, attrs = _mask(node, q, k, past)
     operands = [q, k, v] if mask is None else [q, k, v, mask]
     scale = node.attr("scale")
     found = node.op("Attention", *operands, scale=scale, causal=is_causal, softcap=node.attr("softcap", 0.0), **attrs)
     if is_flat:
-        found = node.reshape(node.transpose(found, [0, 2, 1, 3]), [found.shape[0], found.shape[2], found.shape[1] * found.shape[3]])
+        found = node.reshape(
+            node.transpose(found, [0, 2, 1, 3]), [found.shape[0], found.shape[2], found.shape[1] * found.shape[3]]
+        )
     return found, k, v
 
 

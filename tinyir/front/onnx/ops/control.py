@@ -1,9 +1,10 @@
-"""Control flow that is settled beforehand: a branch is chosen, a loop of a known number of turns is unrolled; and sequences, which are then
-tuples of tensors and never reach the program."""
+"""Control flow that is settled beforehand: a branch is chosen, a loop of a known number of turns is unrolled; and
+sequences, which are then tuples of tensors and never reach the program."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,13 @@ MAX_TURNS = 1024
 
 @onnx_op("If")
 def if_op(node: Node) -> Any:
-    """The branch that a condition chooses. Where it is computed from data both are computed, and one of each two results is taken."""
+    """The branch that a condition chooses. Where it is computed from data both are computed, and one of each two
+    results is taken."""
     condition = node.input(0)
     value = node.translator.value_of(condition)
-    words = ("then_branch", "else_branch") if value is None else ("then_branch" if value.reshape(-1)[0] else "else_branch",)
+    words = (
+        ("then_branch", "else_branch") if value is None else ("then_branch" if value.reshape(-1)[0] else "else_branch",)
+    )
     sides = [node.translator.subgraph(node.attr(word), node.scope, {}, f"{node.name}/{word[:4]}/") for word in words]
     return tuple(sides[0]) if len(sides) == 1 else tuple(_either(node, condition, x, y) for x, y in zip(*sides))
 
@@ -58,7 +62,9 @@ def loop(node: Node) -> Any:
     if turn or not rows:
         return (*carried, *(_stacked(node, row, 0) for row in rows))
     bound = dict(zip((i.name for i in body.input), (known(0, "i64"), goes_on, *carried)))
-    results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/0/")  # for the types alone: what nobody reads is left out
+    results = node.translator.subgraph(
+        body, node.scope, bound, f"{node.name}/0/"
+    )  # for the types alone: what nobody reads is left out
     return (*carried, *(_nothing(node, item, 0) for item in results[1 + len(carried) :]))
 
 
@@ -89,17 +95,28 @@ def scan(node: Node) -> Any:
     backward = node.attr("scan_input_directions", node.attr("directions", (0,) * count))
     if node.opset >= 9:
         axes = [a % x.rank for a, x in zip(node.attr("scan_input_axes", (0,) * count), fed)]
-        directions, places = node.attr("scan_output_directions", (0,) * outputs), node.attr("scan_output_axes", (0,) * outputs)
+        directions, places = (
+            node.attr("scan_output_directions", (0,) * outputs),
+            node.attr("scan_output_axes", (0,) * outputs),
+        )
         if fed[0].shape[axes[0]] == Expr.of(0):
-            taken = [node.op("Expand", known(0, x.dtype), shape=[d for i, d in enumerate(x.shape) if i != a]) for x, a in zip(fed, axes)]
+            taken = [
+                node.op("Expand", known(0, x.dtype), shape=[d for i, d in enumerate(x.shape) if i != a])
+                for x, a in zip(fed, axes)
+            ]
             bound = dict(zip((i.name for i in body.input), (*states, *taken)))
             results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/0/")  # for the types alone
             return (*states, *(_nothing(node, item, axis) for item, axis in zip(results[len(states) :], places)))
         states, rows = _scanned(node, body, states, fed, axes, backward, "")
-        return (*states, *(_stacked(node, row[::-1] if back else row, axis) for row, back, axis in zip(rows, directions, places)))
+        return (
+            *states,
+            *(_stacked(node, row[::-1] if back else row, axis) for row, back, axis in zip(rows, directions, places)),
+        )
     batch = fed[0].shape[0].constant
     if node.has(0) or not batch or batch > MAX_TURNS:
-        raise node.fault("its sequences have lengths of their own" if node.has(0) else f"its batch is of {fed[0].shape[0]} sequences")
+        raise node.fault(
+            "its sequences have lengths of their own" if node.has(0) else f"its batch is of {fed[0].shape[0]} sequences"
+        )
     each = []
     for at in range(batch):
         own, parts = ([_slice(node, x, 0, at) for x in side] for side in (states, fed))
@@ -108,12 +125,22 @@ def scan(node: Node) -> Any:
     return tuple(_stacked(node, items, 0) for items in zip(*each))
 
 
-def _scanned(node: Node, body: Any, states: list[Any], fed: Sequence[Term], axes: Sequence[int], backward: Sequence[int], prefix: str) -> tuple[list[Any], list[list[Any]]]:
+def _scanned(
+    node: Node,
+    body: Any,
+    states: list[Any],
+    fed: Sequence[Term],
+    axes: Sequence[int],
+    backward: Sequence[int],
+    prefix: str,
+) -> tuple[list[Any], list[list[Any]]]:
     """The last states, and the rows of each further output, turn by turn."""
     sizes = {x.shape[a] for a, x in zip(axes, fed)}
     turns = next(iter(sizes)).constant if len(sizes) == 1 else None
     if turns is None or turns > MAX_TURNS:
-        raise node.fault(f"it runs along sizes {', '.join(map(str, sizes))}; one known size of at most {MAX_TURNS} is supported")
+        raise node.fault(
+            f"it runs along sizes {', '.join(map(str, sizes))}; one known size of at most {MAX_TURNS} is supported"
+        )
     rows: list[list[Any]] = [[] for _ in body.output[len(states) :]]
     for turn in range(turns):
         taken = [_slice(node, x, a, turns - 1 - turn if back else turn) for x, a, back in zip(fed, axes, backward)]
@@ -142,7 +169,10 @@ def _nothing(node: Node, item: Any, axis: int) -> Term:
 
 def _stacked(node: Node, rows: Sequence[Any], axis: int) -> Term:
     """The rows one after the other along a new axis."""
-    if all(r.known is not None and r.known.dtype != object for r in rows) and rows[0].known.size * len(rows) <= MAX_KNOWN:
+    if (
+        all(r.known is not None and r.known.dtype != object for r in rows)
+        and rows[0].known.size * len(rows) <= MAX_KNOWN
+    ):
         return known(np.stack([r.known for r in rows], axis), rows[0].dtype)
     axis %= rows[0].rank + 1
     parts = [node.op("Unsqueeze", r, axes=[axis], part="row") for r in rows]
@@ -232,7 +262,9 @@ def split_to_sequence(node: Node) -> Any:
     keeps = bool(node.attr("keepdims", 1)) or node.has(1)
     if node.has(1) and node.input(1).rank == 0:
         each = sizes[0]
-        sizes = [min(each, size - start) for start in range(0, size, each)] if isinstance(each, int) and each > 0 else []
+        sizes = (
+            [min(each, size - start) for start in range(0, size, each)] if isinstance(each, int) and each > 0 else []
+        )
     sizes = [1] * size if sizes is None else sizes
     found = node.op("Split", x, axis=axis, sizes=sizes, outputs=len(sizes))
     pieces = found if isinstance(found, tuple) else (found,)

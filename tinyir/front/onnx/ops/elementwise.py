@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ....ir.types import DTYPES, DType
 from ..node import Node
@@ -10,15 +11,56 @@ from ..table import onnx_op
 from ..terms import Term
 
 _UNARY = {
-    "Abs": "abs", "Neg": "neg", "Sign": "sign", "Reciprocal": "reciprocal", "Sqrt": "sqrt", "Exp": "exp", "Log": "log", "Sin": "sin", "Cos": "cos", "Tan": "tan",
-    "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh", "Tanh": "tanh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh",
-    "Erf": "erf", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Mish": "mish",
-    "HardSwish": "hard_swish", "Relu": "relu", "IsNaN": "isnan", "Not": "not", "BitwiseNot": "not",
-}  # fmt: skip
+    "Abs": "abs",
+    "Neg": "neg",
+    "Sign": "sign",
+    "Reciprocal": "reciprocal",
+    "Sqrt": "sqrt",
+    "Exp": "exp",
+    "Log": "log",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Asin": "asin",
+    "Acos": "acos",
+    "Atan": "atan",
+    "Sinh": "sinh",
+    "Cosh": "cosh",
+    "Tanh": "tanh",
+    "Asinh": "asinh",
+    "Acosh": "acosh",
+    "Atanh": "atanh",
+    "Erf": "erf",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Round": "round",
+    "Sigmoid": "sigmoid",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Mish": "mish",
+    "HardSwish": "hard_swish",
+    "Relu": "relu",
+    "IsNaN": "isnan",
+    "Not": "not",
+    "BitwiseNot": "not",
+}
 _BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "And": "and", "Or": "or", "Xor": "xor", "BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor",
-    "Equal": "equal", "Greater": "greater", "Less": "less", "GreaterOrEqual": "greater_equal", "LessOrEqual": "less_equal",
-}  # fmt: skip
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Div": "div",
+    "And": "and",
+    "Or": "or",
+    "Xor": "xor",
+    "BitwiseAnd": "and",
+    "BitwiseOr": "or",
+    "BitwiseXor": "xor",
+    "Equal": "equal",
+    "Greater": "greater",
+    "Less": "less",
+    "GreaterOrEqual": "greater_equal",
+    "LessOrEqual": "less_equal",
+}
 _VARIADIC = {"Max": "max", "Min": "min", "Sum": "add", "Mean": "mean"}
 # ONNX attributes by the names that ours have; defaults are ONNX's.
 _WITH_ATTRS: dict[str, tuple[str, dict[str, tuple[str, Any]]]] = {
@@ -73,7 +115,9 @@ def _variadic(fn: str) -> Callable[[Node], Any]:
 
 
 def _with_attrs(fn: str, attrs: dict[str, tuple[str, Any]]) -> Callable[[Node], Any]:
-    return lambda node: node.fn(fn, plain(node, 0), **{ours: node.attr(theirs, default) for ours, (theirs, default) in attrs.items()})
+    return lambda node: node.fn(
+        fn, plain(node, 0), **{ours: node.attr(theirs, default) for ours, (theirs, default) in attrs.items()}
+    )
 
 
 for _name, _fn in _UNARY.items():
@@ -155,7 +199,9 @@ def clip(node: Node) -> Any:
         elif node.has(position):
             term = node.input(position)
             if term.known is not None and term.known.size == 1 and term.known.dtype != object:
-                limits[name] = term.known.reshape(-1)[0].item() if x.dtype.is_integer else float(term.known.reshape(-1)[0])
+                limits[name] = (
+                    term.known.reshape(-1)[0].item() if x.dtype.is_integer else float(term.known.reshape(-1)[0])
+                )
             else:
                 found = node.fn(fn, found, term, part=f"at_{name}")
     return node.fn("clip", found, **limits) if limits or found is x else found
@@ -189,7 +235,14 @@ def converted(node: Node, x: Term, dtype: DType, form: str) -> Term:
     if x.form:
         x = node.op("Decode", x, format=x.form, part="decode")
     if form:
-        found = node.op("Encode", x, format=form, saturate=saturates, rounding=node.attr("round_mode", "up") if form == "fp8e8m0" else None, part="encode")
+        found = node.op(
+            "Encode",
+            x,
+            format=form,
+            saturate=saturates,
+            rounding=node.attr("round_mode", "up") if form == "fp8e8m0" else None,
+            part="encode",
+        )
         found.form = form
         return found
     if dtype.is_float and dtype.bits == 8 and saturates and x.dtype.is_float:
@@ -204,7 +257,9 @@ def bit_cast(node: Node) -> Any:
     dtype, form = node.element(node.attr("to"))
     x = plain(node, 0)
     if form or dtype.kind == "b":
-        raise node.fault(f"its result has the form {form}" if form else "its result is bool, which has no bits but 0 and 1")
+        raise node.fault(
+            f"its result has the form {form}" if form else "its result is bool, which has no bits but 0 and 1"
+        )
     return node.fn("bitcast", node.cast(x, "u8") if x.dtype.kind == "b" else x, to=dtype)
 
 

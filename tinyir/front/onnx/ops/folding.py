@@ -1,12 +1,13 @@
 """What is computed from values that are known: the chains of Shape, Gather, Concat and arithmetic that exporters leave.
 
-Values are NumPy arrays; sizes that are symbols stand in arrays of Exprs, on which the same arithmetic works. A folding that would have to
-know more than it does gives None, and the node is translated as any other.
+Values are NumPy arrays; sizes that are symbols stand in arrays of Exprs, on which the same arithmetic works. A folding
+that would have to know more than it does gives None, and the node is translated as any other.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,9 @@ fold("Add")(_arithmetic(np.add, lambda _, x, y: Expr.of(x) + y))
 fold("Sub")(_arithmetic(np.subtract, lambda _, x, y: Expr.of(x) - y))
 fold("Mul")(_arithmetic(np.multiply, lambda _, x, y: Expr.of(x) * y))
 fold("Div")(_arithmetic(_divide, _divide_sizes))
-fold("Pow")(_arithmetic(lambda x, y: np.power(x, y.astype(x.dtype)) if x.dtype.kind == "f" or (y >= 0).all() else None, None))
+fold("Pow")(
+    _arithmetic(lambda x, y: np.power(x, y.astype(x.dtype)) if x.dtype.kind == "f" or (y >= 0).all() else None, None)
+)
 fold("And")(_arithmetic(np.logical_and, None))
 fold("Or")(_arithmetic(np.logical_or, None))
 _MODULO = _arithmetic(_integers(np.mod), _modulo_sizes)
@@ -121,7 +124,13 @@ def compare(node: Node, x: Array, y: Array) -> Any:
     """Comparison, of sizes where every size that the symbols allow gives the same answer."""
     op = node.proto.op_type
     if x.dtype != object and y.dtype != object:
-        functions = {"Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal}
+        functions = {
+            "Equal": np.equal,
+            "Less": np.less,
+            "Greater": np.greater,
+            "LessOrEqual": np.less_equal,
+            "GreaterOrEqual": np.greater_equal,
+        }
         return known(functions[op](x, y), "bool")
     x, y = np.broadcast_arrays(x, y)
     found = []
@@ -159,8 +168,15 @@ def _function(function: Callable[..., Any], kinds: str) -> Callable[..., Any]:
     return compute
 
 
-for _name, _numpy, _kinds in (("Neg", np.negative, "ifO"), ("Abs", np.abs, "if"), ("Floor", np.floor, "f"), ("Ceil", np.ceil, "f"), ("Sqrt", np.sqrt, "f"),
-                              ("Reciprocal", np.reciprocal, "f"), ("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "if")):  # fmt: skip
+for _name, _numpy, _kinds in (
+    ("Neg", np.negative, "ifO"),
+    ("Abs", np.abs, "if"),
+    ("Floor", np.floor, "f"),
+    ("Ceil", np.ceil, "f"),
+    ("Sqrt", np.sqrt, "f"),
+    ("Reciprocal", np.reciprocal, "f"),
+    ("Relu", lambda x: np.maximum(x, x.dtype.type(0)), "if"),
+):
     fold(_name)(_function(_numpy, _kinds))
 
 
@@ -177,7 +193,11 @@ def cast(node: Node, x: Array) -> Any:
         return known(x, dtype) if dtype.bits > 8 or dtype.kind == "b" else None
     limits = np.iinfo(dtype.numpy)
     wide = x.astype(np.float64)
-    return known(x, dtype) if np.isfinite(wide).all() and (wide >= limits.min).all() and (wide <= limits.max).all() and x.size <= MAX_KNOWN else None
+    return (
+        known(x, dtype)
+        if np.isfinite(wide).all() and (wide >= limits.min).all() and (wide <= limits.max).all() and x.size <= MAX_KNOWN
+        else None
+    )
 
 
 # --- movement
@@ -208,14 +228,25 @@ def _boxed(value: Any) -> Array:
 @fold("Concat")
 def concat(node: Node, *arrays: Array) -> Any:
     """One after the other."""
-    return _like(node, np.concatenate([a.astype(object) if any(b.dtype == object for b in arrays) else a for a in arrays], node.axis(arrays[0].ndim, 1)))
+    return _like(
+        node,
+        np.concatenate(
+            [a.astype(object) if any(b.dtype == object for b in arrays) else a for a in arrays],
+            node.axis(arrays[0].ndim, 1),
+        ),
+    )
 
 
 @fold("Squeeze")
 def squeeze(node: Node, x: Array, _: Array | None = None) -> Any:
     """Without axes of size 1."""
     axes = node.ints(1, "axes")
-    return _like(node, x.reshape([n for a, n in enumerate(x.shape) if (a not in {i % x.ndim for i in axes} if axes is not None else n != 1)]))
+    return _like(
+        node,
+        x.reshape(
+            [n for a, n in enumerate(x.shape) if (a not in {i % x.ndim for i in axes} if axes is not None else n != 1)]
+        ),
+    )
 
 
 @fold("Unsqueeze")
@@ -230,7 +261,9 @@ def reshape(node: Node, x: Array, _: Array | None = None) -> Any:
     wanted = node.ints(1, "shape")
     if any(isinstance(n, Expr) for n in wanted):
         return None
-    return _like(node, x.reshape([x.shape[i] if n == 0 and not node.attr("allowzero", 0) else n for i, n in enumerate(wanted)]))
+    return _like(
+        node, x.reshape([x.shape[i] if n == 0 and not node.attr("allowzero", 0) else n for i, n in enumerate(wanted)])
+    )
 
 
 @fold("Flatten")
@@ -314,7 +347,11 @@ def non_zero(node: Node, x: Array) -> Any:
 @fold("CumSum")
 def cumulative_sum(node: Node, x: Array, axis: Array) -> Any:
     """Running sums."""
-    return None if x.dtype == object or node.attr("exclusive", 0) or node.attr("reverse", 0) or x.dtype.kind not in "iu" else _like(node, np.cumsum(x, int(axis), x.dtype))
+    return (
+        None
+        if x.dtype == object or node.attr("exclusive", 0) or node.attr("reverse", 0) or x.dtype.kind not in "iu"
+        else _like(node, np.cumsum(x, int(axis), x.dtype))
+    )
 
 
 @fold("ScatterND")

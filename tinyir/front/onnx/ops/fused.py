@@ -1,4 +1,5 @@
-"""Ops beyond the standard that exporters and optimisers leave: those of onnxruntime's domain com.microsoft, and the Scaler of ai.onnx.ml."""
+"""Ops beyond the standard that exporters and optimisers leave: those of onnxruntime's domain com.microsoft, and the
+Scaler of ai.onnx.ml."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def _sum(node: Node, bias: int) -> Term:
 
 @onnx_op("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(node: Node) -> Any:
-    """alpha * A' B'. `transA` exchanges the last two axes; `transBatchA` takes the first axis for the last but one, before that."""
+    """alpha * A' B'. `transA` exchanges the last two axes; `transBatchA` takes the first axis for the last but one,
+    before that."""
     sides = []
     for position, word in enumerate("AB"):
         x = plain(node, position)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,12 @@ def grid_sample(node: Node) -> Any:
     mode = _MODES.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     padding, is_aligned = node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0))
     count = x.rank - 2
-    if mode not in ("nearest", "linear", "cubic") or padding not in ("zeros", "border", "reflection") or grid.rank != x.rank or grid.shape[-1] != Expr.of(count):
+    if (
+        mode not in ("nearest", "linear", "cubic")
+        or padding not in ("zeros", "border", "reflection")
+        or grid.rank != x.rank
+        or grid.shape[-1] != Expr.of(count)
+    ):
         raise node.fault(f"mode {mode}, padding_mode {padding}, a grid of {grid.rank} axes for an image of {count}")
     places = product(grid.shape[1:-1])
     axes = []
@@ -35,13 +41,26 @@ def grid_sample(node: Node) -> Any:
         if not size:
             raise node.fault(f"axis {2 + axis} has the size {x.shape[2 + axis]}")
         part = node.cut(grid, grid.rank - 1, count - 1 - axis, count - axis)
-        axes.append(_Axis(node, node.cast(node.reshape(part, [x.shape[0], 1, places]), DTYPES["fp32"]), size, mode, padding, is_aligned))
+        axes.append(
+            _Axis(
+                node,
+                node.cast(node.reshape(part, [x.shape[0], 1, places]), DTYPES["fp32"]),
+                size,
+                mode,
+                padding,
+                is_aligned,
+            )
+        )
     flat = node.reshape(x, [x.shape[0], x.shape[1], product(x.shape[2:])])
     total = None
     for taps in itertools.product(*(a.taps for a in axes)):
         index, weight = None, None
         for axis, (place, own) in zip(axes, taps):
-            index = place if index is None else node.fn("add", node.fn("mul", index, known(axis.size, "i64")), place, part="index")
+            index = (
+                place
+                if index is None
+                else node.fn("add", node.fn("mul", index, known(axis.size, "i64")), place, part="index")
+            )
             weight = own if weight is None or own is None else node.fn("mul", weight, own, part="weight")
         whole = node.op("Expand", index, shape=[x.shape[0], x.shape[1], places], part="index")
         found = node.op("GatherElements", flat, whole, axis=2, part="tap")
@@ -57,11 +76,17 @@ class _Axis:
         self.node, self.size, self.padding = node, size, padding
         self.low, self.high = (0.0, size - 1.0) if is_aligned else (-0.5, size - 0.5)
         where = node.fn("add", at, 1.0)
-        place = node.fn("mul", where, (size - 1) / 2) if is_aligned else node.fn("sub", node.fn("mul", where, size / 2), 0.5)
+        place = (
+            node.fn("mul", where, (size - 1) / 2)
+            if is_aligned
+            else node.fn("sub", node.fn("mul", where, size / 2), 0.5)
+        )
         if mode == "nearest":
             place = node.fn("round", place)
         if padding != "zeros":
-            is_out = node.fn("or", node.fn("less", place, self.low), node.fn("greater", place, self.high), part="outside")
+            is_out = node.fn(
+                "or", node.fn("less", place, self.low), node.fn("greater", place, self.high), part="outside"
+            )
             inside = node.fn("clip", place, min=0.0, max=size - 1.0) if padding == "border" else self.reflected(place)
             place = node.fn("where", is_out, inside, place)
         if mode == "nearest":
@@ -70,7 +95,9 @@ class _Axis:
         base = node.fn("floor", place)
         fraction = node.fn("sub", place, base, part="fraction")
         reach: Sequence[int] = (0, 1) if mode == "linear" else (-1, 0, 1, 2)
-        self.taps = [self.tap(node.fn("add", base, float(t)) if t else base, self.weight(fraction, t, mode)) for t in reach]
+        self.taps = [
+            self.tap(node.fn("add", base, float(t)) if t else base, self.weight(fraction, t, mode)) for t in reach
+        ]
 
     def reflected(self, place: Term) -> Term:
         """Mirrored at the borders until it is between them."""
@@ -100,7 +127,9 @@ class _Axis:
         """The element's index, and its weight, 0 outside where zeros are put around."""
         node, top = self.node, self.size - 1.0
         if self.padding == "zeros":
-            is_in = node.fn("and", node.fn("greater_equal", place, 0.0), node.fn("less_equal", place, top), part="inside")
+            is_in = node.fn(
+                "and", node.fn("greater_equal", place, 0.0), node.fn("less_equal", place, top), part="inside"
+            )
             weight = node.fn("where", is_in, weight if weight is not None else known(1.0, "fp32"), known(0.0, "fp32"))
         elif self.padding == "reflection":
             place = node.fn("floor", self.reflected(place))
@@ -109,23 +138,38 @@ class _Axis:
 
 @onnx_op("Col2Im")
 def col2im(node: Node) -> Any:
-    """Columns [N, C * block, L] added where their blocks lie in the image: a transposed convolution whose window picks one place for each row."""
+    """Columns [N, C * block, L] added where their blocks lie in the image: a transposed convolution whose window picks
+    one place for each row."""
     x = plain(node, 0)
     image, block = node.ints(1), node.ints(2)
     rank = len(image)
     if x.rank != 3 or len(block) != rank or any(isinstance(n, Expr) or n < 1 for n in (*image, *block)):
         raise node.fault("its image or block has sizes that are not known")
-    stride, dilation, pads = (list(node.attr(key, ())) or [default] * n for key, default, n in (("strides", 1, rank), ("dilations", 1, rank), ("pads", 0, 2 * rank)))
-    if len(stride) != rank or len(dilation) != rank or len(pads) != 2 * rank or min(*stride, *dilation, *pads, 1) < 0 or 0 in stride:
+    stride, dilation, pads = (
+        list(node.attr(key, ())) or [default] * n
+        for key, default, n in (("strides", 1, rank), ("dilations", 1, rank), ("pads", 0, 2 * rank))
+    )
+    if (
+        len(stride) != rank
+        or len(dilation) != rank
+        or len(pads) != 2 * rank
+        or min(*stride, *dilation, *pads, 1) < 0
+        or 0 in stride
+    ):
         raise node.fault(f"strides {stride}, dilations {dilation}, pads {pads} for {rank} axes")
-    steps = [(image[a] + pads[a] + pads[rank + a] - dilation[a] * (block[a] - 1) - 1) // stride[a] + 1 for a in range(rank)]
+    steps = [
+        (image[a] + pads[a] + pads[rank + a] - dilation[a] * (block[a] - 1) - 1) // stride[a] + 1 for a in range(rank)
+    ]
     taps = int(np.prod(block))
     channels = x.shape[1] // taps
     if channels.constant is None or taps > 4096:
         raise node.fault(f"it has {x.shape[1]} rows of blocks of {taps}")
     window = node.reshape(known(np.eye(taps), x.dtype), [1, taps, 1, *block])
     weights = node.reshape(node.op("Expand", window, shape=[channels, taps, 1, *block]), [channels * taps, 1, *block])
-    more = [image[a] + pads[a] + pads[rank + a] - (stride[a] * (steps[a] - 1) + dilation[a] * (block[a] - 1) + 1) for a in range(rank)]
+    more = [
+        image[a] + pads[a] + pads[rank + a] - (stride[a] * (steps[a] - 1) + dilation[a] * (block[a] - 1) + 1)
+        for a in range(rank)
+    ]
     attrs = {"stride": stride, "dilation": dilation, "pad": pads, "output_padding": more}
     grid = node.reshape(x, [x.shape[0], x.shape[1], *steps])
     return node.op("ConvTranspose", grid, weights, groups=channels.constant, gives=x.dtype, **attrs)
@@ -137,10 +181,15 @@ def max_unpool(node: Node) -> Any:
     x, index = plain(node, 0), node.input(1)
     kernel = node.attr("kernel_shape")
     rank = len(kernel)
-    stride, pads = (list(node.attr(key, ())) or [default] * n for key, default, n in (("strides", 1, rank), ("pads", 0, 2 * rank)))
+    stride, pads = (
+        list(node.attr(key, ())) or [default] * n for key, default, n in (("strides", 1, rank), ("pads", 0, 2 * rank))
+    )
     if x.rank != rank + 2 or len(stride) != rank or len(pads) != 2 * rank:
         raise node.fault(f"strides {stride}, pads {pads}, a kernel of {rank} axes for an image of {x.rank - 2}")
-    shape = [*x.shape[:2], *((x.shape[2 + a] - 1) * stride[a] - pads[a] - pads[rank + a] + kernel[a] for a in range(rank))]
+    shape = [
+        *x.shape[:2],
+        *((x.shape[2 + a] - 1) * stride[a] - pads[a] - pads[rank + a] + kernel[a] for a in range(rank)),
+    ]
     count = product(shape)
     zeros = node.op("Expand", known(0, x.dtype), shape=[count], part="zeros")
     found = node.op("Scatter", zeros, node.reshape(index, [-1]), node.reshape(x, [-1]))

@@ -33,7 +33,9 @@ def scatter_elements(node: Node) -> Any:
     reduction = node.attr("reduction", "none")
     if reduction not in _REDUCTIONS:
         raise node.fault(f"reduction is {reduction}")
-    return node.op("Scatter", node.input(0), node.input(1), node.input(2), axis=node.attr("axis", 0), reduction=reduction)
+    return node.op(
+        "Scatter", node.input(0), node.input(1), node.input(2), axis=node.attr("axis", 0), reduction=reduction
+    )
 
 
 @onnx_op("GatherND")
@@ -69,5 +71,3 @@ def tensor_scatter(node: Node) -> Any:
     shape[0], shape[axis] = place.shape[0], rows
     index = node.op("Expand", node.reshape(place, shape), shape=list(update.shape))
     return node.op("Scatter", cache, index, update, axis=axis)
-
-

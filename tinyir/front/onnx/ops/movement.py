@@ -84,7 +84,9 @@ def slice_op(node: Node) -> Any:
 def _near(bound: Any) -> Any:
     """A bound that stands for the end of the axis, within 32 bits."""
     far = 10**9  # tf2onnx writes this for the end
-    return bound if isinstance(bound, Expr) else -(1 << 31) if bound <= -far else (1 << 31) - 1 if bound >= far else bound
+    return (
+        bound if isinstance(bound, Expr) else -(1 << 31) if bound <= -far else (1 << 31) - 1 if bound >= far else bound
+    )
 
 
 @onnx_op("Pad")
@@ -116,7 +118,9 @@ def split(node: Node) -> Any:
     count = len(sizes) if sizes is not None else node.attr("num_outputs", len(node.outputs))
     if not 0 < count == len(node.outputs):
         raise node.fault(f"it has {len(node.outputs)} outputs and gives {count}")
-    found = node.op("Split", x, outputs=count, axis=node.attr("axis", 0), sizes=sizes, parts=None if sizes is not None else count)
+    found = node.op(
+        "Split", x, outputs=count, axis=node.attr("axis", 0), sizes=sizes, parts=None if sizes is not None else count
+    )
     return moved(node, x, found if isinstance(found, tuple) else (found,))
 
 

@@ -21,8 +21,8 @@ def softmax(node: Node) -> Any:
 
 @onnx_op("BatchNormalization")
 def batch_norm(node: Node) -> Any:
-    """Inference by stored statistics; in training by those of the batch, which join the stored ones. Opset 13 and earlier train where they name
-    further outputs."""
+    """Inference by stored statistics; in training by those of the batch, which join the stored ones. Opset 13 and
+    earlier train where they name further outputs."""
     x, scale, bias, average, square = operands(node)[:5]
     eps = node.attr("epsilon", 1e-5)
     is_training = bool(node.attr("training_mode", 0))
@@ -46,7 +46,11 @@ def batch_norm(node: Node) -> Any:
         new = node.cast(new, old.dtype)
         return node.fn("add", node.fn("mul", old, momentum), node.fn("mul", new, 1 - momentum), part=part)
 
-    statistics = [joined(average, own, "mean"), joined(square, spread, "var")] if any(node.wants(i) for i in (1, 2)) else [None, None]
+    statistics = (
+        [joined(average, own, "mean"), joined(square, spread, "var")]
+        if any(node.wants(i) for i in (1, 2))
+        else [None, None]
+    )
     return found, *statistics, own, spread
 
 
@@ -71,7 +75,10 @@ def group_norm(node: Node) -> Any:
     groups = node.attr("num_groups")
     if node.opset < 21:
         each = x.shape[1] // groups
-        scale, bias = (node.reshape(node.op("Expand", node.reshape(t, [groups, 1]), shape=[groups, each]), [x.shape[1]]) for t in (scale, bias))
+        scale, bias = (
+            node.reshape(node.op("Expand", node.reshape(t, [groups, 1]), shape=[groups, each]), [x.shape[1]])
+            for t in (scale, bias)
+        )
     return node.op("GroupNorm", x, scale, bias, groups=groups, eps=node.attr("epsilon", 1e-5))
 
 
@@ -94,7 +101,14 @@ def local_response(node: Node) -> Any:
     wide = DTYPES["fp32"] if x.dtype.bits < 32 else x.dtype
     image = node.reshape(node.cast(x, wide), [x.shape[0], 1, x.shape[1], -1])
     before, after = (size - 1) // 2, size // 2
-    average = node.op("Pool", node.fn("square", image), mode="average", kernel=[size, 1], pad=[before, 0, after, 0], count_include_pad=True)
+    average = node.op(
+        "Pool",
+        node.fn("square", image),
+        mode="average",
+        kernel=[size, 1],
+        pad=[before, 0, after, 0],
+        count_include_pad=True,
+    )
     base = node.fn("add", node.fn("mul", average, node.attr("alpha", 1e-4)), node.attr("bias", 1.0))
     scale = node.fn("pow", base, known(node.attr("beta", 0.75), wide))
     return node.cast(node.reshape(node.fn("div", image, scale), x.shape), x.dtype)

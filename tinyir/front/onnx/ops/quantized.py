@@ -1,4 +1,5 @@
-"""Quantised numbers: integers, or narrow floats, that stand for (q - zero) * scale. Arithmetic on them is exact in i32, scaling is done in fp32."""
+"""Quantised numbers: integers, or narrow floats, that stand for (q - zero) * scale. Arithmetic on them is exact in i32,
+scaling is done in fp32."""
 
 from __future__ import annotations
 
@@ -22,13 +23,17 @@ def _axis(node: Node, x: Term, scale: Term) -> int:
 
 
 def _along(node: Node, x: Term, parameter: Term, axis: int, block: int) -> Term:
-    """A scale or a zero point as it broadcasts to x: one for all, one for each place along `axis`, or one for each block of it."""
+    """A scale or a zero point as it broadcasts to x: one for all, one for each place along `axis`, or one for each
+    block of it."""
     if parameter.rank == 0 or parameter.rank == 1 and parameter.shape[0].constant == 1:
         return node.reshape(parameter, []) if parameter.rank else parameter
     if block:
         wide = node.op("Unsqueeze", parameter, axes=[axis + 1], part="block")
         shape = [*parameter.shape[: axis + 1], Expr.of(block), *parameter.shape[axis + 1 :]]
-        merged = node.reshape(node.op("Expand", wide, shape=shape, part="block"), [*parameter.shape[:axis], parameter.shape[axis] * block, *parameter.shape[axis + 1 :]])
+        merged = node.reshape(
+            node.op("Expand", wide, shape=shape, part="block"),
+            [*parameter.shape[:axis], parameter.shape[axis] * block, *parameter.shape[axis + 1 :]],
+        )
         found = merged if merged.shape[axis] == x.shape[axis] else node.cut(merged, axis, 0, x.shape[axis])
         found.form = parameter.form
         return found
@@ -72,7 +77,10 @@ def dequantize(node: Node) -> Any:
     gives = node.element(node.attr("output_dtype", 0))[0] if node.attr("output_dtype", 0) else scale.dtype
     number = centred(node, x, None if not node.has(2) else _along(node, x, node.input(2), axis, block))
     f32 = DTYPES["fp32"]
-    return node.cast(node.fn("mul", node.cast(number, f32), node.cast(_along(node, x, scale, axis, block), f32), part="scaled"), gives)
+    return node.cast(
+        node.fn("mul", node.cast(number, f32), node.cast(_along(node, x, scale, axis, block), f32), part="scaled"),
+        gives,
+    )
 
 
 def centred(node: Node, x: Term, zero: Term | None) -> Term:
@@ -83,12 +91,21 @@ def centred(node: Node, x: Term, zero: Term | None) -> Term:
 
 
 def dynamic(node: Node, x: Term) -> tuple[Term, Term]:
-    """x as DynamicQuantizeLinear has it, in u8 from its least to its greatest number, 0 among them: q - zero in i32, and the scale in fp32."""
+    """x as DynamicQuantizeLinear has it, in u8 from its least to its greatest number, 0 among them: q - zero in i32,
+    and the scale in fp32."""
     low, high = (node.fn(op, node.op("Reduce", x, op=op, part=op), 0.0, part=op) for op in ("min", "max"))
     scale = node.fn("div", node.fn("sub", high, low), 255.0, part="scale")
     safe = node.fn("where", node.fn("equal", scale, 0.0), known(1.0, "fp32"), scale, part="scale")
-    zero = node.fn("clip", node.fn("round", node.fn("sub", 0.0, node.fn("div", low, safe)), part="zero"), min=0.0, max=255.0, part="zero")
-    number = node.fn("clip", node.fn("add", node.fn("round", node.fn("div", x, safe)), zero), min=0.0, max=255.0, part="quantised")
+    zero = node.fn(
+        "clip",
+        node.fn("round", node.fn("sub", 0.0, node.fn("div", low, safe)), part="zero"),
+        min=0.0,
+        max=255.0,
+        part="zero",
+    )
+    number = node.fn(
+        "clip", node.fn("add", node.fn("round", node.fn("div", x, safe)), zero), min=0.0, max=255.0, part="quantised"
+    )
     return node.cast(node.fn("sub", number, zero, part="centred"), "i32"), scale
 
 
@@ -111,7 +128,13 @@ def _product(node: Node, a: int, b: int, a_zero: int, b_zero: int) -> Term:
     zero = _zero(node, a_zero)
     if zero is not None and zero.rank == 1 and zero.shape[0].constant != 1:
         zero = node.reshape(zero, [zero.shape[0], 1])
-    return node.op("MatMul", centred(node, left, zero), centred(node, right, _zero(node, b_zero)), acc_dtype=DTYPES["i32"], part="sums")
+    return node.op(
+        "MatMul",
+        centred(node, left, zero),
+        centred(node, right, _zero(node, b_zero)),
+        acc_dtype=DTYPES["i32"],
+        part="sums",
+    )
 
 
 @onnx_op("QLinearMatMul")
@@ -130,7 +153,9 @@ def qlinear_matmul(node: Node) -> Any:
 
 def _requantised(node: Node, sums: Term, scales: list[Term], zero: Term) -> Term:
     factor = node.fn("div", node.fn("mul", scales[0], scales[1], part="scale"), scales[2], part="factor")
-    return _saturated(node, node.fn("mul", node.cast(sums, DTYPES["fp32"]), factor, part="scaled"), zero, zero.dtype, zero.form)
+    return _saturated(
+        node, node.fn("mul", node.cast(sums, DTYPES["fp32"]), factor, part="scaled"), zero, zero.dtype, zero.form
+    )
 
 
 @onnx_op("ConvInteger")

@@ -1,8 +1,10 @@
-"""RNN, GRU and LSTM, unrolled along an axis of time of known size. What the input gives to the gates is one product for all steps."""
+"""RNN, GRU and LSTM, unrolled along an axis of time of known size. What the input gives to the gates is one product for
+all steps."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
@@ -18,10 +20,16 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 # fn, its attributes by position (alpha, beta), and their defaults
 _FUNCTIONS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
-    "relu": ("relu", (), ()), "tanh": ("tanh", (), ()), "sigmoid": ("sigmoid", (), ()), "softsign": ("softsign", (), ()), "softplus": ("softplus", (), ()),
-    "leakyrelu": ("leaky_relu", ("alpha",), (0.01,)), "thresholdedrelu": ("thresholded_relu", ("alpha",), (1.0,)), "elu": ("elu", ("alpha",), (1.0,)),
+    "relu": ("relu", (), ()),
+    "tanh": ("tanh", (), ()),
+    "sigmoid": ("sigmoid", (), ()),
+    "softsign": ("softsign", (), ()),
+    "softplus": ("softplus", (), ()),
+    "leakyrelu": ("leaky_relu", ("alpha",), (0.01,)),
+    "thresholdedrelu": ("thresholded_relu", ("alpha",), (1.0,)),
+    "elu": ("elu", ("alpha",), (1.0,)),
     "hardsigmoid": ("hard_sigmoid", ("alpha", "beta"), (0.2, 0.5)),
-}  # fmt: skip
+}
 Function = Callable[[Term], Term]
 
 
@@ -61,7 +69,7 @@ class _Cell:
                 raise node.fault(f"its activation is {word}")
             fn, keys, defaults = _FUNCTIONS[name]
             values = [(lists.pop(0) if lists else default) for lists, default in zip((alphas, betas), defaults)]
-            found.append(lambda x, fn=fn, attrs=dict(zip(keys, values)): node.fn(fn, x, **attrs))
+            found.append(lambda x, fn=fn, attrs=dict(zip(keys, values)): node.fn(fn, x, **attrs))  # noqa: B008
         if len(found) < count * (number + 1):
             raise node.fault(f"{len(found)} activations are named")
         return found[count * number : count * (number + 1)]
@@ -74,8 +82,15 @@ class _Cell:
             return found
         size = self.gates * self.hidden
         own = node.cut(self.bias, 0, 0, size)
-        if self.kind == "GRU" and node.attr("linear_before_reset", 0):  # the candidate's recurrent bias is inside the reset
-            other = node.op("Concat", node.cut(self.bias, 0, size, size + 2 * self.hidden), known([0.0] * self.hidden, x.dtype), axis=0)
+        if self.kind == "GRU" and node.attr(
+            "linear_before_reset", 0
+        ):  # the candidate's recurrent bias is inside the reset
+            other = node.op(
+                "Concat",
+                node.cut(self.bias, 0, size, size + 2 * self.hidden),
+                known([0.0] * self.hidden, x.dtype),
+                axis=0,
+            )
         else:
             other = node.cut(self.bias, 0, size, 2 * size)
         return node.fn("add", found, node.fn("add", own, other, part="bias"), part="fed")
@@ -119,7 +134,10 @@ class _Cell:
         whole = node.fn("add", fed, self.again(h, 0, 4))
         i, o, forget, cell = (self.gate(whole, n) for n in range(4))
         if self.peep is not None:
-            i, forget = (node.fn("add", x, node.fn("mul", node.cut(self.peep, 0, n * self.hidden, (n + 1) * self.hidden), c)) for x, n in ((i, 0), (forget, 2)))
+            i, forget = (
+                node.fn("add", x, node.fn("mul", node.cut(self.peep, 0, n * self.hidden, (n + 1) * self.hidden), c))
+                for x, n in ((i, 0), (forget, 2))
+            )
         i = f(self.clipped(i))
         forget = node.fn("sub", 1.0, i) if node.attr("input_forget", 0) else f(self.clipped(forget))
         cell = node.fn("add", node.fn("mul", forget, c), node.fn("mul", i, g(self.clipped(cell))), part="c")
@@ -129,17 +147,21 @@ class _Cell:
 
 
 class _QuantizedCell(_Cell):
-    """An LSTM of com.microsoft whose weights are integers, [directions, from, gates * hidden], each with a scale and a zero. What meets them becomes
-    u8 by its own least and greatest number; the sums are exact, and scaled in fp32."""
+    """An LSTM of com.microsoft whose weights are integers, [directions, from, gates * hidden], each with a scale and a
+    zero. What meets them becomes u8 by its own least and greatest number; the sums are exact, and scaled in fp32."""
 
     def _weights(self, position: int, number: int) -> Any:
-        weights, scale, zero = (self._own(self.node.input(i), number) for i in (position, 6 + 2 * position, 7 + 2 * position))
+        weights, scale, zero = (
+            self._own(self.node.input(i), number) for i in (position, 6 + 2 * position, 7 + 2 * position)
+        )
         return centred(self.node, weights, zero), scale
 
     def product(self, x: Term, weights: Any, part: str) -> Term:
         number, scale = dynamic(self.node, x)
         sums = self.node.op("MatMul", number, weights[0], acc_dtype=DTYPES["i32"], part=part)
-        return self.node.fn("mul", self.node.cast(sums, "fp32"), self.node.fn("mul", scale, weights[1], part="scale"), part=part)
+        return self.node.fn(
+            "mul", self.node.cast(sums, "fp32"), self.node.fn("mul", scale, weights[1], part="scale"), part=part
+        )
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT)
@@ -164,7 +186,10 @@ def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
         x = node.transpose(x, [1, 0, 2])
     steps, batch, hidden = x.shape[0].constant, x.shape[1], width.constant
     if steps is None or steps > MAX_STEPS or hidden is None:
-        raise node.fault(f"it runs for {x.shape[0]} steps of {width} numbers; known sizes, and at most {MAX_STEPS} steps, are supported")
+        raise node.fault(
+            f"it runs for {x.shape[0]} steps of {width} numbers; known sizes, and at most {MAX_STEPS} steps, are "
+            f"supported"
+        )
     direction = node.attr("direction", "forward")
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if backward is None:
@@ -173,7 +198,12 @@ def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
     every, last_h, last_c = [], [], []
     for number, is_backward in enumerate(backward):
         cell = cells(node, kind, number, hidden)
-        h, c = (_initial(node, position, number, batch, hidden, x, is_batch_first) if position < 6 or kind == "LSTM" else None for position in (5, 6))
+        h, c = (
+            _initial(node, position, number, batch, hidden, x, is_batch_first)
+            if position < 6 or kind == "LSTM"
+            else None
+            for position in (5, 6)
+        )
         fed = cell.feed(x)
         rows: list[Term] = []
         for turn in range(steps):
@@ -187,7 +217,11 @@ def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
                 new_c = node.fn("where", is_there, new_c, c) if new_c is not None else None
             h, c = new_h, new_c
         shown = rows[::-1] if is_backward else rows
-        every.append(_rows(node, shown) if shown else node.op("Expand", known(0.0, x.dtype), shape=[0, batch, hidden], part="rows"))
+        every.append(
+            _rows(node, shown)
+            if shown
+            else node.op("Expand", known(0.0, x.dtype), shape=[0, batch, hidden], part="rows")
+        )
         last_h.append(h)
         last_c.append(c)
     whole = _joined(node, every, 1)

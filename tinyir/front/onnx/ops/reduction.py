@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
@@ -13,9 +14,17 @@ from ..terms import Term
 from .elementwise import plain
 
 _REDUCTIONS = {
-    "ReduceSum": "sum", "ReduceMean": "mean", "ReduceProd": "prod", "ReduceMax": "max", "ReduceMin": "min", "ReduceL1": "l1", "ReduceL2": "l2",
-    "ReduceSumSquare": "sum_square", "ReduceLogSum": "log_sum", "ReduceLogSumExp": "log_sum_exp",
-}  # fmt: skip
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceProd": "prod",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceL1": "l1",
+    "ReduceL2": "l2",
+    "ReduceSumSquare": "sum_square",
+    "ReduceLogSum": "log_sum",
+    "ReduceLogSumExp": "log_sum_exp",
+}
 
 
 def _reduction(op: str) -> Callable[[Node], Any]:
@@ -92,7 +101,9 @@ def one_hot(node: Node) -> Any:
     if isinstance(depth, int) and depth < 0 or values.shape != (Expr.of(2),):
         raise node.fault(f"depth is {depth}, its values have the shape [{', '.join(map(str, values.shape))}]")
     is_there = node.op("OneHot", node.cast(index, "i64"), depth=depth, axis=node.attr("axis", -1), dtype=DTYPES["bool"])
-    off, on = (node.op("Slice", values, starts=[i], ends=[i + 1], axes=[0], part=word) for i, word in enumerate(("off", "on")))
+    off, on = (
+        node.op("Slice", values, starts=[i], ends=[i + 1], axes=[0], part=word) for i, word in enumerate(("off", "on"))
+    )
     return node.fn("where", is_there, on, off)
 
 

@@ -36,9 +36,23 @@ def resize(node: Node) -> Any:
             raise node.fault("it keeps the ratio of sizes that are not known")
         scale = (min if policy == "not_larger" else max)(want / n for want, n in zip(sizes, have))
         sizes, scales = [int(scale * n + 0.5) for n in have], [scale] * len(have)
-    attrs = {"rounding": node.attr("nearest_mode", "round_prefer_floor"), "cubic_coeff": node.attr("cubic_coeff_a", -0.75)}
+    attrs = {
+        "rounding": node.attr("nearest_mode", "round_prefer_floor"),
+        "cubic_coeff": node.attr("cubic_coeff_a", -0.75),
+    }
     flags = {key: bool(node.attr(key, 0)) for key in ("exclude_outside", "antialias")}
-    return _resized(node, x, sizes, scales, axes, coordinates=coordinates, roi=roi, extrapolation=node.attr("extrapolation_value", 0.0), **attrs, **flags)
+    return _resized(
+        node,
+        x,
+        sizes,
+        scales,
+        axes,
+        coordinates=coordinates,
+        roi=roi,
+        extrapolation=node.attr("extrapolation_value", 0.0),
+        **attrs,
+        **flags,
+    )
 
 
 @onnx_op("Upsample")
@@ -53,8 +67,8 @@ def upsample(node: Node) -> Any:
 
 
 def _scaled(node: Node, x: Term, scales: list[float]) -> Term:
-    """By scales as opset 10 and earlier do: a place is its number over the scale. The nearest element is the one before it, or along an axis that
-    shrinks the one after it, as the standard's tests of opset 10 have it."""
+    """By scales as opset 10 and earlier do: a place is its number over the scale. The nearest element is the one before
+    it, or along an axis that shrinks the one after it, as the standard's tests of opset 10 have it."""
     for axis, scale in enumerate(scales):
         if scale != 1:
             rounding = "ceil" if scale < 1 else "floor"
@@ -72,11 +86,23 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
     if not sizes and not scales:
         raise node.fault("neither sizes nor scales are given")
     if len(sizes or scales) != count or roi and len(roi) != 2 * count:
-        raise node.fault(f"{len(sizes or scales)} sizes or scales are given for {count} axes" + (f", and a roi of {len(roi)}" if roi else ""))
-    kept = [i for i, a in enumerate(all_axes) if not (Expr.of(sizes[i]) == x.shape[a] and (scales is None or scales[i] == 1) if sizes else scales[i] == 1) or roi and (roi[i], roi[i + count]) != (0, 1)]
+        raise node.fault(
+            f"{len(sizes or scales)} sizes or scales are given for {count} axes"
+            + (f", and a roi of {len(roi)}" if roi else "")
+        )
+    kept = [
+        i
+        for i, a in enumerate(all_axes)
+        if not (Expr.of(sizes[i]) == x.shape[a] and (scales is None or scales[i] == 1) if sizes else scales[i] == 1)
+        or roi
+        and (roi[i], roi[i + count]) != (0, 1)
+    ]
     if not kept:
         return x
-    parts = {"sizes": [sizes[i] for i in kept] if sizes else None, "scales": [scales[i] for i in kept] if scales else None}
+    parts = {
+        "sizes": [sizes[i] for i in kept] if sizes else None,
+        "scales": [scales[i] for i in kept] if scales else None,
+    }
     if parts["sizes"] and any(isinstance(n, Expr) for n in parts["sizes"]):
         times = [Expr.of(n) // x.shape[all_axes[i]] for n, i in zip(parts["sizes"], kept)]
         if any(t.constant is None or t * x.shape[all_axes[i]] != n for t, n, i in zip(times, parts["sizes"], kept)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -76,16 +77,23 @@ def eye_like(node: Node) -> Any:
     if x.rank != 2 or form:
         raise node.fault(f"its input has {x.rank} axes" if x.rank != 2 else f"its result has the form {form}")
     rows, columns = (node.op("Iota", shape=list(x.shape), axis=a) for a in (0, 1))
-    diagonal = node.fn("equal", node.fn("add", rows, node.known(node.attr("k", 0), "i64")) if node.attr("k", 0) else rows, columns)
+    diagonal = node.fn(
+        "equal", node.fn("add", rows, node.known(node.attr("k", 0), "i64")) if node.attr("k", 0) else rows, columns
+    )
     return node.fn("cast", diagonal, to=dtype)
 
 
 @onnx_op("Range")
 def range_op(node: Node) -> Any:
-    """start, start + delta, ... before limit. The number of elements must be known; for floats it is counted as the standard counts it."""
+    """start, start + delta, ... before limit. The number of elements must be known; for floats it is counted as the
+    standard counts it."""
     start, limit, delta = (node.scalar(i) for i in range(3))
     dtype = node.input(0).dtype
-    if isinstance(delta, Expr) or delta == 0 or any(isinstance(n, float) and not math.isfinite(n) for n in (start, limit, delta)):
+    if (
+        isinstance(delta, Expr)
+        or delta == 0
+        or any(isinstance(n, float) and not math.isfinite(n) for n in (start, limit, delta))
+    ):
         raise node.fault(f"it goes from {start} to {limit} by {delta}")
     if isinstance(start, Expr) or isinstance(limit, Expr):
         if delta not in (1, -1):
@@ -102,4 +110,3 @@ def range_op(node: Node) -> Any:
     if start != 0:
         found = node.fn("add", found, known(start, wide))
     return node.cast(found, dtype)
-

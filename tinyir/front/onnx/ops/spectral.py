@@ -1,9 +1,11 @@
-"""Fourier transforms: products with the matrices of cosines and sines, which are computed from indices, so that no table is carried."""
+"""Fourier transforms: products with the matrices of cosines and sines, which are computed from indices, so that no
+table is carried."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
@@ -31,7 +33,8 @@ def dft(node: Node) -> Any:
 
 @onnx_op("STFT")
 def stft(node: Node) -> Any:
-    """The transforms of frames of the signal [B, L, 1 or 2], each weighed by the window: [B, frames, frequencies, 2]."""
+    """The transforms of frames of the signal [B, L, 1 or 2], each weighed by the window: [B, frames, frequencies,
+    2]."""
     x, step = plain(node, 0), node.scalar(1)
     if node.has(2) and node.input(2).rank != 1:
         raise node.fault(f"its window has {node.input(2).rank} axes")
@@ -39,7 +42,10 @@ def stft(node: Node) -> Any:
     if x.rank != 3 or not isinstance(step, int) or not isinstance(length, int) or step < 1 or length < 1:
         raise node.fault(f"its signal has {x.rank} axes, its frames are {length} long and {step} apart")
     frames = (x.shape[1] - length) // step + 1
-    starts, within = node.op("Iota", shape=[frames, 1], part="frame"), node.op("Iota", shape=[1, length], axis=1, part="within")
+    starts, within = (
+        node.op("Iota", shape=[frames, 1], part="frame"),
+        node.op("Iota", shape=[1, length], axis=1, part="within"),
+    )
     places = node.fn("add", node.fn("mul", starts, known(step, "i64")) if step > 1 else starts, within, part="place")
     framed = node.op("Gather", x, places, axis=1, part="frames")
     if node.has(2):
@@ -49,8 +55,16 @@ def stft(node: Node) -> Any:
 
 def transform(node: Node, x: Term, axis: int, length: Any, is_inverse: bool, is_one_sided: bool) -> Term:
     """The transform along `axis` of x, whose last axis holds the real part, or the real and the imaginary one."""
-    if not isinstance(length, int) or not 0 < length <= MAX_LENGTH or x.shape[axis].constant is None or x.shape[-1].constant not in (1, 2):
-        raise node.fault(f"it has {length} places of {x.shape[-1]} parts; known lengths up to {MAX_LENGTH} of 1 or 2 parts are supported")
+    if (
+        not isinstance(length, int)
+        or not 0 < length <= MAX_LENGTH
+        or x.shape[axis].constant is None
+        or x.shape[-1].constant not in (1, 2)
+    ):
+        raise node.fault(
+            f"it has {length} places of {x.shape[-1]} parts; known lengths up to {MAX_LENGTH} of 1 or 2 parts "
+            f"are supported"
+        )
     used = length // 2 + 1 if is_inverse and is_one_sided else length
     have = x.shape[axis].constant
     if have > used:

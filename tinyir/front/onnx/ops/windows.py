@@ -17,7 +17,12 @@ def window(node: Node) -> dict[str, Any]:
     if auto not in _AUTO:
         raise node.fault(f"auto_pad is {auto}")
     pads = node.attr("pads") if auto in ("NOTSET", "") else None
-    return {"stride": node.attr("strides"), "pad": pads if pads and any(pads) else None, "dilation": node.attr("dilations"), "auto_pad": _AUTO[auto]}
+    return {
+        "stride": node.attr("strides"),
+        "pad": pads if pads and any(pads) else None,
+        "dilation": node.attr("dilations"),
+        "auto_pad": _AUTO[auto],
+    }
 
 
 @onnx_op("MatMul")
@@ -54,20 +59,38 @@ def conv(node: Node) -> Any:
 def conv_transpose(node: Node) -> Any:
     """The transpose of Conv's map."""
     terms = [plain(node, i) for i in range(3 if node.has(2) else 2)]
-    attrs = {"groups": node.attr("group", 1), "output_padding": node.attr("output_padding"), "output_shape": node.attr("output_shape")}
+    attrs = {
+        "groups": node.attr("group", 1),
+        "output_padding": node.attr("output_padding"),
+        "output_shape": node.attr("output_shape"),
+    }
     if attrs["output_shape"] is not None:
         attrs["output_shape"] = attrs["output_shape"][-(terms[0].rank - 2) :]
     return node.op("ConvTranspose", *terms, gives=terms[0].dtype, **attrs, **window(node))
 
 
 def _pool(node: Node, mode: str, outputs: int = 1, **attrs: Any) -> Any:
-    return node.op("Pool", plain(node, 0), mode=mode, kernel=node.attr("kernel_shape"), ceil_mode=bool(node.attr("ceil_mode", 0)), outputs=outputs, **attrs, **window(node))
+    return node.op(
+        "Pool",
+        plain(node, 0),
+        mode=mode,
+        kernel=node.attr("kernel_shape"),
+        ceil_mode=bool(node.attr("ceil_mode", 0)),
+        outputs=outputs,
+        **attrs,
+        **window(node),
+    )
 
 
 @onnx_op("MaxPool")
 def max_pool(node: Node) -> Any:
     """The maximum of each window, and where it stands."""
-    return _pool(node, "max", 2 if node.wants(1) else 1, column_major=bool(node.attr("storage_order", 0)) if node.wants(1) else None)
+    return _pool(
+        node,
+        "max",
+        2 if node.wants(1) else 1,
+        column_major=bool(node.attr("storage_order", 0)) if node.wants(1) else None,
+    )
 
 
 @onnx_op("AveragePool")
