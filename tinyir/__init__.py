@@ -22,7 +22,7 @@ __all__ = ["Compiled", "Refused", "compile"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tinyir' has no attribute {name!r}")
-    from . import api  # here, so that a filter need not load it
+    from . import api
 
     return getattr(api, name)
 

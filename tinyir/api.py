@@ -11,13 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-from .analysis.device import device_titled
 from .ir import gpu, index, manifest, plan, poly, region, tiny
-from .ir.pipeline import STAGES, language_of
+from .ir.pipeline import STAGES
 from .kit.diag import Refused, refuse
 from .kit.text import decode, read_stage
-from .lower import lower_to
+from .lower import language_of, lower_to
 from .runtime.external import Array, GpuArray, Result
+from .target.device import device_titled
 
 Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
 Source = str | os.PathLike[str] | Mapping[str, Any] | Module

@@ -180,8 +180,8 @@ def main() -> int:
         return 0
     import torch
 
-    from tinyir.analysis.device import get_device
     from tinyir.runtime.cuda import CudaDevice
+    from tinyir.target.device import get_device
 
     texts: dict[str, dict[str, str]] = {}
     with ProcessPoolExecutor() as pool:

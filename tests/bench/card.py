@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 
-from tinyir.analysis.device import device_titled
 from tinyir.runtime.compile import find_compiler
 from tinyir.runtime.cuda import find_gpu
+from tinyir.target.device import device_titled
 
 
 def card_here() -> str | None:

@@ -32,8 +32,8 @@ from tests.bench.models import failed, median_us, say  # noqa: E402
 from tinyir import front  # noqa: E402
 from tinyir.ir import plan  # noqa: E402
 from tinyir.ir.body import Reduce, walk  # noqa: E402
-from tinyir.ir.kernels import bodies_of, extent_of, is_product_of_sides, sizes_of  # noqa: E402
 from tinyir.ir.pipeline import STAGES, language_of  # noqa: E402
+from tinyir.ir.traits import bodies_of, extent_of, is_product_of_sides, sizes_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
 from tinyir.play import tiny as play_tiny  # noqa: E402

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tinyir import front
-from tinyir.ir.pipeline import STAGES, language_of
-from tinyir.lower import lower_to
+from tinyir.ir.pipeline import STAGES
+from tinyir.lower import language_of, lower_to
 
 from .cases import SAMPLES
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.ir.pipeline import STAGES
+from tinyir.lower import language_of
 
 from .cases import GOLDEN, ROOT, SAMPLES, difference
 

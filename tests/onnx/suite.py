@@ -29,13 +29,13 @@ from tests.unit.emitted import complaints_of  # noqa: E402
 from tinyir.front import json as front_json  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
 from tinyir.ir import manifest  # noqa: E402
-from tinyir.ir.arch import ARCHS  # noqa: E402
 from tinyir.ir.pipeline import language_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
 from tinyir.play import region as play_region  # noqa: E402
 from tinyir.play import tiny as play_tiny  # noqa: E402
 from tinyir.runtime.run import run as run_cuda  # noqa: E402
+from tinyir.target.arch import ARCHS  # noqa: E402
 
 PASSED, NEAR, FAILED, CRASHED, REFUSED, OUT = "passed", "near", "failed", "crashed", "refused", "out of scope"
 UNITS = {

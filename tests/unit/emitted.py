@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.arch import ARCHS
-from tinyir.ir.resources import stack_of
+from tinyir.kernels.resources import stack_of
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -19,6 +18,9 @@ from tinyir.play.region import play
 from tinyir.runtime.compile import Compiler, cubin_of, find_compiler, find_nvrtc, usage_of
 from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
+from tinyir.target.arch import ARCHS
+
+from .checked import check_gpu
 
 
 def alone(module: gpu.Module, name: str) -> str:
@@ -69,7 +71,7 @@ def lowered(module: plan.Module) -> tuple[gpu.Module, manifest.Module]:
     """The kernel and the CUDA of a planned region, both checked and read back from their texts."""
     kernels = to_gpu.lower(module)
     assert gpu.parse(gpu.show(kernels)) == kernels
-    assert [(d.code, dict(d.facts)) for d in gpu.check(kernels) if d.is_error] == []
+    assert [(d.code, dict(d.facts)) for d in check_gpu(kernels) if d.is_error] == []
     code = to_cu.lower(kernels)
     assert manifest.parse(manifest.show(code)) == code
     assert [d for d in manifest.check(code) if d.is_error] == []

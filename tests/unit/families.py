@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.resources import ends_held
 from tinyir.ir.types import DTYPES
+from tinyir.kernels.alternatives.fold_in_steps import fold_in_steps
+from tinyir.kernels.resources import ends_held
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.lower.plan import CROWDED, candidates
-from tinyir.lower.plan.fold_in_steps import fold_in_steps
 from tinyir.play.arrays import bind_symbols, convert
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tinyir.ir.intrinsics import intrinsics_of, show_intrinsics
 from tinyir.kit.diag import Diag, Refused
 from tinyir.runtime.device import Box, Scalar
 from tinyir.sim.launch import SimDevice
+from tinyir.target.intrinsics import intrinsics_of, show_intrinsics
 
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "uint16": "fp16"}
 MOST_SHARED = 227 * 1024

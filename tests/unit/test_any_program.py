@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tinyir.ir import manifest
-from tinyir.ir.pipeline import STAGES, language_of
-from tinyir.lower import lower_to
+from tinyir.ir.pipeline import STAGES
+from tinyir.lower import language_of, lower_to
 from tinyir.play import tiny as play_tiny
 from tinyir.runtime.run import run
 from tinyir.sim.host import COMPILERS

@@ -19,6 +19,7 @@ from tinyir.play.arrays import convert
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played, simulated
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product, proposed, with_tile
 
@@ -101,9 +102,9 @@ def test_every_candidate_can_be_obeyed(sizes: tuple, step: int) -> None:
     }
     for one in [*found.values()][::step]:
         planned = plan.Module(module, (one,))
-        assert plan.check(planned) == [] and plan.show(plan.parse(plan.show(planned))) == plan.show(planned)
+        assert check_plan(planned) == [] and plan.show(plan.parse(plan.show(planned))) == plan.show(planned)
         kernels = to_gpu.lower(planned)
-        assert gpu.check(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
+        assert check_gpu(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
 
 
 @pytest.mark.parametrize("rows", [1, 40, 100, 176, 333, 768])
@@ -145,13 +146,13 @@ def test_padding_without_the_copy_engine_is_refused() -> None:
         if c.plan.algo == "synchronous" and c.rejected in ("", to_plan.CROWDED)
     )
     planned = plan.Module(module, (replace(plain, layout=(plan.Layout("A", "padded"),)),))
-    assert [d.code for d in plan.check(planned)] == ["E1523"]
+    assert [d.code for d in check_plan(planned)] == ["E1523"]
 
 
 def test_a_transposed_tile_with_too_few_rows_for_its_warpgroups_is_refused() -> None:
     module = with_tile(sized("NT", (255, 251, 128)), 144, 128, is_swapped=True)
     narrow = replace(module, plans=(replace(module.plans[0], tile=(144, 64, 64)),))
-    plan.check(narrow)  # counts what it takes, though there are no blocks of rows to count
+    check_plan(narrow)  # counts what it takes, though there are no blocks of rows to count
     with pytest.raises(Refused) as fault:
         to_gpu.lower(narrow)
     assert [d.code for d in fault.value.diags] == ["E1611"]
@@ -175,7 +176,7 @@ def test_the_copies_are_a_kernel_that_runs_with_its_own() -> None:
 def test_a_part_of_a_kernel_that_is_not_there_is_found() -> None:
     kernels, code = lowered(with_tile(sized("NN", (129, 131, 77)), 64, 64, padded=BOTH))
     lost = replace(kernels, kernels=(replace(kernels.kernels[0], serves="q"), kernels.kernels[1]))
-    assert [d.code for d in gpu.check(lost)] == ["E1603"]
+    assert [d.code for d in check_gpu(lost)] == ["E1603"]
     launches = (replace(code.launches[0], serves="q"), code.launches[1])
     assert [d.code for d in manifest.check(replace(code, launches=launches))] == ["E1632"]
 
@@ -287,10 +288,10 @@ HELD = {
 
 def _found(text: str, good: str, bad: str) -> set[str]:
     """The codes of what is told of a text in which one thing is another."""
-    assert gpu.check(gpu.parse(text)) == [] and gpu.show(gpu.parse(text)) == text
+    assert check_gpu(gpu.parse(text)) == [] and gpu.show(gpu.parse(text)) == text
     found = re.sub(good if good.endswith("$") else re.escape(good), bad, text, count=1)
     assert found != text
-    return {d.code for d in gpu.check(gpu.parse(found))}
+    return {d.code for d in check_gpu(gpu.parse(found))}
 
 
 @pytest.mark.parametrize("name", SENDING)
@@ -351,11 +352,11 @@ ROWS = {  # what is told of, where threads write rows that begin anywhere, and w
 @pytest.mark.parametrize("name", ROWS)
 def test_a_fault_in_rows_that_threads_write_is_found(name: str) -> None:
     text = gpu.show(to_gpu.lower(with_tile(sized("NT", (129, 131, 72), **BIAS), 128, 160)))
-    assert gpu.check(gpu.parse(text)) == [] and gpu.show(gpu.parse(text)) == text
+    assert check_gpu(gpu.parse(text)) == [] and gpu.show(gpu.parse(text)) == text
     good, bad, codes = ROWS[name]
     found = text.replace(good, bad, 1)
     assert found != text
-    assert {d.code for d in gpu.check(gpu.parse(found))} == codes
+    assert {d.code for d in check_gpu(gpu.parse(found))} == codes
 
 
 # --- results
@@ -425,7 +426,7 @@ def test_batches_with_odd_rows_are_right_in_the_simulation() -> None:
     sizes = {"H": 2, "M": 3, "S": 13, "K": 21, "N": 35}
     text = BATCHED.lstrip().replace("H=2, M=3, S=64, K=64, N=64", ", ".join(f"{k}={v}" for k, v in sizes.items()))
     kernels, code = lowered(with_tile(region.parse(text), 64, 64, padded=BOTH))
-    assert gpu.check(kernels) == [] and [str(b.type) for b in code.buffers] == [
+    assert check_gpu(kernels) == [] and [str(b.type) for b in code.buffers] == [
         "fp16[H, M*S, 64*floor((K + 63)/64)]",
         "fp16[H, K, 64*floor((N + 63)/64)]",
     ]

@@ -18,8 +18,9 @@ import pytest
 import tinyir
 from tinyir import api
 from tinyir.ir import manifest, region
-from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.ir.pipeline import STAGES
 from tinyir.kit.diag import Refused
+from tinyir.lower import language_of
 from tinyir.runtime import external
 from tinyir.runtime.arrays import write_arrays
 from tinyir.runtime.cuda import find_fault

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tinyir.ir import plan, region
-from tinyir.ir.kernels import kernel_of
+from tinyir.kernels.problem import kernel_of
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_plan
 from .emitted import region_text
 from .test_multistage import is_right
 from .test_multistage import proposed as by_warps
@@ -76,4 +77,4 @@ def test_batches_are_right_on_both_units(case: str) -> None:
     ampere = next(p for p in by_warps(module, "sm90") if p.tile[:2] == (64, 64))
     for one in (replace(hopper, persistent=2), ampere):
         planned = plan.Module(module, (one,))
-        assert plan.check(planned) == [] and is_right(planned, SIZES)
+        assert check_plan(planned) == [] and is_right(planned, SIZES)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tinyir.front.json import read
-from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.ir.pipeline import STAGES
 from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
 from tinyir.kit.render import as_json
-from tinyir.lower import lower_to
+from tinyir.lower import language_of, lower_to
 
 from .stages import Stages, graph, needs_host_compiler
 

@@ -15,8 +15,8 @@ from onnx import TensorProto  # noqa: E402
 
 from tinyir import front  # noqa: E402
 from tinyir.ir import gpu, manifest  # noqa: E402
-from tinyir.ir.kernels import Contraction, kernels_of  # noqa: E402
 from tinyir.ir.pipeline import STAGES, language_of  # noqa: E402
+from tinyir.kernels.problem import Contraction, kernels_of  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
 from tinyir.lower import region as to_region  # noqa: E402
 from tinyir.play.tiny import play  # noqa: E402

@@ -11,8 +11,7 @@ import pytest
 
 from tinyir.front.json import read
 from tinyir.ir import tiny
-from tinyir.ir.pipeline import language_of
-from tinyir.lower import lower_to
+from tinyir.lower import language_of, lower_to
 from tinyir.play.tiny import play
 
 from .stages import graph

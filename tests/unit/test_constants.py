@@ -12,10 +12,10 @@ import pytest
 
 from tinyir import front
 from tinyir.ir import tiny
-from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.ir.pipeline import STAGES
 from tinyir.ir.types import DTYPES, number_of, round_to, show_number
 from tinyir.kit.diag import Refused
-from tinyir.lower import lower_to
+from tinyir.lower import language_of, lower_to
 from tinyir.play import book, region
 from tinyir.play.tiny import play
 

@@ -20,9 +20,8 @@ from tinyir.front.ops.table import check_attrs
 from tinyir.ir import tiny
 from tinyir.ir.expr import Expr
 from tinyir.ir.model import Model, Origin, Tensor
-from tinyir.ir.pipeline import language_of
 from tinyir.ir.types import DTYPES, TensorType
-from tinyir.lower import lower_to
+from tinyir.lower import language_of, lower_to
 from tinyir.play.tiny import play
 
 from .stages import Stages, needs_host_compiler

@@ -15,7 +15,6 @@ import pytest
 
 from tinyir.front.json import read
 from tinyir.ir import gpu, manifest, region
-from tinyir.ir.arch import ARCHS
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
 from tinyir.lower.gpu.early import with_early_starts
@@ -23,7 +22,9 @@ from tinyir.runtime import driver
 from tinyir.runtime.compile import cubin_of, find_compiler, find_nvrtc
 from tinyir.runtime.cuda import CudaDevice
 from tinyir.runtime.program import Program
+from tinyir.target.arch import ARCHS
 
+from .checked import check_gpu
 from .emitted import region_text
 from .fake_cuda import Machine, machine  # noqa: F401
 from .families import FAMILIES, family
@@ -87,7 +88,7 @@ def test_no_other_architecture_has_it() -> None:
     assert [said_in(k) for k in chain("sm80").kernels] == [(), (), ()]
     assert not any(launch.is_early for launch in lower_to("cu", chain("sm80"), "sm80").launches)
     text = gpu.show(chain()).replace(" : sm90", " : sm80")
-    assert {d.code for d in gpu.check(gpu.parse(text)) if d.is_error} >= {"E1602"}
+    assert {d.code for d in check_gpu(gpu.parse(text)) if d.is_error} >= {"E1602"}
 
 
 def test_one_alone_stays_as_it_is() -> None:
@@ -154,7 +155,7 @@ def test_planted_faults_are_named(name: str) -> None:
     second, third = second.split("\nkernel third", 1)
     changed, count = re.subn(pattern, replacement, second)
     assert count == 1
-    found = gpu.check(gpu.parse(f"{before}\nkernel second{changed}\nkernel third{third}"))
+    found = check_gpu(gpu.parse(f"{before}\nkernel second{changed}\nkernel third{third}"))
     assert any(d.code == "E1682" and d.at == "second" and part in str(d.facts["fault"]) for d in found), [
         (d.code, dict(d.facts)) for d in found
     ]
@@ -165,7 +166,7 @@ def test_a_copy_engine_before_the_wait_is_named() -> None:
     text = (ROOT / "samples" / "mlp" / "mlp.gpu").read_text(encoding="utf-8")
     late = re.sub(r"\n  wait_previous\n((?:  [^\n]+\n)+)", r"\n\1  wait_previous\n", text)
     assert late != text
-    assert {d.facts["name"] for d in gpu.check(gpu.parse(late)) if d.code == "E1682"} == {"H", "W2", "b2", "Y"}
+    assert {d.facts["name"] for d in check_gpu(gpu.parse(late)) if d.code == "E1682"} == {"H", "W2", "b2", "Y"}
 
 
 WRONG = {  # in the chain's .cu, edited by hand

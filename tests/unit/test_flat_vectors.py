@@ -16,6 +16,7 @@ from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu
 from .emitted import lowered, played, region_text, simulated
 
 CASES = {  # the width that is proven, tensors, body
@@ -283,5 +284,5 @@ def test_the_checker_sees_a_run_that_is_cut_wrongly(line: str, instead: str, cod
             )
         )
     )
-    assert line in text and gpu.check(gpu.parse(text)) == []
-    assert code in {d.code for d in gpu.check(gpu.parse(text.replace(line, instead)))}
+    assert line in text and check_gpu(gpu.parse(text)) == []
+    assert code in {d.code for d in check_gpu(gpu.parse(text.replace(line, instead)))}

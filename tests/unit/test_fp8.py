@@ -21,6 +21,7 @@ from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.runtime.device import Scalar
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played, simulated
 from .simulated import Trial, swizzled
 from .test_any_shape import sized
@@ -124,7 +125,7 @@ def mixed(
 def test_bytes_of_two_kinds_are_multiplied_as_they_are(first: str, second: str, wide: str) -> None:
     sizes = (70, 72, 272)
     module = with_tile(mixed(sizes, wide, first, second, out="fp32"), 64, 64)
-    assert plan.check(module) == [] and gpu.check(to_gpu.lower(module)) == []
+    assert check_plan(module) == [] and check_gpu(to_gpu.lower(module)) == []
     name = f"wgmma_m64n64k32_{first}" + (f"_{second}" if first != second else "")
     assert f"{name}(" in manifest.show(lowered(module)[1]) and is_right(module, dict(zip("MNK", sizes)))
 
@@ -140,31 +141,31 @@ def test_a_factor_that_is_rounded_is_more_than_bytes(wide: str) -> None:
 
 def test_promotion_elsewhere_than_at_a_step_is_refused() -> None:
     good = with_tile(of_bytes((1024, 1024, 1024)), 64, 64)
-    assert plan.check(good) == [] and plan.parse(plan.show(good)) == good
+    assert check_plan(good) == [] and plan.parse(plan.show(good)) == good
     for fields in ({"promote": 64}, {"promote": 256}):
         with pytest.raises(Refused) as fault:
             to_gpu.lower(replace(good, plans=(replace(good.plans[0], **fields),)))
         assert [d.code for d in fault.value.diags] == ["E1611"]
     halves = next(p for p in proposed(sized("NT", (512, 512, 512))) if p.tile[:2] == (128, 256))
     wide = plan.Module(sized("NT", (512, 512, 512)), (replace(halves, promote=64),))
-    assert "E1513" in {d.code for d in plan.check(wide)}
+    assert "E1513" in {d.code for d in check_plan(wide)}
 
 
 def test_two_sums_are_held_in_turn() -> None:
     module = of_bytes((1024, 1024, 1024))
     one = next(p for p in proposed(module) if p.partials == 2 and p.tile[:2] == (64, 64))
     good = plan.Module(module, (one,))
-    assert plan.check(good) == [] and plan.parse(plan.show(good)) == good and "partials   2\n" in plan.show_plan(one)
+    assert check_plan(good) == [] and plan.parse(plan.show(good)) == good and "partials   2\n" in plan.show_plan(one)
     text = gpu.show(to_gpu.lower(good))
-    assert gpu.check(gpu.parse(text)) == []
+    assert check_gpu(gpu.parse(text)) == []
     for old, new, code in (
         ("pending 1 for %mma\n", "pending 2 for %mma\n", "E1617"),
         ("pending 0 for %mma.2", "pending 1 for %mma.2", "E1617"),
         ("arrive empty[s.previous]", "arrive empty[s.slot]", "E1613"),
     ):
-        assert old in text and code in {d.code for d in gpu.check(gpu.parse(text.replace(old, new)))}
+        assert old in text and code in {d.code for d in check_gpu(gpu.parse(text.replace(old, new)))}
     for fields in ({"promote": 0}, {"partials": 3}):
-        assert "E1510" in {d.code for d in plan.check(replace(good, plans=(replace(one, **fields),)))}
+        assert "E1510" in {d.code for d in check_plan(replace(good, plans=(replace(one, **fields),)))}
     with pytest.raises(Refused):
         to_gpu.lower(replace(good, plans=(replace(one, promote=0),)))
 
@@ -199,9 +200,9 @@ def test_outputs_of_bytes_leave_in_rows_that_can_be_swizzled() -> None:
 
 def test_a_sum_read_while_it_runs_is_found() -> None:
     text = gpu.show(to_gpu.lower(with_tile(of_bytes((1024, 1024, 1024)), 64, 64)))
-    assert gpu.check(gpu.parse(text)) == []
+    assert check_gpu(gpu.parse(text)) == []
     assert "E1617" in {
-        d.code for d in gpu.check(gpu.parse(text.replace("wait_group wgmma pending 0", "wait_group wgmma pending 1")))
+        d.code for d in check_gpu(gpu.parse(text.replace("wait_group wgmma pending 0", "wait_group wgmma pending 1")))
     }
 
 

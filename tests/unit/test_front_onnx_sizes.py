@@ -17,10 +17,7 @@ from tinyir.front.limits import Limits  # noqa: E402
 from tinyir.front.onnx import ops as _ops  # noqa: E402, F401
 from tinyir.front.onnx.constants import Weights  # noqa: E402
 from tinyir.front.onnx.model import load, program_of  # noqa: E402
-from tinyir.ir import (  # noqa: E402
-    index,  # noqa: E402
-    tiny,  # noqa: E402
-)
+from tinyir.ir import index, tiny  # noqa: E402
 from tinyir.ir.expr import Expr  # noqa: E402
 from tinyir.ir.read import read_expr  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402

@@ -10,12 +10,13 @@ import pytest
 
 from tinyir.ir import gpu, plan, region
 from tinyir.ir.body import Binary, Select, Unary, walk
-from tinyir.ir.kernels import Contraction, kernels_of
+from tinyir.kernels.alternatives.materialize_prologues import materialize_prologues
+from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower import lower_to, lowering_of
-from tinyir.lower.plan.materialize_prologues import materialize_prologues
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 
+from .checked import check_plan
 from .stages import Stages, graph, needs_host_compiler
 
 X, W, Y = ("fp32", [33, 40]), ("fp32", [40, 24]), ("fp32", [33, 24])
@@ -249,7 +250,7 @@ def test_cost_decides(case: str) -> None:
     assert (said["code"], said["rule"]) == ("R3401" if rule == "prologue" else "R3402", rule)
     assert max(("again", "tensor", "trip"), key=lambda part: said[f"{part}_us"]) == reason
     planned = lower_to("plan", stages.region, "sm90")
-    assert [d.code for d in plan.check(planned) if d.is_error] == [] and plan.parse(plan.show(planned)) == planned
+    assert [d.code for d in check_plan(planned) if d.is_error] == [] and plan.parse(plan.show(planned)) == planned
     assert len({p.regions for p in planned.plans}) == kernels
     remarks = lowering_of("plan").verdicts(stages.region)
     assert [d.code for d in remarks] == ["R3470"] * (len(stages.region.program.regions) < kernels)

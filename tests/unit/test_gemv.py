@@ -16,6 +16,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played, region_text, simulated
 from .test_any_shape import sized, whole_numbers
 from .test_warp_specialized import BIAS, RESIDUAL, SCALED
@@ -52,7 +53,7 @@ def test_products_of_nothing_are_planned(sizes: tuple[int, ...], kind: dict[str,
     """Whatever the template: a size that is planned for may be nought, such as the rows of `x[-1:3:2]` at some
     length."""
     module = sized("NN", sizes, **kind)
-    assert not any(d.is_error for d in gpu.check(lowered(to_plan.lower(module))[0]))
+    assert not any(d.is_error for d in check_gpu(lowered(to_plan.lower(module))[0]))
 
 
 def test_many_rows_are_not_its_own() -> None:
@@ -95,8 +96,8 @@ def test_a_guard_that_always_holds_has_no_other_side() -> None:
 
 def test_an_access_that_nothing_assumes_is_found() -> None:
     module = of(sized("NN", (1, 4096, 77), **SINGLE), (8, 64), width=4)
-    assert plan.check(module) == []
-    assert [d.code for d in plan.check(replace(module, plans=(replace(module.plans[0], assume=()),)))] == ["E1570"]
+    assert check_plan(module) == []
+    assert [d.code for d in check_plan(replace(module, plans=(replace(module.plans[0], assume=()),)))] == ["E1570"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from tinyir.ir import gpu
 from tinyir.kit.diag import Refused
 
+from .checked import check_gpu
 from .families import FAMILIES, family
 from .turns import in_turn
 
@@ -133,7 +134,7 @@ def planted(rule: str) -> Iterator[tuple[str, str]]:
 def codes_of(text: str) -> set[str]:
     """What reading or the checker says."""
     try:
-        return {d.code for d in gpu.check(gpu.parse(text)) if d.is_error}
+        return {d.code for d in check_gpu(gpu.parse(text)) if d.is_error}
     except Refused as fault:
         return {d.code for d in fault.diags}
 

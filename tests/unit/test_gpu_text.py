@@ -12,6 +12,8 @@ from tinyir.ir import gpu
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
 
+from .checked import check_gpu
+
 DESIGN = Path(__file__).resolve().parents[1] / "golden" / "design"
 HEAD = """\
 tinyir 1.0 gpu
@@ -128,7 +130,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128]
 def codes(text: str) -> list[str]:
     """What parse or check finds."""
     try:
-        return sorted({d.code for d in gpu.check(gpu.parse(HEAD + text))})
+        return sorted({d.code for d in check_gpu(gpu.parse(HEAD + text))})
     except Refused as fault:
         return sorted({d.code for d in fault.diags})
 
@@ -252,7 +254,7 @@ def test_planted_fault_in_a_design_example_is_found(example: str, old: str, new:
     text = (DESIGN / f"{example}.gpu").read_text(encoding="utf-8")
     kernel = text.index("\nkernel ")
     assert old in text[kernel:]
-    found = {d.code for d in gpu.check(gpu.parse(text[:kernel] + text[kernel:].replace(old, new)))}
+    found = {d.code for d in check_gpu(gpu.parse(text[:kernel] + text[kernel:].replace(old, new)))}
     assert (code in found) if code else not found
 
 
@@ -267,10 +269,10 @@ def test_tensors_of_any_name_are_read_back() -> None:
     module = read(json.dumps({"signature": signature, "tensors": tensors, "graph": ops}))
     for stage in ("index", "poly", "region", "plan", "gpu"):
         module = lower_to(stage, module, "sm90")
-    assert gpu.parse(gpu.show(module)) == module and gpu.check(module) == []
+    assert gpu.parse(gpu.show(module)) == module and check_gpu(module) == []
 
 
 def test_spans_stand_on_the_statement() -> None:
     text = HEAD + GOOD.replace("x[thread.x]", "x[thread.x + 1]")
-    (fault,) = gpu.check(gpu.parse(text))
+    (fault,) = check_gpu(gpu.parse(text))
     assert text[fault.span.start : fault.span.end].startswith("%y = add(")

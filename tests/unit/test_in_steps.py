@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from tinyir.analysis.regions import fold_sizes
-from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir import manifest, plan, region
+from tinyir.kernels.alternatives.fold_in_steps import fold_in_steps
+from tinyir.kernels.alternatives.parts import Names, Surroundings, with_parts
+from tinyir.kernels.alternatives.scan_in_steps import scan_in_steps
+from tinyir.kernels.alternatives.sum_in_steps import sum_in_steps
 from tinyir.lower import plan as to_plan
-from tinyir.lower.plan.fold_in_steps import fold_in_steps
-from tinyir.lower.plan.parts import Names, Surroundings, with_parts
-from tinyir.lower.plan.scan_in_steps import scan_in_steps
-from tinyir.lower.plan.sum_in_steps import sum_in_steps
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu
 from .emitted import lowered, region_text, simulated
 
 ROWS = "for i0: R, i1: N\n"
@@ -282,4 +283,4 @@ def test_columns_are_summed_by_neighbouring_threads() -> None:
     )
     assert [k.block for k in kernels.kernels][0][0] >= 128
     assert "X[k0 * 65536 + i0]" in manifest.show(code)
-    assert gpu.check(kernels) == []
+    assert check_gpu(kernels) == []

@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
-from tinyir.ir import hopper
-from tinyir.ir.intrinsics import GUARDED, INTRINSICS, PLAIN, Intrinsic, intrinsics_of, show_intrinsics
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
+from tinyir.target import hopper
+from tinyir.target.intrinsics import GUARDED, INTRINSICS, PLAIN, Intrinsic, intrinsics_of, show_intrinsics
 
 SM90 = {name for name, _ in hopper.GUARDED} - {
     "shared_address",

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.kernels import kernel_of
 from tinyir.ir.plan import Bind, Plan, Vectorize
-from tinyir.ir.verify_plan import guarded_axes
+from tinyir.kernels.check import guarded_axes
+from tinyir.kernels.problem import kernel_of
 from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import TARGETS, complaints_of, lowered, meant_for, played, region_text, simulated
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -129,7 +130,7 @@ def module_of(tensors: str, body: str, width: int = 1, threads: int = 32, turns:
             ),
         ),
     )
-    assert plan.check(made) == [] and plan.parse(plan.show(made)) == made
+    assert check_plan(made) == [] and plan.parse(plan.show(made)) == made
     return made
 
 
@@ -274,7 +275,7 @@ def test_planted_faults_are_named(name: str) -> None:
     text, count = re.subn(pattern, replacement, gpu.show(kernels))
     assert count == 1
     try:
-        found = gpu.check(gpu.parse(text))
+        found = check_gpu(gpu.parse(text))
     except Refused as fault:
         found = fault.diags
     assert any(d.code == "E1680" and part in str(d.facts["fault"]) for d in found), [

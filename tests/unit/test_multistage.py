@@ -22,6 +22,7 @@ from tinyir.play.arrays import convert
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played, region_text, simulated
 from .test_warp_specialized import BATCHED, BIAS, RESIDUAL, SCALED, product
 
@@ -81,7 +82,7 @@ def test_every_layout_is_planned_and_obeyed(layout: str) -> None:
     module = product(layout, **BIAS)
     for one in {p.tile: p for p in proposed(module)}.values():
         planned = plan.Module(module, (one,))
-        assert plan.check(planned) == [] and plan.parse(plan.show(planned)) == planned
+        assert check_plan(planned) == [] and plan.parse(plan.show(planned)) == planned
         kernels, _ = lowered(planned)
         loads = [s for s in statements(kernels.kernels[0].body) if isinstance(s, nodes.Ldmatrix)]
         assert {s.is_transposed for s in loads if s.to.name == "af"} == {layout[0] == "T"}
@@ -287,12 +288,12 @@ FAULTS = [
 def test_planted_faults_are_named(good: str, bad: str, code: str) -> None:
     one = next(p for p in proposed(product("NN", **BIAS), "sm90") if p.tile == (128, 128, 32) and p.stages == 4)
     text = gpu.show(to_gpu.lower(plan.Module(product("NN", **BIAS), (replace(one, arch="sm90"),))))
-    assert gpu.check(gpu.parse(text)) == [] and good in text
+    assert check_gpu(gpu.parse(text)) == [] and good in text
     at = text.index("\nkernel ")
-    assert code in {d.code for d in gpu.check(gpu.parse(text[:at] + text[at:].replace(good, bad, 1)))}
+    assert code in {d.code for d in check_gpu(gpu.parse(text[:at] + text[at:].replace(good, bad, 1)))}
 
 
 def test_an_asynchronous_copy_must_be_assumed_to_be_aligned() -> None:
     module = product("NN", **BIAS)
     for fields in ({"assume": ()}, {"vectorize": ()}):
-        assert {d.code for d in plan.check(with_tile(module, (64, 64, 32), **fields))} == {"E1570"}
+        assert {d.code for d in check_plan(with_tile(module, (64, 64, 32), **fields))} == {"E1570"}

@@ -19,6 +19,7 @@ from tinyir.lower import gpu as to_gpu
 from tinyir.lower import lower_to
 from tinyir.play.tiny import play
 
+from .checked import check_gpu
 from .emitted import lowered, planned, region_text, simulated
 from .odd_maps import SIZES, arrays_for, odd_program
 from .stages import Stages, needs_host_compiler
@@ -40,7 +41,7 @@ def test_random_maps_are_shown_to_be_inside(first: int) -> None:
     guarded = 0
     for seed in range(first, first + 10):
         kernels, remarks = kernels_of(odd_program(seed))
-        assert [(d.code, dict(d.facts)) for d in gpu.check(kernels) if d.is_error] == [], seed
+        assert [(d.code, dict(d.facts)) for d in check_gpu(kernels) if d.is_error] == [], seed
         guarded += bool(remarks)
     assert guarded <= 1
 
@@ -239,7 +240,7 @@ def test_a_guard_is_only_for_what_we_made() -> None:
     """A text that people edit is refused."""
     kernels, _ = lowered(planned(_beyond(281)))
     edited = gpu.show(kernels).replace(" < 281 else 0.0", " < 282 else 0.0")
-    assert edited != gpu.show(kernels) and {d.code for d in gpu.check(gpu.parse(edited))} == {"E1615"}
+    assert edited != gpu.show(kernels) and {d.code for d in check_gpu(gpu.parse(edited))} == {"E1615"}
 
 
 # --- what a prover knows

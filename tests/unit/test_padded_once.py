@@ -17,6 +17,7 @@ from tinyir.runtime.program import Program
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played
 from .test_any_shape import whole_numbers
 from .test_warp_specialized import BIAS, product, proposed
@@ -48,7 +49,7 @@ def planned(*names: str, hints: dict[str, str] | None = None) -> plan.Module:
 
 def test_the_plan_says_which_operand_is_padded_once() -> None:
     module = planned("B")
-    assert "layout     A padded, B padded_once\n" in plan.show(module) and plan.check(module) == []
+    assert "layout     A padded, B padded_once\n" in plan.show(module) and check_plan(module) == []
     kernels, code = lowered(module)
     assert [(k.name, k.serves, k.is_once) for k in kernels.kernels] == [
         ("r.keep", "r", True),
@@ -77,10 +78,10 @@ def test_what_is_padded_once_costs_nothing_at_a_run() -> None:
 
 
 def test_what_is_no_constant_cannot_be_padded_once() -> None:
-    assert [d.code for d in plan.check(planned("B", hints={"A": "padded_once"}))] == ["E1523"]
+    assert [d.code for d in check_plan(planned("B", hints={"A": "padded_once"}))] == ["E1523"]
     kernels = to_gpu.lower(planned("B"))
     wrong = replace(kernels, kernels=tuple(replace(k, is_once=bool(k.serves)) for k in kernels.kernels))
-    assert [d.code for d in gpu.check(wrong)] == ["E1603"] and "reads A" in str(gpu.check(wrong)[0].facts)
+    assert [d.code for d in check_gpu(wrong)] == ["E1603"] and "reads A" in str(check_gpu(wrong)[0].facts)
 
 
 # --- runs

@@ -8,15 +8,16 @@ import shutil
 import numpy as np
 import pytest
 
-from tinyir.ir import plan, region
-from tinyir.ir.kernels import why_none
+from tinyir.ir import region
+from tinyir.kernels.alternatives.part_region import part_region
+from tinyir.kernels.alternatives.parts import Names, Surroundings, with_parts
+from tinyir.kernels.problem import why_none
 from tinyir.lower import plan as to_plan
-from tinyir.lower.plan.part_region import part_region
-from tinyir.lower.plan.parts import Names, Surroundings, with_parts
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_plan
 from .emitted import lowered, region_text, simulated
 
 SIZES = {"N": 5, "C": 37}
@@ -85,7 +86,7 @@ def test_parts_are_covered_and_mean_what_the_whole_meant(name: str) -> None:
     (one,) = whole.program.regions
     parts = with_parts(whole, {one.name: part_region(one, Surroundings(Names.of(whole), lambda _: 0.0, {}))})
     planned = to_plan.lower(parts)
-    assert [d for d in plan.check(planned) if d.is_error] == [] and region.parse(region.show(parts)) == parts
+    assert [d for d in check_plan(planned) if d.is_error] == [] and region.parse(region.show(parts)) == parts
     assert len(parts.program.regions) == count and not any(map(why_none, parts.program.regions))
     arrays = random_arrays(whole.model, SIZES, 3)
     wanted, again, run = play(whole, arrays), play(parts, arrays), simulated(lowered(planned)[1], arrays, seed=1)

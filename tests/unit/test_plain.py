@@ -22,6 +22,7 @@ from tinyir.play.region import play
 from tinyir.runtime.run import run
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .graphs import random_graphs
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -104,10 +105,10 @@ def all_plain(module: region.Module) -> plan.Module:
 
 def simulated(planned: plan.Module, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """What the kernels of plans give; every text on the way holds."""
-    assert [d.code for d in plan.check(planned) if d.is_error] == []
+    assert [d.code for d in check_plan(planned) if d.is_error] == []
     kernels = to_gpu.lower(planned)
     assert gpu.parse(gpu.show(kernels)) == kernels
-    assert [(d.code, d.at, dict(d.facts)) for d in gpu.check(kernels) if d.is_error] == []
+    assert [(d.code, d.at, dict(d.facts)) for d in check_gpu(kernels) if d.is_error] == []
     return run(manifest.show(to_cu.lower(kernels)), arrays, device="sim", limit=60)[0]
 
 

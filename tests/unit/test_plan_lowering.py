@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyir.analysis.cost import cost_of
-from tinyir.analysis.device import device_names, device_titled, get_device
 from tinyir.analysis.work import bytes_of, flops_of, work_of
 from tinyir.ir import plan, region
-from tinyir.ir.arch import ARCHS
-from tinyir.ir.kernels import Contraction, Map, Row, kernels_of
+from tinyir.kernels.cost import cost_of
+from tinyir.kernels.problem import Contraction, Map, Row, kernels_of
 from tinyir.kit.diag import Refused
 from tinyir.lower.plan import candidates, card_of, explain, lower
+from tinyir.target.arch import ARCHS
+from tinyir.target.device import device_names, device_titled, get_device
+
+from .checked import check_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu"
@@ -82,7 +84,7 @@ def test_the_sample_gets_the_committed_plan() -> None:
 @pytest.mark.parametrize("name", ["conv_pad_stride", "gemm_sm80", "gemm_sm90", "layernorm"])
 def test_every_chosen_plan_can_be_obeyed(name: str, arch: str) -> None:
     module = lower(region.parse((DESIGN / f"{name}.region").read_text(encoding="utf-8")), arch=arch)
-    assert plan.check(module) == []
+    assert check_plan(module) == []
     assert plan.parse(plan.show(module)) == module
     assert {p.arch for p in module.plans} == {arch}
     for one in module.program.program.regions:
@@ -98,7 +100,7 @@ def test_candidates_are_ranked_fit_and_say_why_not(arch: str) -> None:
     assert 10 <= len(kept) <= 20 and found[: len(kept)] == tuple(kept)
     assert [c.cost.microseconds for c in kept] == sorted(c.cost.microseconds for c in kept)
     assert all(c.cost.occupancy >= (2 if arch == "sm80" else 1) for c in kept)
-    assert all(plan.check(plan.Module(GEMM, (c.plan,))) == [] for c in kept)
+    assert all(check_plan(plan.Module(GEMM, (c.plan,))) == [] for c in kept)
     assert any("micro tile" in c.rejected for c in found)
 
 
@@ -186,7 +188,7 @@ def test_a_batch_takes_the_grid_and_a_divided_axis_needs_no_guard() -> None:
         program("x : fp16[B, M, 32]; v : fp16[B, 32, 64]", "y : fp16[B, M, 64]", BATCHED, "B=8, M=256"), arch="sm80"
     )
     (one,) = module.plans
-    assert plan.check(module) == []
+    assert check_plan(module) == []
     assert one.place_of("i0") == "cta.z" and one.place_of("i1.o") == "cta.y" and one.place_of("i2.o") == "cta.x"
     assert one.predicate == ("i1",)
 
@@ -195,13 +197,13 @@ def test_a_row_is_resident_only_where_it_always_fits() -> None:
     free = lower(program("x : fp32[R, C]", "y : fp32[R, C]", SOFTMAX, "R=512, C=1000"))
     bounded = lower(program("x : fp32[R, C]", "y : fp32[R, C]", SOFTMAX, "R=512, C=1000", "C in 1..1000"))
     assert [m.plans[0].algo for m in (free, bounded)] == ["row_streamed", "row_resident"]
-    assert plan.check(free) == plan.check(bounded) == []
+    assert check_plan(free) == check_plan(bounded) == []
 
 
 def test_an_empty_or_scalar_region_still_has_a_plan() -> None:
     scalar = lower(program("x : fp32[]", "y : fp32[]", "  for\n    %y             = neg(x[])\n  yield y[] = %y\n"))
     empty = lower(program("x : fp32[0, 4]", "y : fp32[0, 4]", "  for i0: 0, i1: 4\n  yield y[i0, i1] = x[i0, i1]\n"))
-    assert plan.check(scalar) == plan.check(empty) == []
+    assert check_plan(scalar) == check_plan(empty) == []
     assert scalar.plans[0].family == empty.plans[0].family == "map"
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyir.ir import plan
-from tinyir.ir.schedule import (
+from tinyir.ir.plan.fields import (
     Async,
     Bind,
     Cache,
@@ -29,6 +29,8 @@ from tinyir.ir.schedule import (
     Vectorize,
 )
 from tinyir.kit.diag import Refused
+
+from .checked import check_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = sorted((ROOT / "samples").glob("*/*.plan")) + sorted((ROOT / "tests" / "golden" / "design").glob("*.plan"))
@@ -90,7 +92,7 @@ def test_a_committed_plan_reads_back_and_can_be_obeyed(file: Path) -> None:
     module = plan.parse(text)
     assert plan.show(module) == text
     assert plan.parse(plan.show(module)) == module
-    assert plan.check(module) == []
+    assert check_plan(module) == []
 
 
 @given(plans)
@@ -139,7 +141,7 @@ PLANTED = [
 @pytest.mark.parametrize("old,new,codes,place", PLANTED, ids=lambda v: str(v)[:24])
 def test_planted_faults_are_found_where_they_stand(old: str, new: str, codes: list[str], place: str | None) -> None:
     text = SAMPLE.read_text(encoding="utf-8").replace(old, new)
-    diags = plan.check(plan.parse(text))
+    diags = check_plan(plan.parse(text))
     assert [d.code for d in diags] == codes
     if place:
         assert text[diags[0].span.start : diags[0].span.end] == place
@@ -151,5 +153,5 @@ def test_planted_faults_are_found_where_they_stand(old: str, new: str, codes: li
 def test_the_offered_edit_mends_the_text(old: str, new: str) -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     broken = text.replace(old, new)
-    (diag,) = plan.check(plan.parse(broken))
+    (diag,) = check_plan(plan.parse(broken))
     assert broken[: diag.edit.span.start] + diag.edit.text + broken[diag.edit.span.end :] == text

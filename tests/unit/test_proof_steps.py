@@ -12,6 +12,7 @@ import pytest
 from tinyir.ir import gpu
 from tinyir.ir.gpu import linear
 
+from .checked import check_gpu
 from .effort import counted
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -40,7 +41,7 @@ def forget() -> None:
 def spent(name: str) -> tuple[int, int]:
     """Calls of functions, and sets asked of isl, to check a sample's gpu text."""
     module = gpu.parse((SAMPLES / name / f"{name}.gpu").read_text(encoding="utf-8"))
-    gpu.check(module)  # imports
+    check_gpu(module)  # imports
     forget()
     calls, diags = counted(gpu.check, module)
     assert diags == []

@@ -11,6 +11,7 @@ import pytest
 from tinyir.ir import gpu, manifest
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu
 from .emitted import TARGETS, complaints_of, lowered, planned, played, region_text, simulated
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -73,7 +74,7 @@ def test_numbers_that_are_no_block_are_named(planted: tuple[str, str]) -> None:
     kernels, _ = lowered(planned(dropout("64*i0 + i1")))
     text = re.sub(r"[^\n]* = random[^\n]*", lambda m: m[0].replace(*planted), gpu.show(kernels).split("\nkernel ")[1])
     whole = gpu.show(kernels).split("\nkernel ")[0] + "\nkernel " + text
-    assert whole != gpu.show(kernels) and "E1672" in {d.code for d in gpu.check(gpu.parse(whole))}
+    assert whole != gpu.show(kernels) and "E1672" in {d.code for d in check_gpu(gpu.parse(whole))}
 
 
 @pytest.mark.parametrize("target", TARGETS)

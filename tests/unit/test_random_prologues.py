@@ -12,9 +12,9 @@ import pytest
 from tinyir.front.json import read
 from tinyir.ir import region
 from tinyir.ir.body import Binary, Unary, walk
-from tinyir.ir.kernels import Contraction, kernels_of
+from tinyir.kernels.alternatives.materialize_prologues import materialize_prologues
+from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower import lower_to
-from tinyir.lower.plan.materialize_prologues import materialize_prologues
 from tinyir.play.region import play
 from tinyir.play.tiny import play as play_tiny
 from tinyir.runtime.arrays import random_arrays

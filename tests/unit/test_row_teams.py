@@ -16,6 +16,7 @@ from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu
 from .emitted import lowered, played, region_text, simulated
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -110,8 +111,8 @@ def test_a_fold_over_a_cta_takes_one_barrier() -> None:
 )
 def test_the_checker_sees_how_threads_of_a_row_meet(key: tuple, line: str, instead: str, code: str | None) -> None:
     text = gpu.show(to_gpu.lower(planned_by(softmax(333), *key)))
-    assert line in text and gpu.check(gpu.parse(text)) == []
-    found = {d.code for d in gpu.check(gpu.parse(text.replace(line, instead, 1)))}
+    assert line in text and check_gpu(gpu.parse(text)) == []
+    found = {d.code for d in check_gpu(gpu.parse(text.replace(line, instead, 1)))}
     assert found == ({code} if code else set())
 
 
@@ -125,8 +126,8 @@ def test_the_checker_sees_how_threads_of_a_row_meet(key: tuple, line: str, inste
 )
 def test_the_checker_sees_how_ctas_of_a_row_meet(line: str, fault: str) -> None:
     text = gpu.show(to_gpu.lower(planned_by(softmax(4100), "row_resident", 64, 1, 2, True)))
-    assert line in text and gpu.check(gpu.parse(text)) == []
-    assert "E1613" in {d.code for d in gpu.check(gpu.parse(text.replace(line, fault)))}
+    assert line in text and check_gpu(gpu.parse(text)) == []
+    assert "E1613" in {d.code for d in check_gpu(gpu.parse(text.replace(line, fault)))}
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.kernels import kernel_of
 from tinyir.ir.runs import row_runs
+from tinyir.kernels.problem import kernel_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu
 from .emitted import lowered, planned, played, region_text, simulated
 
 ROWS = "for i0: R, i1: 200\n"
@@ -164,5 +165,5 @@ def test_rows_of_every_length() -> None:
 ])  # fmt: skip
 def test_the_checker_sees_a_row_whose_ends_are_wrong(line: str, instead: str, code: str) -> None:
     text = gpu.show(to_gpu.lower(planned(region_text(OF_ANY_LENGTH["in"], OF_ANY_LENGTH["body"]))))
-    assert line in text and gpu.check(gpu.parse(text)) == []
-    assert code in {d.code for d in gpu.check(gpu.parse(text.replace(line, instead)))}
+    assert line in text and check_gpu(gpu.parse(text)) == []
+    assert code in {d.code for d in check_gpu(gpu.parse(text.replace(line, instead)))}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tinyir.ir import plan, region
-from tinyir.ir.kernels import kernel_of
 from tinyir.ir.runs import row_runs
+from tinyir.kernels.problem import kernel_of
 from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS

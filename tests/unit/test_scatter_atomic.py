@@ -20,6 +20,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import TARGETS, complaints_of, lowered, meant_for, played, region_text, simulated
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -46,7 +47,7 @@ def by_atomics(text: str, number: int = 0) -> plan.Module:
         if c.plan.algo == "scatter_atomic"
     ]
     made = plan.Module(module, (found[number],))
-    assert plan.check(made) == [] and plan.parse(plan.show(made)) == made
+    assert check_plan(made) == [] and plan.parse(plan.show(made)) == made
     return made
 
 
@@ -183,7 +184,7 @@ def test_a_plan_for_another_region_is_refused(name: str) -> None:
     tensors, body, atomics, part = WRONG[name]
     text = plan.show(by_atomics(rows("i32", "sum")))
     made = plan.Module(region.parse(region_text(tensors, body)), plan.parse(text).plans)
-    assert any(d.code == "E1583" and part in str(d.facts["fault"]) for d in plan.check(made))
+    assert any(d.code == "E1583" and part in str(d.facts["fault"]) for d in check_plan(made))
     with pytest.raises(Refused) as refused:
         to_gpu.lower(made)
     assert refused.value.diags[0].code == "E1611"
@@ -191,8 +192,8 @@ def test_a_plan_for_another_region_is_refused(name: str) -> None:
 
 def test_atomics_in_another_algo_and_unknown_words_are_refused() -> None:
     text = plan.show(by_atomics(rows("fp32", "sum")))
-    assert {d.code for d in plan.check(plan.parse(text.replace("scatter_atomic", "flat")))} == {"E1583"}
-    assert {d.code for d in plan.check(plan.parse(text.replace("unordered", "ordered")))} == {"E1503"}
+    assert {d.code for d in check_plan(plan.parse(text.replace("scatter_atomic", "flat")))} == {"E1583"}
+    assert {d.code for d in check_plan(plan.parse(text.replace("unordered", "ordered")))} == {"E1503"}
 
 
 PLANTED = {  # in the gpu text of a sum of i32: what is replaced by what, and a part of what the checker says
@@ -237,7 +238,7 @@ def test_a_base_that_is_not_written_whole_is_named() -> None:
 def found_in(text: str) -> list[Diag]:
     """What the checker says."""
     try:
-        return gpu.check(gpu.parse(text))
+        return check_gpu(gpu.parse(text))
     except Refused as fault:
         return fault.diags
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tinyir.ir import plan, region, tiny
+from tinyir.ir import region, tiny
 from tinyir.lower import lower_to
 from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
 from tinyir.runtime.arrays import random_arrays
+
+from .checked import check_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "tinyir 1.0 tiny\n"
@@ -47,7 +49,7 @@ def test_regions_give_what_the_model_gives(path: Path) -> None:
     for stage in ("index", "poly", "region"):
         found = lower_to(stage, found, "sm90")
     assert [d for d in region.check(found) if d.is_error] == [] and region.parse(region.show(found)) == found
-    assert [d for d in plan.check(lower_to("plan", found, "sm90")) if d.is_error] == []
+    assert [d for d in check_plan(lower_to("plan", found, "sm90")) if d.is_error] == []
     sizes = {
         s: min(max(SMALL, module.model.range_of(s).low), module.model.range_of(s).high) for s in module.model.symbols()
     }

@@ -12,13 +12,14 @@ import pytest
 
 from tinyir.front.json import read
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.siblings import Siblings, siblings_of
+from tinyir.kernels.siblings import Siblings, siblings_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to, lowering_of
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.run import run
 
+from .checked import check_gpu, check_plan
 from .stages import graph, needs_host_compiler
 
 
@@ -60,14 +61,14 @@ def planned(text: str, arch: str = "sm90", algo: str = "") -> plan.Module:
             if c.plan.algo == algo and not c.rejected
         )
         found = replace(found, plans=(chosen,))
-    assert [d.code for d in plan.check(found) if d.is_error] == [] and plan.parse(plan.show(found)) == found
+    assert [d.code for d in check_plan(found) if d.is_error] == [] and plan.parse(plan.show(found)) == found
     return found
 
 
 def emitted(found: plan.Module) -> tuple[gpu.Module, str]:
     """The gpu module and the CUDA text."""
     kernels = lower_to("gpu", found, "sm90")
-    assert [d.code for d in gpu.check(kernels) if d.is_error] == [] and gpu.parse(gpu.show(kernels)) == kernels
+    assert [d.code for d in check_gpu(kernels) if d.is_error] == [] and gpu.parse(gpu.show(kernels)) == kernels
     return kernels, manifest.show(lower_to("cu", kernels, "sm90"))
 
 
@@ -178,13 +179,13 @@ def test_faults_in_picks_are_found(fault: str) -> None:
     old, new, code = FAULTS[fault]
     text = gpu.show(emitted(planned(projections("fp32", "M", 40, THREE), "sm90", "synchronous"))[0])
     assert old in text
-    assert code in [d.code for d in gpu.check(gpu.parse(text.replace(old, new, 1)))]
+    assert code in [d.code for d in check_gpu(gpu.parse(text.replace(old, new, 1)))]
 
 
 def test_a_plan_of_strangers_is_refused() -> None:
     found = planned(projections("fp32", "M", 40, {"q": 72, "k": 24}))
     together = replace(found, plans=(replace(found.plans[0], regions=("mq", "mk")),))
-    assert "E1582" in [d.code for d in plan.check(together)]
+    assert "E1582" in [d.code for d in check_plan(together)]
     with pytest.raises(Refused) as refused:
         lower_to("gpu", together, "sm90")
     assert [d.code for d in refused.value.diags] == ["E1582"]

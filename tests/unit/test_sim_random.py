@@ -7,13 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from tinyir.ir import gpu, manifest
+from tinyir.ir import manifest
 from tinyir.ir.pipeline import STAGES
 from tinyir.lower import lower_to
 from tinyir.play import tiny as play_tiny
 from tinyir.runtime.run import run
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu
 from .graphs import random_graph
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -27,7 +28,7 @@ def agrees(seed: int) -> None:
     wanted = play_tiny.play(module, arrays)
     for stage in STAGES[1:]:
         module = lower_to(stage, module, "sm90")
-        faults = gpu.check(module) if stage == "gpu" else []
+        faults = check_gpu(module) if stage == "gpu" else []
         assert not any(d.is_error for d in faults), f"graph {seed}: {faults}"
     found, _ = run(manifest.show(module), arrays, device="sim", seed=seed, limit=30)
     for name, array in wanted.items():

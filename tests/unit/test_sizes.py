@@ -13,9 +13,9 @@ import tinyir
 from tinyir import front
 from tinyir.cmd import tiny_check, tiny_import, tiny_play, tiny_run, tinyc
 from tinyir.ir import tiny
-from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.ir.pipeline import STAGES
 from tinyir.kit.diag import Refused
-from tinyir.lower import lower_to
+from tinyir.lower import language_of, lower_to
 from tinyir.play import book, region
 from tinyir.play.tiny import play
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinyir.ir import plan, region, tiny
-from tinyir.ir.kernels import Contraction, kernels_of
+from tinyir.ir import region, tiny
+from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower import lower_to
 from tinyir.lower import plan as lower_plan
 from tinyir.play.region import play
 
+from .checked import check_plan
 from .models import Net
 
 
@@ -64,7 +65,7 @@ def test_each_is_a_contraction_of_its_own(make, count: int) -> None:
 def test_their_plans_hold_and_it_is_said(make, code: str) -> None:
     _, whole = program_of(make)
     planned = lower_to("plan", whole, "sm90")
-    assert [d.code for d in plan.check(planned) if d.is_error] == []
+    assert [d.code for d in check_plan(planned) if d.is_error] == []
     assert [d.code for d in lower_plan.verdicts(whole)] == [code]
     assert {p.family for p in planned.plans} == {"contraction"}
 

@@ -13,13 +13,14 @@ import pytest
 
 from tinyir.front.json import read
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.streaming import Streaming, streaming_of, tile_is_touched
+from tinyir.kernels.streaming.match import Streaming, streaming_of, tile_is_touched
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import index, poly
 from tinyir.lower import plan as to_plan
 from tinyir.lower import region as to_region
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import TARGETS, complaints_of, lowered, played, simulated
 from .test_kernels_compile import has_compiler
 
@@ -242,7 +243,7 @@ def test_tiles_outside_the_masks_are_skipped() -> None:
 def test_planted_faults_are_caught(before: str, after: str, code: str) -> None:
     text = gpu.show(to_gpu.lower(planned(attention(s="S", t="T", causal=True))))
     assert before in text or not code
-    assert {d.code for d in gpu.check(gpu.parse(text.replace(before, after, 1))) if d.is_error} == (
+    assert {d.code for d in check_gpu(gpu.parse(text.replace(before, after, 1))) if d.is_error} == (
         {code} if code else set()
     )
 
@@ -271,5 +272,5 @@ def test_every_candidate_is_a_plan_that_holds() -> None:
     assert len(kept) > 20
     for one in kept:
         held = plan.Module(module, (one,))
-        assert [d.code for d in plan.check(held) if d.is_error] == [], one
+        assert [d.code for d in check_plan(held) if d.is_error] == [], one
         assert plan.parse(plan.show(held)) == held

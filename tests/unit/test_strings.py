@@ -14,11 +14,11 @@ from tinyir import front
 from tinyir.front import graphdsl
 from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import manifest, tiny
-from tinyir.ir.pipeline import STAGES, language_of
+from tinyir.ir.pipeline import STAGES
 from tinyir.kit.diag import Diag, Refused
 from tinyir.kit.quote import json_line, quoted, unquoted, visible
 from tinyir.kit.render import as_json, draw
-from tinyir.lower import lower_to
+from tinyir.lower import language_of, lower_to
 
 HOSTILE = (
     "\n",

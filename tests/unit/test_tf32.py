@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
+from tinyir.kernels.multistage.space import TILES_OF
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
-from tinyir.lower.plan.multistage import TILES_OF
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, region_text, simulated
 from .simulated import Trial
 from .test_multistage import is_right
@@ -96,8 +97,8 @@ def test_tf32_is_taken_where_it_is_asked_for_and_nowhere_else(arch: str) -> None
 
 def test_math_is_read_checked_and_refused_where_it_has_no_place() -> None:
     module = planned((128, 128, 128))
-    assert plan.check(module) == [] and plan.parse(plan.show(module)) == module
-    assert [d.code for d in plan.check(plan.Module(module.program, (replace(module.plans[0], math="fp8"),)))] == [
+    assert check_plan(module) == [] and plan.parse(plan.show(module)) == module
+    assert [d.code for d in check_plan(plan.Module(module.program, (replace(module.plans[0], math="fp8"),)))] == [
         "E1503"
     ]
     halves = product("NN")
@@ -111,7 +112,7 @@ def test_math_is_read_checked_and_refused_where_it_has_no_place() -> None:
 
 def test_an_unknown_word_behind_an_mma_is_named() -> None:
     text = gpu.show(to_gpu.lower(planned((128, 128, 128))))
-    assert {d.code for d in gpu.check(gpu.parse(text.replace("m16n8k8 math tf32x3", "m16n8k8 math tf32x2")))} == {
+    assert {d.code for d in check_gpu(gpu.parse(text.replace("m16n8k8 math tf32x3", "m16n8k8 math tf32x2")))} == {
         "E1602"
     }
 
@@ -182,7 +183,7 @@ def test_a_window_is_gathered_element_by_element(dtype: str, by: str, stride: in
         if c.plan.algo == "multistage" and c.plan.tile[:2] == (64, 64)
     )
     planned = plan.Module(module, (one,))
-    assert plan.check(planned) == [] and {item.by for item in one.load} == {by} and one.vectorize == ()
+    assert check_plan(planned) == [] and {item.by for item in one.load} == {by} and one.vectorize == ()
     assert is_right(planned, {"N": 2})
 
 

@@ -20,6 +20,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, simulated
 from .simulated import Trial, simulate
 from .test_multistage import is_right
@@ -74,9 +75,9 @@ def test_a_left_operand_across_the_sum_comes_from_registers(layout: str, is_swap
         0
     ].algo == "warp_specialized"
     for one in {p.tile: p for p in plans}.values():
-        assert plan.check(plan.Module(module, (one,))) == []
+        assert check_plan(plan.Module(module, (one,))) == []
         kernels = to_gpu.lower(plan.Module(module, (one,)))
-        assert gpu.check(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
+        assert check_gpu(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
         every = list(statements(kernels.kernels[0].body))
         (by_unit,) = [s for s in every if isinstance(s, nodes.Wgmma)]
         assert by_unit.b_transposed and by_unit.shape.endswith("k8") and (by_unit.a.name == "af") == is_held
@@ -98,7 +99,7 @@ def test_every_candidate_holds_its_own_invariants() -> None:
         module = product("NT", dtype=dtype, out="bf16", sizes=sized((4096, 4096, 4096)))
         for c in to_plan.candidates(module, module.program.regions[0], fp32=math):
             if c.rejected in ("", to_plan.CROWDED):
-                assert plan.check(plan.Module(module, (c.plan,))) == []
+                assert check_plan(plan.Module(module, (c.plan,))) == []
 
 
 CHANGES = [
@@ -114,7 +115,7 @@ CHANGES = [
 @pytest.mark.parametrize(("good", "bad", "code"), CHANGES)
 def test_what_a_product_still_works_on_is_not_touched(good: str, bad: str, code: str) -> None:
     text = gpu.show(to_gpu.lower(with_tile(of_words("TT"), (128, 128))))
-    assert good in text and code in {d.code for d in gpu.check(gpu.parse(text.replace(good, bad)))}
+    assert good in text and code in {d.code for d in check_gpu(gpu.parse(text.replace(good, bad)))}
 
 
 # --- results

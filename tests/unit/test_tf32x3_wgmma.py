@@ -15,6 +15,7 @@ from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, simulated
 from .test_multistage import is_right
 from .test_tf32 import LARGEST, assert_specials_are_those_of_fp32, hard, of_fp32
@@ -61,9 +62,9 @@ def test_fp32_is_multiplied_so_where_nothing_else_is_asked_for(layout: str) -> N
         p.algo != "warp_specialized" or "128 <= K" in plan.show_plan(p) for p in others
     )
     for one in {p.tile: p for p in proposed(module, "tf32x3")}.values():
-        assert plan.check(plan.Module(module, (one,))) == []
+        assert check_plan(plan.Module(module, (one,))) == []
         kernels = to_gpu.lower(plan.Module(module, (one,)))
-        assert gpu.check(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
+        assert check_gpu(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
         every = list(statements(kernels.kernels[0].body))
         assert [s.token for s in every if isinstance(s, nodes.Wgmma)] == ["mma.low", "mma.mix", "mma"]
         assert {s.rounding for s in every if isinstance(s, nodes.TensorMap)} == {""}
@@ -98,8 +99,8 @@ CHANGES = [
 @pytest.mark.parametrize(("good", "bad", "code"), CHANGES)
 def test_faults_are_found(good: str, bad: str, code: str) -> None:
     text = gpu.show(to_gpu.lower(thrice(of_words("NT", (500, 500, 512)), (64, 64))))
-    assert good in text and gpu.check(gpu.parse(text)) == []
-    assert code in {d.code for d in gpu.check(gpu.parse(text.replace(good, bad)))}
+    assert good in text and check_gpu(gpu.parse(text)) == []
+    assert code in {d.code for d in check_gpu(gpu.parse(text.replace(good, bad)))}
 
 
 # --- results

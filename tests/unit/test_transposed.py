@@ -18,6 +18,7 @@ from tinyir.lower.plan import candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played, region_text, simulated
 
 PERMUTE = "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0]"
@@ -77,7 +78,7 @@ def test_tiles_compute_what_playback_computes(name: str) -> None:
     assert len(found) == (2 if count else 0)
     for chosen in found:
         kernels, code = lowered(plan.Module(module, (chosen,)))
-        assert [d.code for d in plan.check(plan.Module(module, (chosen,))) if d.is_error] == []
+        assert [d.code for d in check_plan(plan.Module(module, (chosen,))) if d.is_error] == []
         for seed, sizes in enumerate(SIZES):
             arrays = random_arrays(module.model, sizes, seed)
             given, wanted = simulated(code, arrays, seed), played(code, arrays)
@@ -122,7 +123,7 @@ def test_without_its_barrier_the_kernel_is_refused() -> None:
     planned = to_plan.lower(region.parse(region_text(tensors, body)))
     text = gpu.show(to_gpu.lower(planned))
     assert "\n  barrier cta\n" in text
-    assert any(d.is_error for d in gpu.check(gpu.parse(text.replace("\n  barrier cta\n", "\n", 1))))
+    assert any(d.is_error for d in check_gpu(gpu.parse(text.replace("\n  barrier cta\n", "\n", 1))))
 
 
 def test_other_tiles_are_refused() -> None:

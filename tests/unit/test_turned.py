@@ -14,6 +14,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.play.arrays import convert
 from tinyir.runtime.program import Program
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played
 from .test_any_shape import sized
 from .test_fp8 import SCALES
@@ -51,9 +52,9 @@ def test_bytes_across_the_sum_are_turned_and_the_plan_says_so(layout: str) -> No
         TURNED[layout]
     )
     good = planned(module)
-    assert plan.check(good) == [] and plan.parse(plan.show(good)) == good
+    assert check_plan(good) == [] and plan.parse(plan.show(good)) == good
     kernels = to_gpu.lower(good)
-    assert gpu.check(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
+    assert check_gpu(kernels) == [] and gpu.parse(gpu.show(kernels)) == kernels
     assert [k.name for k in kernels.kernels] == [*(f"r.turn.{name.lower()}" for name in TURNED[layout]), "r"]
     assert {b.name for b in kernels.buffers} == {f"r.{name}.turned" for name in TURNED[layout]}
 
@@ -78,9 +79,9 @@ def test_a_tensor_that_lies_both_ways_is_not_turned() -> None:
 def test_what_is_no_constant_cannot_be_turned_once_and_what_no_engine_fetches_not_at_all() -> None:
     module = planned(of_bytes("NN", (512, 512, 512)))
     once = replace(module.plans[0], layout=tuple(replace(i, hint="turned_once") for i in module.plans[0].layout))
-    assert [d.code for d in plan.check(replace(module, plans=(once,)))] == ["E1523"]
+    assert [d.code for d in check_plan(replace(module, plans=(once,)))] == ["E1523"]
     loaded = replace(module.plans[0], load=tuple(replace(i, by="ld") for i in module.plans[0].load))
-    assert "E1523" in {d.code for d in plan.check(replace(module, plans=(loaded,)))}
+    assert "E1523" in {d.code for d in check_plan(replace(module, plans=(loaded,)))}
 
 
 @needs_host_compiler

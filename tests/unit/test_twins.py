@@ -7,10 +7,10 @@ import shutil
 
 import pytest
 
-from tinyir.ir.intrinsics import GUARDED
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
+from tinyir.target.intrinsics import GUARDED
 
 from .simulated import text_of
 from .twins import PRODUCTS, TRIALS

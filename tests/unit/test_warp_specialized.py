@@ -15,10 +15,10 @@ import pytest
 
 from tests.bench.odd import label_of
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.boxes import View, view_of
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
-from tinyir.ir.kernels import kernels_of
+from tinyir.kernels.parts.boxes import View, view_of
+from tinyir.kernels.problem import kernels_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -26,6 +26,7 @@ from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_gpu, check_plan
 from .emitted import lowered, played, simulated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,7 +130,7 @@ def test_every_layout_is_planned_and_obeyed(layout: str) -> None:
     plans = proposed(module)
     assert {p.tile[:2] for p in plans} >= {(128, 256), (256, 128), (128, 128), (64, 64)}
     for one in {(p.tile, p.cluster): p for p in plans}.values():
-        assert plan.check(plan.Module(module, (one,))) == []
+        assert check_plan(plan.Module(module, (one,))) == []
         kernels, _ = lowered(plan.Module(module, (one,)))
         (product_of,) = [s for s in statements(kernels.kernels[0].body) if isinstance(s, nodes.Wgmma)]
         wanted = (layout[1] == "N", layout[0] == "N") if one.swap_ab else (layout[0] == "T", layout[1] == "T")
@@ -190,7 +191,7 @@ def test_other_products_and_architectures_are_not_planned_for_it() -> None:
 
 def test_an_unassumed_stride_is_found() -> None:
     module = with_tile(product("NN", **BIAS), 128, 128, assume=())
-    assert {d.code for d in plan.check(module)} == {"E1523"}
+    assert {d.code for d in check_plan(module)} == {"E1523"}
 
 
 def test_a_tile_that_the_template_has_no_place_for_is_refused() -> None:
@@ -243,7 +244,7 @@ def test_neighbouring_axes_are_one_dim_and_batch_axes_are_dims_of_their_own() ->
     ]
     kernels, code = lowered(with_tile(module, 64, 64))
     assert [list(map(str, m.dims)) for m in code.maps] == [["H", "M*S", "K"], [], ["H", "M*S", "N"]]
-    assert gpu.check(kernels) == []
+    assert check_gpu(kernels) == []
 
 
 def test_axes_apart_in_memory_are_no_one_side_of_a_tile() -> None:
@@ -474,7 +475,7 @@ def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:
     )
     assert "drain" not in lone and "multicast" not in lone and pair.count("drain empty from p") == 1
     without = "".join(line for line in pair.splitlines(keepends=True) if "drain" not in line)
-    assert gpu.check(gpu.parse(pair)) == [] and [d.code for d in gpu.check(gpu.parse(without))] == ["E1613"]
+    assert check_gpu(gpu.parse(pair)) == [] and [d.code for d in check_gpu(gpu.parse(without))] == ["E1613"]
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.boxes import View, view_of
-from tinyir.ir.kernels import Contraction, kernels_of, sizes_of
+from tinyir.ir.traits import sizes_of
+from tinyir.kernels.alternatives.materialize_prologues import materialize_prologues
+from tinyir.kernels.parts.boxes import View, view_of
+from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower import lower_to, lowering_of
-from tinyir.lower.plan.materialize_prologues import materialize_prologues
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 
+from .checked import check_gpu
 from .emitted import region_text, simulated
 from .stages import Stages, graph, needs_host_compiler
 
@@ -198,7 +200,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("is_wide", (True, False))
 def test_the_matrix_is_written_whole(is_wide: bool) -> None:
-    assert gpu.check(gpu.parse(laid_out(is_wide))) == []
+    assert check_gpu(gpu.parse(laid_out(is_wide))) == []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -206,4 +208,4 @@ def test_faults_in_a_matrix_of_windows_are_found(fault: str) -> None:
     is_wide, good, bad, code = FAULTS[fault]
     text = laid_out(is_wide)
     assert good in text
-    assert code in {d.code for d in gpu.check(gpu.parse(text.replace(good, bad))) if d.is_error}
+    assert code in {d.code for d in check_gpu(gpu.parse(text.replace(good, bad))) if d.is_error}

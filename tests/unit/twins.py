@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from tinyir.ir.hopper import WGMMA_BYTES, WGMMA_COLUMNS, WGMMA_TYPES
+from tinyir.target.hopper import WGMMA_BYTES, WGMMA_COLUMNS, WGMMA_TYPES
 
 from . import (
     test_fp8,

@@ -13,9 +13,9 @@ from typing import Any
 
 from ..ir.body import Gather, Reduce, Scatter, Select, walk
 from ..ir.expr import Bound, Expr
-from ..ir.kernels import bodies_of
 from ..ir.region import Region
 from ..ir.sets import bound_text, domain_text, is_representable, read_set
+from ..ir.traits import bodies_of
 from .counting import count
 
 

@@ -7,12 +7,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.pipeline import FILTERS, STAGES, filters_between, language_of
+from ..ir.pipeline import FILTERS, STAGES, filters_between
 from ..kit.cli import Notes, Session, filter_main
 from ..kit.diag import Refused, refuse
 from ..kit.span import span_of
 from ..kit.text import read_stage
-from ..lower import lowering_of
+from ..lower import language_of, lowering_of
 
 
 def stage_filter(

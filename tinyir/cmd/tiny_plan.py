@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from ..analysis.device import device_names
 from ..ir import plan
 from ..kit.cli import Notes, filter_main, parser_of, run
 from ..kit.diag import Diag
 from ..lower import lowering_of
+from ..target.device import device_names
 from .stage import language_of, read_module
 
 

@@ -103,7 +103,7 @@ class _Peaks:
 
 def _peaks_of(report: Report, model: Model) -> _Peaks | None:
     """Those of the card that the program ran on, when there is a model of it."""
-    from ..analysis.device import device_titled, get_device
+    from ..target.device import device_titled, get_device
 
     name = device_titled(report.description.split(" (", 1)[0])
     if name is None:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..analysis.device import device_titled
 from ..ir import plan as plan_text
 from ..ir import region as region_text
 from ..kit.cli import Session, must_be_faultless, parser_of, run, tell
 from ..kit.diag import Refused
 from ..kit.kept import cache_dir
 from ..kit.progress import Progress
-from ..lower import lowering_of
+from ..lower import language_of, lowering_of
+from ..target.device import device_titled
 from .feed import size_options
 from .stage import any_module, must_be, stage_of
 
@@ -83,7 +83,7 @@ def _body(session: Session) -> None:
     finally:
         trials.close()
     written = plan_text.Module(region_text.Module(program.model, result.program.program), result.plans)
-    must_be_faultless(plan_text.check(written))
+    must_be_faultless(language_of("plan").check(written))
     session.write(plan_text.show(written))
 
 

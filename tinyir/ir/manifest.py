@@ -32,8 +32,8 @@ from typing import Any
 from ..kit.diag import Diag, Label, Refused
 from ..kit.span import Span, span_of
 from ..kit.text import VERSION, Grammar, body_of, header, token_span
+from ..target.arch import ARCHS
 from . import region as region_text
-from .arch import ARCHS
 from .attrs import show_attrs
 from .expr import Bound, Expr, show_guard
 from .model import show_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from .body import Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, walk
 from .expr import Expr
-from .kernels import bodies_of
 from .model import is_exchanged
 from .region import Region
+from .traits import bodies_of
 
 ACCESS_BYTES = 16  # the most that a thread moves in one access
 

@@ -14,15 +14,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
 from .expr import ONE, ZERO, Expr
-from .kernels import Prefix, Row, axes_of, bodies_of, extent_of
 from .model import Tensor, is_exchanged
 from .neighbours import ACCESS_BYTES, is_multiple
 from .present import guard_names, names_in
 from .region import Region
+from .traits import axes_of, bodies_of, extent_of
 
 WIDTHS = (16, 8, 4, 2)  # elements
 STEPS = (1, 2, 3, 4)  # elements from one to the next, so that a line still holds what neighbours read
@@ -150,15 +151,15 @@ def _is_by_neighbours(body: Body) -> bool:
     )
 
 
-def row_runs(region: Region, kernel: Row | Prefix) -> tuple[Run, ...]:
+def row_runs(region: Region, kernel: Any) -> tuple[Run, ...]:
     """The runs of a row or of a scan that are worth a plan: the widest, and the widest in whole vectors."""
     found = [run for width in WIDTHS if (run := row_run(region, kernel, width)) is not None]
     return tuple(dict.fromkeys((*found[:1], *[run for run in found if run.is_whole][:1])))
 
 
-def row_run(region: Region, kernel: Row | Prefix, width: int) -> Run | None:
+def row_run(region: Region, kernel: Any, width: int) -> Run | None:
     """The run of a row, or of one that is scanned forwards, in vectors of `width`; None where it is none."""
-    if isinstance(kernel, Prefix) and kernel.reverse:
+    if kernel.reverse:
         return None
     folds = [n.axes for b in bodies_of(region) for n in walk(b) if isinstance(n, Reduce) and n.axes[0].size is not None]
     starts = _starts(region, tuple(dict.fromkeys((kernel.row, *folds))), is_everywhere=False)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from .body import Axis, Body, Ref, Scatter, walk
 from .expr import ONE
-from .kernels import bodies_of
-from .plan_words import UNORDERED
+from .plan.words import UNORDERED
 from .region import Region
+from .traits import bodies_of
 from .types import DType
 
 BYTES = (4, 8)  # of what an atomic takes

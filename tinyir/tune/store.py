@@ -16,6 +16,7 @@ from pathlib import Path
 from ..ir import plan, region
 from ..kit.diag import Refused, refuse
 from ..kit.kept import cache_dir, read_sealed, write_sealed
+from ..lower import language_of
 from ..runtime.cache import key_of
 
 FOLDER = "tuned"
@@ -43,7 +44,7 @@ def load_winner(program: region.Module, device: str, compiler: str) -> tuple[pla
         module = plan.parse((kept or b"").decode("utf-8"))
     except (UnicodeDecodeError, Refused):
         return ()
-    return () if any(d.is_error for d in plan.check(module)) else module.plans
+    return () if any(d.is_error for d in language_of("plan").check(module)) else module.plans
 
 
 def keep_winner(program: region.Module, device: str, compiler: str, plans: tuple[plan.Plan, ...]) -> None:

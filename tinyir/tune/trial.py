@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import manifest, plan, region
 from ..ir.pipeline import STAGES
 from ..kit.diag import Refused
-from ..lower import lower_to
+from ..lower import language_of, lower_to
 from ..runtime.check import compare
 from ..runtime.compile import Usage
 
@@ -65,7 +65,7 @@ def emit(program: region.Module, one: plan.Plan, sizes: Mapping[str, int]) -> Em
     if broken:
         return Emitted(one, reason="it assumes what these sizes are not")
     try:
-        faults = [d for d in plan.check(module) if d.is_error]
+        faults = [d for d in language_of("plan").check(module) if d.is_error]
         if faults:
             raise Refused(faults)
         for stage in STAGES[STAGES.index("plan") + 1 :]:

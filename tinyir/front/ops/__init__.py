@@ -1,7 +1,7 @@
 """Each op of the front ends, lowered to tiny in one place, whatever language it came in. The table is
 `front.ops.table`."""
 
-from . import (
+from . import (  # noqa: F401  (each file puts its rows into the table)
     attention,
     codes,
     contraction,
@@ -16,7 +16,7 @@ from . import (
     sampling,
     tuples,
     windows,
-)  # noqa: F401  (each file puts its rows into the table)
+)
 from .table import ELEMENTWISE, FRONT_OPS, Attr, Attrs, FrontOp, check_attrs
 
 __all__ = ["ELEMENTWISE", "FRONT_OPS", "Attr", "Attrs", "FrontOp", "check_attrs"]

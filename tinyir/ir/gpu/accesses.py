@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag
-from ..ampere import COPIES
+from ...target.ampere import COPIES
 from ..body import Random, Read
 from ..expr import ONE, ZERO, Bound, Expr
 from ..neighbours import ACCESS_BYTES, is_multiple

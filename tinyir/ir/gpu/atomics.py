@@ -12,7 +12,7 @@ from typing import Any
 
 from ...kit.diag import Diag, Label
 from ..body import Read
-from ..plan_words import UNORDERED
+from ..plan.words import UNORDERED
 from ..scatters import BYTES, is_ordered
 from . import nodes
 from .nodes import Kernel

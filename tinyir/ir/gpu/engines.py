@@ -172,8 +172,8 @@ EARLY = (WaitPrevious, LaunchNext)
 @dataclass(frozen=True, slots=True)
 class Ldmatrix:
     """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one;
-    `trans`: the tile stands transposed to it. `low al`: each word as high + low / 1024, both of 11 bits (`ir.tf32`);
-    `to` has the high ones."""
+    `trans`: the tile stands transposed to it. `low al`: each word as high + low / 1024, both of 11 bits
+    (`target.tf32`); `to` has the high ones."""
 
     to: Place
     source: Place
@@ -216,7 +216,7 @@ class Stmatrix:
 @dataclass(frozen=True, slots=True)
 class Mma:
     """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `math tf32` or
-    `math tf32x3` after the shape says how fp32 factors are multiplied (`ir.plan_words`)."""
+    `math tf32x3` after the shape says how fp32 factors are multiplied (`ir.plan.words`)."""
 
     acc: str
     a: Place

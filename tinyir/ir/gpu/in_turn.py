@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...target.words import LEVELS, WORDS_OF
 from ..body import Literal, Read
 from ..expr import Expr
-from ..words import LEVELS, WORDS_OF
 from . import nodes
 from .across import ACROSS, LookBack, Publish, Ticket
 from .nodes import Kernel, Statement

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..ops import REDUCERS
-from ..plan_words import WORDS
+from ..plan.words import WORDS
 from . import nodes
 from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS
 

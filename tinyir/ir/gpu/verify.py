@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
-from ..arch import ARCHS
+from ...target.arch import ARCHS
+from ...target.hopper import HELD
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
-from ..hopper import HELD
 from ..model import is_constant
 from ..rules import product
 from ..verify import nearest

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ...ir.body import Body, Random, Read, Reduce, Ref, walk
-from ...ir.kernels import Row, bodies_of
 from ...ir.present import names_in
 from ...ir.region import Region
+from ...ir.traits import bodies_of
+from ..problem import Row
 from .point import free_axes
 
 

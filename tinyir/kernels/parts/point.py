@@ -28,9 +28,9 @@ from ...ir.body import (
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.kernels import axes_of, bodies_of, extent_of
 from ...ir.neighbours import is_movement
 from ...ir.region import Region, Yield
+from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
 

@@ -10,9 +10,9 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
 from ...ir.region import Region, Yield
-from ...ir.resources import WALK
 from ...ir.runs import number_in
 from ...kit.diag import refuse
+from ..resources import WALK
 from .fold import Accumulator
 from .point import Fresh, Values, carried, choice, element_store, needed
 from .scatter import thread_scatter

@@ -8,16 +8,17 @@ from ...ir.body import Axis, Body, Gather, Reduce, Ref, Scan, Scatter
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Statement
-from ...ir.kernels import Plain, extent_of
 from ...ir.plan import Plan
 from ...ir.present import guard_names, names_in
 from ...ir.region import Region, Yield
 from ...ir.runs import number_in
+from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ..parts.fold import Accumulator
 from ..parts.point import Fresh, Values, choice, element_store, free_axes, numbered
 from ..parts.point import names_in as names_of
 from ..parts.scatter import thread_scatter
+from ..problem import Plain
 
 
 def plain_kernel(plan: Plan, region: Region, kernel: Plain) -> Kernel:

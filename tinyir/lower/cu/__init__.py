@@ -5,7 +5,7 @@
       float_of_fp16(B[...]) : 0.0f; }
 
 Nothing is decided here: which thread does what, every guard and every barrier stand in the gpu text. No header is
-included; device functions come from `ir.intrinsics`, each only where it is used.
+included; device functions come from `target.intrinsics`, each only where it is used.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ...analysis.work import bytes_of, flops_of
 from ...ir import gpu, manifest
 from ...ir.expr import ZERO
 from ...ir.gpu import nodes
-from ...ir.intrinsics import intrinsics_of, show_intrinsics
 from ...kit.diag import Refused
+from ...target.intrinsics import intrinsics_of, show_intrinsics
 from .kernel import Emitted, emit
 from .library import LIBRARY
 from .names import Names

@@ -11,7 +11,7 @@ from ...ir.gpu.nodes import Place
 from ...ir.intervals import Interval
 from ...ir.rules import product
 from ...ir.types import DType
-from ...ir.words import BRANCHES, LEVELS
+from ...target.words import BRANCHES, LEVELS
 from .names import comment
 
 

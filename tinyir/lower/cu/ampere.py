@@ -2,7 +2,7 @@
 elements.
 
 A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j + 2*(lane mod 4) + e) of its matrix; its
-operands are `x[i][2h + v]`, pairs along the sum (`ir.ampere`), of fp32 `x[i][s][2h + v]` (`ir.tf32`).
+operands are `x[i][2h + v]`, pairs along the sum (`target.ampere`), of fp32 `x[i][s][2h + v]` (`target.tf32`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...ir.ampere import COPIES
 from ...ir.body import Body, Random, Read, Select, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -19,6 +18,7 @@ from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES, is_multiple
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
+from ...target.ampere import COPIES
 from .value import SMALL_FLOATS, memory_type
 
 PIECE = 16  # rows and columns of a fragment

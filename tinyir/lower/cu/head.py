@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...ir.arch import ARCHS
 from ...ir.body import Reduce, walk
 from ...ir.expr import Expr
 from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
-from ...ir.kernels import bodies_of
 from ...ir.model import Model, is_exchanged, show_name
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
+from ...ir.traits import bodies_of
+from ...target.arch import ARCHS
 from .names import comment, words_of
 from .value import memory_type
 

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ...ir.arch import ARCHS
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_assumed_multiple
@@ -20,9 +19,10 @@ from ...ir.gpu.verify import exprs_in
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES
-from ...ir.resources import WARPGROUP
 from ...ir.rules import product
+from ...kernels.resources import WARPGROUP
 from ...kit.diag import refuse
+from ...target.arch import ARCHS
 from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
 from .names import comment

@@ -16,8 +16,8 @@ from ...ir.model import Model, show_name
 from ...ir.plan import Module
 from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
-from ...ir.resources import aligned
 from ...ir.types import DType
+from ...kernels.resources import aligned
 from ...kit.diag import refuse
 from .across import Across
 from .ampere import Ampere

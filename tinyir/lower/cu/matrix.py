@@ -16,7 +16,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
-from ...ir.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
+from ...kernels.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
 from .names import comment, words_of
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...ir.intrinsics import INTRINSICS
 from ...kit.quote import visible
+from ...target.intrinsics import INTRINSICS
 
 RESERVED = frozenset(
     """

@@ -17,29 +17,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import gpu, plan
-from ...ir.kernels import Contraction, Kernel, Map, Prefix, kernel_of
 from ...ir.region import Region, Tensor
-from ...ir.siblings import siblings_of
-from ...ir.streaming import Streaming, streaming_of
+from ...kernels.gemv.emit import gemv_kernel
+from ...kernels.maps.emit import flat_kernel
+from ...kernels.multistage.emit import multistage_kernel
+from ...kernels.parts.padding import padding_kernel, workspaces_of
+from ...kernels.parts.picks import region_of, with_picks
+from ...kernels.parts.turning import turned_workspaces, turning_kernels
 from ...kernels.plain import plain_kernel
+from ...kernels.problem import Contraction, Kernel, Map, Prefix, kernel_of
+from ...kernels.rows.emit import row_kernel
+from ...kernels.scans.emit import scan_kernel
+from ...kernels.scans.look_back import look_back_kernel, look_back_workspaces, start_kernel
+from ...kernels.scatter_atomic.emit import base_kernel, scatter_atomic_kernel
+from ...kernels.siblings import siblings_of
+from ...kernels.streaming.emit import streaming_kernel
+from ...kernels.streaming.match import Streaming, streaming_of
+from ...kernels.synchronous.emit import synchronous_kernel
+from ...kernels.transposed.emit import transposed_kernel
+from ...kernels.warp_specialized.emit import warp_specialized_kernel
 from ...kit.diag import Diag, Refused, refuse
-from .contraction import synchronous_kernel
 from .early import with_early_starts
-from .flat import flat_kernel
-from .gemv import gemv_kernel
 from .guarded import with_guards
-from .look_back import look_back_kernel, look_back_workspaces, start_kernel
-from .multistage import multistage_kernel
-from .padding import padding_kernel, workspaces_of
-from .row import row_kernel
-from .scan import scan_kernel
-from .scatter_atomic import base_kernel, scatter_atomic_kernel
-from .siblings import region_of, with_picks
-from .streaming import streaming_kernel
-from .transposed import transposed_kernel
-from .turning import turned_workspaces, turning_kernels
 from .unused import without_unused
-from .warp_specialized import warp_specialized_kernel
 
 TEMPLATES = {
     "synchronous": synchronous_kernel,

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...ir.arch import ARCHS
 from ...ir.body import Literal
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Statement
+from ...target.arch import ARCHS
 
 SETUP = (
     nodes.Assume,

@@ -4,17 +4,17 @@ section 10).
     region gemm ... %gemm = reduce sum (k0: K) ...   →   plan gemm : sm90 contraction, algo synchronous, tile [128, 128,
                                                      16], ...
 
-What the region asks for decides the family (`ir.kernels`); the family proposes plans, the stop rules reject some, the
-cost model ranks the rest at the first shape set. The order is total, so the same region gives the same plan on every
-machine.
+What the region asks for decides the family (`kernels.problem`); the family proposes plans, the stop rules reject some,
+the cost model ranks the rest at the first shape set. The order is total, so the same region gives the same plan on
+every machine.
 """
 
 from __future__ import annotations
 
 from ...ir import plan, region
-from ...ir.kernels import FAMILY
+from ...kernels.candidate import Candidate
+from ...kernels.problem import FAMILY
 from ...kit.diag import Refused
-from .candidate import Candidate
 from .choose import CROWDED, candidates, card_of
 from .kernels_for import in_parts, kernels_for, launches
 from .planner import Planner

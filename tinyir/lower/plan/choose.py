@@ -7,27 +7,29 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...analysis.cost import cost_of
-from ...analysis.device import Device, get_device
 from ...analysis.work import Work, work_of
-from ...ir import plan, region, resources
-from ...ir.arch import ARCHS
-from ...ir.kernels import Contraction, Kernel, Map, Plain, Prefix, Row, kernel_of, kernels_of, sizes_of, walks_apart
+from ...ir import plan, region
 from ...ir.rules import product
-from ...ir.siblings import siblings_of
-from ...ir.streaming import Streaming, streaming_of
+from ...ir.traits import sizes_of, walks_apart
+from ...kernels import resources
+from ...kernels.candidate import Candidate, Proposal, Regions
+from ...kernels.cost import cost_of
+from ...kernels.gemv.space import propose_gemv
+from ...kernels.maps.space import propose_flat
+from ...kernels.multistage.space import propose_multistage
 from ...kernels.plain import propose_plain
+from ...kernels.problem import Contraction, Kernel, Map, Plain, Prefix, Row, kernel_of, kernels_of
+from ...kernels.rows.space import propose_row
+from ...kernels.scans.space import propose_scan
+from ...kernels.scatter_atomic.space import propose_scatter
+from ...kernels.siblings import siblings_of
+from ...kernels.streaming.match import Streaming, streaming_of
+from ...kernels.streaming.space import propose_streaming
+from ...kernels.synchronous.space import propose_contraction
+from ...kernels.warp_specialized.space import propose_warp_specialized
 from ...kit.diag import Diag, Refused, refuse
-from .candidate import Candidate, Proposal, Regions
-from .contraction import propose_contraction
-from .flat import propose_flat
-from .gemv import propose_gemv
-from .multistage import propose_multistage
-from .row import propose_row
-from .scan import propose_scan
-from .scatter import propose_scatter
-from .streaming import propose_streaming
-from .warp_specialized import propose_warp_specialized
+from ...target.arch import ARCHS
+from ...target.device import Device, get_device
 
 DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
 KEPT = 20  # candidates that a tuner may measure

@@ -8,18 +8,18 @@ from collections.abc import Callable, Container
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
 from ...ir import region
-from ...ir.kernels import extent_of, sizes_of
-from ...ir.siblings import siblings_in
-from .candidate import Regions
+from ...ir.traits import extent_of, sizes_of
+from ...kernels.alternatives.fold_in_steps import fold_in_steps
+from ...kernels.alternatives.materialize_prologues import Materialized, materialize_prologues
+from ...kernels.alternatives.part_region import part_region
+from ...kernels.alternatives.parts import Names, Surroundings, with_parts
+from ...kernels.alternatives.scan_in_steps import scan_in_steps
+from ...kernels.alternatives.split_siblings import split_siblings
+from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.candidate import Regions
+from ...kernels.siblings import siblings_in
 from .choose import card_of, readers_of
-from .fold_in_steps import fold_in_steps
-from .materialize_prologues import Materialized, materialize_prologues
-from .part_region import part_region
-from .parts import Names, Surroundings, with_parts
 from .planner import Planner
-from .scan_in_steps import scan_in_steps
-from .split_siblings import split_siblings
-from .sum_in_steps import sum_in_steps
 
 MOST_SIBLINGS = 8  # of one launch: each has parameters of its own
 Rewrite = Callable[[region.Region, Surroundings], tuple[region.Region, ...]]

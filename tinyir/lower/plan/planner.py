@@ -11,13 +11,13 @@ import math
 from collections.abc import Hashable
 from dataclasses import replace
 
-from ...analysis.device import Device
-from ...ir.kernels import sizes_of
 from ...ir.model import is_constant
 from ...ir.plan import Plan
 from ...ir.region import Module, Region
-from ...ir.siblings import likeness_of, names_of
-from .candidate import Candidate, Regions
+from ...ir.traits import sizes_of
+from ...kernels.candidate import Candidate, Regions
+from ...kernels.siblings import likeness_of, names_of
+from ...target.device import Device
 from .choose import chosen, least_us, of_launch, ranked, readers_of
 
 

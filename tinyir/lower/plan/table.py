@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ...analysis.device import Device
 from ...ir.plan import Plan, show_microseconds
+from ...kernels.candidate import Candidate
 from ...kit.columns import in_columns
-from .candidate import Candidate
+from ...target.device import Device
 
 COLUMNS = ("", "algo", "tile", "made of", "time us", "TFLOP/s", "GB/s", "bound", "smem B", "regs", "CTA/SM", "verdict")
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from ...ir import region
-from ...ir.boxes import WGMMA_FACTORS, misfit
-from ...ir.kernels import Contraction, kernels_of, sizes_of, why_none
-from ...ir.siblings import Siblings, siblings_of
+from ...ir.traits import sizes_of
+from ...kernels.alternatives.materialize_prologues import materialize_prologues
+from ...kernels.alternatives.parts import with_parts
+from ...kernels.alternatives.split_siblings import split_siblings
+from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.candidate import Regions
+from ...kernels.parts.boxes import WGMMA_FACTORS, misfit
+from ...kernels.problem import Contraction, kernels_of, why_none
+from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
-from .candidate import Regions
 from .choose import candidates, card_of
 from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by
-from .materialize_prologues import materialize_prologues
-from .parts import with_parts
 from .planner import Planner
-from .split_siblings import split_siblings
-from .sum_in_steps import sum_in_steps
 
 
 def verdicts(

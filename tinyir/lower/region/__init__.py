@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
-from ...ir.streaming import streaming_of
+from ...kernels.streaming.match import streaming_of
 from ...kit.diag import Diag
 from . import graph as graphs
 from .distribute import distribute

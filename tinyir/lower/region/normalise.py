@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...ir.body import Gather, Reduce, Scan, Scatter, walk
-from ...ir.kernels import bodies_of, kernels_of
 from ...ir.region import Region, Tensor
+from ...ir.traits import bodies_of
+from ...kernels.problem import kernels_of
 from .apply_epilogue import apply_epilogue
 from .cluster import Cluster
 from .distribute import distribute

@@ -1,6 +1,6 @@
 """ONNX ops by family: what each means in ops of the front ends. The table is `front.onnx.table`."""
 
-from . import (
+from . import (  # noqa: F401  (each file puts its rows into the table)
     attention,
     control,
     elementwise,
@@ -17,4 +17,4 @@ from . import (
     shapes,
     spectral,
     windows,
-)  # noqa: F401  (each file puts its rows into the table)
+)

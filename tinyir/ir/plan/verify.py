@@ -1,0 +1,80 @@
+"""The verifier of plan text, of what holds whatever the families are: every region is planned, and every word is
+known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...kit.diag import Diag
+from ...target.arch import ARCHS
+from .words import FAMILIES, NEEDS, WORDS
+
+
+def fault_of(plan: Any, code: str, word: str, **facts: Any) -> Diag:
+    """A fault of a plan, where the field `word` stands."""
+    return Diag(code, plan.name, facts, plan.span_of(word))
+
+
+def check_coverage(module: Any) -> Iterator[Diag]:
+    """Invariant 2."""
+    program = module.program.program
+    known = ", ".join(r.name for r in program.regions)
+    plans: dict[str, list[Any]] = {}
+    for plan in module.plans:
+        for name in plan.regions:
+            plans.setdefault(name, []).append(plan)
+            if program.region(name) is None:
+                yield fault_of(plan, "E1506", "plan", name=name, known=known)
+            elif not _are_alternatives(plans[name]):
+                yield fault_of(plan, "E1504", "plan", region=name, count=len(plans[name]))
+    for region in program.regions:
+        own = plans.get(region.name, [])
+        if not own:
+            yield Diag("E1504", region.name, {"region": region.name, "count": 0}, region.span)
+        for tensor in region.inputs:
+            maker = next(
+                (r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)),
+                None,
+            )
+            if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
+                yield fault_of(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
+
+
+def _are_alternatives(plans: list[Any]) -> bool:
+    """Whether plans of one region can stand beside each other: they are of the same regions, and only the last is for
+    all sizes."""
+    return all(p.regions == plans[0].regions for p in plans) and all(p.assume for p in plans[:-1])
+
+
+def check_words(plan: Any) -> Iterator[Diag]:
+    """Invariant 3, of one plan."""
+    given = [("arch", "plan", plan.arch, tuple(ARCHS)), ("family", "plan", plan.family, tuple(FAMILIES))]
+    if plan.family in FAMILIES:
+        given.append(("algo", "algo", plan.algo, FAMILIES[plan.family]))
+    given += [("place", "bind", b.place, WORDS["place"]) for b in plan.bind]
+    given += [("cache", "cache", c.where, WORDS["cache"]) for c in plan.cache]
+    given += [("load", "load", item.by, WORDS["load"]) for item in plan.load]
+    given += [("swizzle", "load", str(item.swizzle), WORDS["swizzle"]) for item in plan.load]
+    given += [("store", "store", item.by, WORDS["store"]) for item in plan.store]
+    given += [("layout", "layout", item.hint, WORDS["layout"]) for item in plan.layout]
+    given += [("edge", "edge", item.buffer, WORDS["edge"]) for item in plan.edge]
+    given.append(("barrier", "barrier", plan.barrier, WORDS["barrier"]))
+    if plan.atomics:
+        given.append(("atomics", "atomics", plan.atomics, WORDS["atomics"]))
+    if plan.math:
+        given.append(("math", "math", plan.math, WORDS["math"]))
+    if plan.consumers:
+        given.append(("consumers", "consumers", plan.consumers.mode, WORDS["consumers"]))
+    if plan.order:
+        given.append(("order", "order", plan.order.by, WORDS["order"]))
+    if plan.split_k:
+        given.append(("split_k", "split_k", plan.split_k.by, WORDS["split_k"]))
+    if plan.asynchrony and plan.asynchrony.overlap:
+        given.append(("overlap", "async", plan.asynchrony.overlap, WORDS["overlap"]))
+    for what, word, value, known in given:
+        if value not in known:
+            yield fault_of(plan, "E1503", word, what=what, given=value, known=", ".join(known))
+    for word in NEEDS.get(plan.algo, ()):
+        if not getattr(plan, word):
+            yield fault_of(plan, "E1502", "plan", field=word)

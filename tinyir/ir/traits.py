@@ -1,0 +1,107 @@
+"""What is asked of a region's expressions, whatever kernel will compute them: their axes, folds, reads and sizes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from .body import Axis, Binary, Body, Index, Random, Read, Reduce, Scan, Select, walk
+from .expr import ONE, Expr
+from .region import Region
+
+
+@functools.lru_cache(maxsize=4096)
+def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
+    """The axes along which the nearest elements lie: those of the last place that is no number. Behind it stand dims of
+    one element."""
+    return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())
+
+
+def reads_apart(region: Region) -> bool:
+    """Whether neighbours along what the region folds lie apart in memory, and those along its own last axis side by
+    side: the columns of a matrix, of which neighbouring threads take neighbouring ones."""
+    folds = folds_of(region)
+    if not folds or not region.iters:
+        return False
+    last = [nearest(n.index) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read)]
+    folded = {a.name for fold in folds for a in fold.axes}
+    return not any(folded & names for names in last) and any(region.iters[-1].name in names for names in last)
+
+
+def walks_apart(region: Region) -> bool:
+    """Whether threads that each fold a row of their own would read what lies far apart: a read runs along a row, and
+    not along what neighbouring threads are neighbours in."""
+    if not region.iters:
+        return False
+    folds = [n for fold in folds_of(region) for n in walk(fold.body) if isinstance(n, Read)]
+    folded = {a.name for fold in folds_of(region) for a in fold.axes}
+    return any(folded & (names := nearest(n.index)) and region.iters[-1].name not in names for n in folds)
+
+
+@functools.lru_cache(maxsize=4096)
+def extent_of(axes: tuple[Axis, ...]) -> Expr:
+    """The number of points of a group of axes."""
+    total = ONE
+    for axis in axes:
+        total = total * (axis.size if axis.size is not None else ONE)
+    return total
+
+
+def bodies_of(region: Region) -> Iterator[Body]:
+    """The expression of every value, then of every write."""
+    yield from (let.expr for let in region.lets)
+    yield from (item.expr for item in region.yields)
+
+
+def axes_of(body: Body) -> set[str]:
+    """Every name that the expression's indices and guards use: axes, and symbols too."""
+    found: set[str] = set()
+    for node in walk(body):
+        if isinstance(node, Read):
+            found.update(name for e in node.index for name in e.names())
+        elif isinstance(node, Index):
+            found.update(node.expr.names())
+        elif isinstance(node, Random):
+            found.update(node.index.names())
+        elif isinstance(node, Select):
+            for bound in node.guard:
+                for e in (bound.expr, bound.lower, bound.upper, bound.equals):
+                    found.update(e.names() if e is not None else ())
+    return found
+
+
+class Known(dict):
+    """Symbol values, 1024 for one that no shape set names."""
+
+    def __missing__(self, name: str) -> int:
+        return 1024
+
+
+def sizes_of(model: object) -> dict[str, int]:
+    """The values of the first shape set; a symbol without one counts 1024."""
+    return Known(dict(model.shape_sets[0].sizes) if model.shape_sets else {})
+
+
+def folds_of(region: Region) -> list[Reduce]:
+    """Every fold of the region, as its bodies have them."""
+    return [node for body in bodies_of(region) for node in walk(body) if isinstance(node, Reduce)]
+
+
+def folds_own_iters(region: Region) -> bool:
+    """Whether a fold is over an axis of the region itself."""
+    return any(axis.size is None for fold in folds_of(region) for axis in fold.axes)
+
+
+def is_product_of_sides(fold: Reduce, iters: tuple[Axis, ...]) -> bool:
+    """Whether a fold sums products of two factors, each with axes that the other has not, over axes that both have."""
+    product = fold.body
+    if fold.op != "sum" or not isinstance(product, Binary) or product.op != "mul":
+        return False
+    used = [axes_of(f) for f in (product.left, product.right)]
+    is_summed = all(a.size is not None and a.name in used[0] and a.name in used[1] for a in fold.axes)
+    return is_summed and all(any(a.name in used[s] and a.name not in used[1 - s] for a in iters) for s in (0, 1))
+
+
+def scans_of(region: Region) -> tuple[Scan, ...]:
+    """Every scan of the region, an inner one before the one around it."""
+    return tuple(node for body in bodies_of(region) for node in reversed(tuple(walk(body))) if isinstance(node, Scan))

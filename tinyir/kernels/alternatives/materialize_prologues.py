@@ -1,0 +1,267 @@
+"""A prologue of a contraction as a kernel of its own, where the two kernels take less than the one: the contraction
+then multiplies what lies in memory, which tensor cores and copy engines ask for. So do windows, which no copy engine
+fetches, as the rows or the columns of a matrix.
+
+before: region y    %y = reduce sum (k0: K) { mul(relu(x[i0, k0]), w[k0, i1]) }
+after:  region y.x  yield y.x[i0, i1] = relu(x[i0, i1])
+        region y    %y = reduce sum (k0: K) { mul(y.x[i0, k0], w[k0, i1]) }
+
+before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[k0, i1 + k1], w[i0, k0, k1]) }
+after:  region y.x  yield y.x[i0, i1, i2] = x[i1, i0 + i2]
+        region y    %y = reduce sum (k0: C, k1: 3) { mul(y.x[i1, k0, k1], w[i0, k0, k1]) }
+
+The region stage knows no card: it moves work into a contraction for the round trip that this saves, as long as products
+of halves lose less by it. Here the plans of both ways are there, and the cost model compares them; each side of the
+product is asked for itself. What the new kernel computes is the work at every point of its operand's memory, read off
+the indices alone, or of what no copy engine fetches, at every point of the factor's axes, in two orders. Where indices
+cannot be turned round, or a read of either kernel would not be proven to stay in bounds, that way is left out. Of equal
+work that several contractions share one kernel is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from ...analysis.regions import analyse
+from ...ir import rules
+from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Select, Ternary, Unary, rebuild, substitute, walk
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.meet import meet
+from ...ir.prove_region import check_proofs
+from ...ir.region import Module, Program, Region, Tensor, Yield
+from ...ir.traits import axes_of, sizes_of
+from ...ir.types import TensorType
+from ...ir.verify_region import check_region
+from ..parts.boxes import View, view_of
+from ..problem import Contraction, kernels_of
+from .parts import free_name
+
+# of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the
+# weights
+MOST_BYTES = 1 << 28
+TimeOf = Callable[[Module, Region], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Materialized:
+    """One region that became several, and the microseconds of the one kernel and of the several, estimated."""
+
+    region: Region
+    parts: tuple[Region, ...]
+    fused: float
+    apart: float
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A factor of a contraction: the work in it, where that may stand apart as `region`, and what is read of it
+    then."""
+
+    work: Body
+    region: Region
+    read: Read
+
+
+def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tuple[Materialized, ...]]:
+    """The module with the prologues apart for which that is faster by `time_of` (microseconds of a region's kernel),
+    and what was done."""
+    regions: list[Region] = []
+    done: list[Materialized] = []
+    made: dict[Region, Tensor] = {}  # the kernels that there are, without their names, and what they write
+    for one in module.program.regions:
+        found = _cheapest(module, one, made, time_of)
+        regions += (one,) if found is None else found.parts
+        done += () if found is None else (found,)
+    buffers = (*module.program.buffers, *made.values())
+    return replace(module, program=Program(module.program.name, buffers, tuple(regions))) if done else module, tuple(
+        done
+    )
+
+
+def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf) -> Materialized | None:
+    """The region in its cheapest form; None where that is the one that it has."""
+    kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
+    if not isinstance(kernel, Contraction) or any(
+        t.attr("materialize") == "deferred" for t in one.inputs + one.outputs
+    ):
+        return None
+    names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {
+        r.name for r in module.program.regions
+    }
+    sides = [(None, *_sides(module, one, kernel, at, names)) for at in (0, 1)]
+    ways = [
+        _apart(one, [side for side in chosen if side is not None], made) for chosen in product(*sides) if any(chosen)
+    ]
+    ways = [parts for parts in ways if not any(d.is_error for d in check_proofs(module, parts[-1]))]
+    if not ways:
+        return None
+    fused = time_of(module, one)
+    timed = [Materialized(one, parts, fused, sum(time_of(module, part) for part in parts)) for parts in ways]
+    best = min(timed, key=lambda m: m.apart)
+    if best.apart >= fused:
+        return None
+    made |= {_nameless(part): part.outputs[0] for part in best.parts[:-1]}
+    return best
+
+
+def _sides(module: Module, one: Region, kernel: Contraction, at: int, names: set[str]) -> Iterator[Side]:
+    """The ways in which a factor may stand apart: its work in the place of its operand, and what no copy engine fetches
+    as a matrix, along the sum or along its own axes. Their names go to `names`."""
+    made = (
+        _work(one, kernel, at, names),
+        *(_matrix(module, one, kernel, at, names, is_along) for is_along in (True, False)),
+    )
+    for side in made:
+        if side is not None and not any(
+            d.is_error for d in (*check_region(module, side.region), *check_proofs(module, side.region))
+        ):
+            names.add(side.read.tensor)
+            yield replace(side, region=replace(side.region, analysis=analyse(side.region)))
+
+
+def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | None:
+    """The work of a factor, in the place of its operand; None where it is a read alone, or its indices cannot be turned
+    round."""
+    work, operand = _inside(kernel.factors[at]), (kernel.lhs, kernel.rhs)[at]
+    if isinstance(work, Read):
+        return None
+    tensor = next(t for t in one.inputs if t.name == operand.tensor)
+    if not names.isdisjoint(f"i{n}" for n in range(tensor.type.rank)):  # memory that is called as an axis would be
+        return None
+    turned = _turned(operand, work, {a.name for a in (*one.iters, *kernel.sum)})
+    if turned is None:
+        return None
+    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in tensor.type.shape if s != ONE))
+    numbers = iter(iters)
+    index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in tensor.type.shape)
+    body = _met(turned, tuple(a.name for a in iters))
+    return _side(
+        one,
+        kernel,
+        work,
+        body,
+        iters,
+        Read(free_name(f"{one.name}.{tensor.name}", names), operand.index, work.dtype),
+        tensor.type.shape,
+        index,
+    )
+
+
+def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: set[str], is_along: bool) -> Side | None:
+    """A factor at all points of its own axes and of the sum's, which are innermost where `is_along`: the windows of a
+    convolution as the rows or the columns of a matrix. None where the copy engine fetches its operand as it lies, and
+    where the matrix would take too much memory."""
+    factor, operand, own = kernel.factors[at], (kernel.lhs, kernel.rhs)[at], (kernel.left, kernel.right)[at]
+    if isinstance(view_of(one, operand.tensor, operand.index, kernel), View):
+        return None
+    used = axes_of(factor)
+    every = [a for a in (*kernel.batch, *((*own, *kernel.sum) if is_along else (*kernel.sum, *own))) if a.name in used]
+    axes = [a for a in every if a.size != ONE]
+    shape = tuple(a.size for a in axes)
+    if rules.product(shape).evaluate(sizes_of(module.model)) * factor.dtype.bytes > MOST_BYTES or not names.isdisjoint(
+        f"i{n}" for n in range(len(shape))
+    ):
+        return None
+    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(shape))
+    point = {a.name: ZERO for a in every} | {a.name: i.name for a, i in zip(axes, iters)}
+    body = _met(substitute(factor, point), tuple(i.name for i in iters))
+    read = Read(free_name(f"{one.name}.{operand.tensor}", names), tuple(Expr.of(a.name) for a in axes), factor.dtype)
+    return _side(one, kernel, factor, body, iters, read, shape, tuple(Expr.of(i.name) for i in iters))
+
+
+def _side(
+    one: Region,
+    kernel: Contraction,
+    work: Body,
+    body: Body,
+    iters: tuple[Axis, ...],
+    read: Read,
+    shape: tuple[Expr, ...],
+    index: tuple[Expr, ...],
+) -> Side:
+    """The work with the region that writes `body` at each point of `iters` to what is read."""
+    used = dict.fromkeys(n.tensor for n in walk(body) if isinstance(n, Read))
+    inputs = tuple(next(t for t in one.inputs if t.name == name) for name in used)
+    output = Tensor(read.tensor, TensorType(work.dtype, shape))
+    return Side(
+        work,
+        Region(
+            read.tensor,
+            inputs,
+            (output,),
+            iters,
+            (),
+            (Yield(read.tensor, index, body, (), one.let(kernel.value).origin),),
+            None,
+            one.span,
+        ),
+        read,
+    )
+
+
+def _inside(factor: Body) -> Body:
+    """The factor without the guards that put 0 around it: what is padded stays so where it is read."""
+    while isinstance(factor, Select) and isinstance(factor.other, Literal) and factor.other.value == 0:
+        factor = factor.then
+    return factor
+
+
+def _turned(operand: Read, work: Body, axes: set[str]) -> Body | None:
+    """The work with the axes i0, i1, ... of the operand's memory in the place of those of the region; None where an
+    index does not say where it came from."""
+    point: dict[str, Expr] = {}
+    for number, index in enumerate(e for e in operand.index if e.constant != 0):
+        here = index.substitute(point)
+        unit = next((n for c, m in here.terms if len(m) == 1 and abs(c) == 1 and (n := m[0]) in axes), None)
+        if unit is None:
+            return None
+        sign = next(c for c, m in here.terms if m == (unit,))
+        solved = Expr.of(unit) + (Expr.of(f"@{number}") - here) * sign
+        point = {n: e.substitute({unit: solved}) for n, e in point.items()} | {unit: solved}
+    found = substitute(work, point)
+    return None if axes_of(found) & axes else substitute(found, {f"@{n}": f"i{n}" for n in range(len(operand.index))})
+
+
+def _met(body: Body, iters: tuple[str, ...]) -> Body:
+    """The work outside of a fold: operands along the axes of all of them."""
+    inner = rebuild(body, lambda b: _met(b, iters))
+    if not isinstance(inner, (Unary, Binary, Ternary, Select)):
+        return inner
+    operands: list[Body] = []
+    rebuild(inner, lambda b: operands.append(b) or b)
+    met = iter(meet(operands, iters, {}))
+    return rebuild(inner, lambda _: next(met))
+
+
+def _apart(one: Region, sides: Iterable[Side], made: dict[Region, Tensor]) -> tuple[Region, ...]:
+    """The kernels of these sides that are not there yet, then the contraction that reads what they write."""
+    put: dict[Body, Read] = {}
+    tensors: dict[str, Tensor] = {t.name: t for t in one.inputs}
+    before: list[Region] = []
+    for side in sides:
+        known = made.get(_nameless(side.region)) or next(
+            (r.outputs[0] for r in before if _nameless(r) == _nameless(side.region)), None
+        )
+        before += [] if known is not None else [side.region]
+        output = known or side.region.outputs[0]
+        tensors[output.name] = output
+        put[side.work] = replace(side.read, tensor=output.name)
+
+    def moved(body: Body) -> Body:
+        return put[body] if body in put else rebuild(body, moved)
+
+    lets = tuple(replace(let, expr=moved(let.expr)) if isinstance(let.expr, Reduce) else let for let in one.lets)
+    read = dict.fromkeys(n.tensor for item in (*lets, *one.yields) for n in walk(item.expr) if isinstance(n, Read))
+    rest = replace(one, inputs=tuple(map(tensors.__getitem__, read)), lets=lets)
+    return (*before, replace(rest, analysis=analyse(rest)))
+
+
+def _nameless(region: Region) -> Region:
+    """What a kernel computes, whatever it is called."""
+    (item,), (output,) = region.yields, region.outputs
+    return replace(region, name="", outputs=(replace(output, name=""),), yields=(replace(item, output=""),))
+
+
+__all__ = ["Materialized", "materialize_prologues"]

@@ -1,0 +1,71 @@
+"""A plan on its way to being chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..ir.body import Axis
+from ..ir.expr import Bound
+from ..ir.model import Model, is_constant
+from ..ir.plan import Bind, Layout, Plan
+from ..ir.region import Region
+from ..target.device import Device
+from .cost import Cost
+from .problem import Contraction
+
+Regions = tuple[Region, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan that a family thought of, and why not even its cost is worth asking (`stop`, usually empty)."""
+
+    plan: Plan
+    stop: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A plan with its cost (None when not one CTA fits) and the reason for which it was rejected, empty when it was
+    not."""
+
+    plan: Plan
+    cost: Cost | None
+    rejected: str = ""
+
+
+def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
+    """The words of `bind` for the tiles' numbers (`o`) along the axes, or for the places inside (`i`)."""
+    return tuple(f"{a.name}.{part}" for a in axes)
+
+
+def over_registers(held: int, card: Device) -> str:
+    """Why a plan is not made whose arrays take so many registers of a thread; empty where they fit."""
+    most = card.arch.registers_per_thread
+    return f"{held} registers a thread in arrays, {most} at most" if held > most else ""
+
+
+def math_of(kernel: Contraction, card: Device) -> str:
+    """How tensor cores multiply the factors: fp32 as `card.fp32` says, where it says nothing as exactly as fp32; others
+    as they are."""
+    return (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
+
+
+def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:
+    """Where the batch axes of a contraction are counted; nowhere without any."""
+    return (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
+
+
+def layout_of(padded: Iterable[str], turned: Iterable[str], model: Model) -> tuple[Layout, ...]:
+    """The `layout` of operands that are copied so: constants of the model once, what else there is at every run."""
+    hints = [(name, word) for word, names in (("padded", padded), ("turned", turned)) for name in names]
+    kept = {t.name for t in model.inputs if is_constant(t)} if hints else ()
+    return tuple(Layout(name, f"{word}_once" if name in kept else word) for name, word in hints)
+
+
+def holds_everywhere(bounds: tuple[Bound, ...], model: Model) -> bool:
+    """Whether the guards hold at every shape set; without one nothing is known of the symbols."""
+    return (
+        not bounds or bool(model.shape_sets) and all(b.holds(dict(s.sizes)) for b in bounds for s in model.shape_sets)
+    )

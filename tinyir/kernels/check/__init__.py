@@ -1,0 +1,414 @@
+"""Can each plan be obeyed? What the families ask of plan text, beside what `ir.plan.check` asks of any."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ...ir.body import Axis
+from ...ir.expr import Expr
+from ...ir.model import Model, show_name
+from ...ir.neighbours import ACCESS_BYTES
+from ...ir.plan.verify import check_words, fault_of
+from ...ir.plan.words import FAMILIES, STREAMING
+from ...ir.scatters import unmet_by_atomics
+from ...ir.traits import extent_of
+from ...kit.diag import Diag, Edit
+from ...target.arch import ARCHS
+from .. import resources
+from ..problem import FAMILY, Contraction, Kernel, Prefix, Row, kernel_of, kernels_of
+from ..siblings import are_neighbours, siblings_of
+from ..streaming.match import Streaming, streaming_of, unmet_by
+from .case import Case
+from .copies import check_boxes, check_copies
+
+MAX_STAGES = 16
+MAX_PARTS = 256
+MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
+
+
+def check(module: Any) -> list[Diag]:
+    """What the families ask of plans, one function each, in this order. What rests on a word that is not known is not
+    looked at, so that one fault is one message.
+
+    1. the first region is of the plan's family                                                           (E1517)
+    2. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
+    3. cache, load, store, multicast, layout and edge name tensors and values of the regions              (E1506)
+    4. no part of an axis is bound twice, and every parallel axis reaches the grid                        (E1507, E1522)
+    5. the tile has the family's numbers, made of whole warp tiles or of the threads' micro tiles         (E1508, E1509,
+      E1519)
+    6. a CTA has 1 to 1024 threads, in whole warps where they fold together                               (E1509)
+    7. stages, depths, prefetch, consumers, clusters, parts and registers are counts that there are       (E1510)
+    8. the architecture has what is asked of it                                                           (E1511)
+    9. the cached tiles fit in shared memory                                                              (E1512)
+    10. accumulators and setmaxnreg fit in the registers                                                  (E1513)
+    11. predicate covers every axis that the tile is not proven to divide                                 (E1514)
+    12. epilogue lists the values that follow the accumulator, in order                                   (E1515)
+    13. an access is at most 16 bytes, a power of two of elements                                         (E1516)
+    14. a resident row fits in its tile at every length that the symbols allow                            (E1518)
+    15. what TMA moves lies so that TMA can move it                                                       (E1523)
+    16. what cp.async copies lies on multiples of 4, 8 or 16 bytes, and what gemv reads on its accesses   (E1570)
+    17. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580,
+      E1581)
+    18. atomics fold one scatter, in an order that its bits do not depend on or that the plan leaves open (E1583)
+    """
+    program = module.program.program
+    diags: list[Diag] = []
+    for plan in module.plans:
+        regions = tuple(r for r in map(program.region, plan.regions) if r is not None)
+        if any(check_words(plan)) or len(regions) != len(plan.regions):
+            continue
+        if plan.algo == "streaming":
+            kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
+            if isinstance(kernel, str):
+                diags.append(
+                    fault_of(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel)
+                )
+                continue
+        elif len(regions) > 1 and plan.algo not in STREAMING:
+            found = (
+                siblings_of(regions)
+                if are_neighbours(regions, program.regions)
+                else "another region stands between them"
+            )
+            if isinstance(found, str):
+                diags.append(fault_of(plan, "E1582", "plan", regions=", ".join(plan.regions), reason=found))
+                continue
+            kernel = found.kernel
+        else:
+            kernel = kernel_of(regions[0], plan.family)
+        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo not in STREAMING:
+            can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
+            diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
+            continue
+        case = Case(plan, regions, kernel, module.program.model)
+        for check in _CHECKS if _has_counts(plan, kernel) else _FORM_CHECKS:
+            diags += check(case)
+    return diags
+
+
+def _has_counts(plan: Any, kernel: Kernel) -> bool:
+    """Whether the fields that the later checks divide by are counts; where they are not, an earlier check says so."""
+    optional = [
+        n for given, n in ((plan.consumers, "count"), (plan.split_k, "parts")) if given for n in (getattr(given, n),)
+    ]
+    counts = (
+        *plan.tile,
+        *plan.warp_tile,
+        *plan.micro,
+        *plan.threads,
+        *(plan.cluster.shape if plan.cluster else ()),
+        plan.stages,
+        plan.partials,
+        *optional,
+    )
+    return len(plan.tile) == len(kernel.groups) and min(counts) >= 1
+
+
+def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
+    """The fault with the edit that mends it, where the field stands in the text."""
+    return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
+
+
+def _check_axes(case: Case) -> Iterator[Diag]:
+    plan, regions, kernel = case.plan, case.regions, case.kernel
+    known = (
+        {a.name for r in regions for a in r.iters}
+        | {a.name for g in kernel.groups for a in g}
+        | {a.name for a in getattr(kernel, "batch", ())}
+    )
+    used = [("bind", part) for b in plan.bind for part in b.axes] + [("cache", c.at) for c in plan.cache]
+    used += [("vectorize", axis) for v in plan.vectorize for axis in v.axes] + [
+        ("predicate", axis) for axis in plan.predicate
+    ]
+    for word, part in used:
+        axis = re.sub(r"(\.[oi])*$", "", part)
+        if axis not in known:
+            yield fault_of(plan, "E1505", word, axis=part, known=", ".join(sorted(known)))
+
+
+def _check_names(case: Case) -> Iterator[Diag]:
+    plan, regions = case.plan, case.regions
+    inputs = {t.name for r in regions for t in r.inputs}
+    outputs = {t.name for r in regions for t in r.outputs}
+    values = {let.name for r in regions for let in r.lets}
+    multicast = plan.cluster.multicast if plan.cluster else ()
+    used = [("cache", c.tensor, inputs) for c in plan.cache] + [("load", item.tensor, inputs) for item in plan.load]
+    used += [("cluster", name, inputs) for name in multicast] + [("store", item.tensor, outputs) for item in plan.store]
+    used += [("layout", item.tensor, inputs | outputs) for item in plan.layout]
+    used += [("edge", name, values | inputs | outputs) for e in plan.edge for name in (e.source, e.target)]
+    for word, name, known in used:
+        if name not in known:
+            yield fault_of(plan, "E1506", word, name=name, known=", ".join(sorted(known)))
+
+
+def _check_binding(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    seen: set[str] = set()
+    for part in (p for b in plan.bind for p in b.axes):
+        if part in seen:
+            yield fault_of(plan, "E1507", "bind", axis=part)
+        seen.add(part)
+    for axis, tile in _grid_axes(plan, kernel):
+        size = axis.size.constant if axis.size is not None else None
+        to_grid = any((plan.place_of(part) or "").startswith("cta.") for part in (axis.name, f"{axis.name}.o"))
+        if not to_grid and (size is None or size > tile):
+            yield fault_of(plan, "E1522", "bind", axis=axis.name, size=axis.size)
+
+
+def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
+    """The axes that the grid must cover, with the tile's number that may cover a small one alone."""
+    tile = (*plan.tile, 1, 1, 1)
+    if isinstance(kernel, Contraction):
+        yield from ((a, 1) for a in kernel.batch)
+        yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
+        if plan.algo not in STREAMING:
+            yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
+    elif isinstance(kernel, Streaming):
+        yield from ((a, 1) for a in kernel.outer)
+        yield kernel.row, tile[0]
+    else:
+        axes = kernel.rows if isinstance(kernel, (Row, Prefix)) else kernel.axes
+        yield from ((a, tile[0] if len(axes) == 1 else 0) for a in axes)
+
+
+def _check_tile(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    if len(plan.tile) != len(kernel.groups) or min(plan.tile) < 1:
+        yield fault_of(plan, "E1508", "tile", tile=list(plan.tile), family=plan.family, wanted=len(kernel.groups))
+        return
+    for whole, piece in zip(plan.tile, plan.warp_tile):
+        if piece < 1 or whole % piece:
+            yield fault_of(plan, "E1519", "warp_tile", whole=whole, field="warp_tile", piece=piece, count="n")
+    if plan.warp_tile and plan.threads:
+        warps = math.prod(-(-whole // max(piece, 1)) for whole, piece in zip(plan.tile, plan.warp_tile))
+        if warps * 32 != math.prod(plan.threads):
+            yield fault_of(plan, "E1509", "threads", threads=math.prod(plan.threads), wanted=f"32 * {warps}")
+    if plan.micro and plan.threads:
+        for whole, piece, count in zip(plan.tile, plan.micro, _threads_along(plan, kernel)):
+            if count * piece != whole:
+                yield fault_of(plan, "E1519", "micro", whole=whole, field="micro", piece=piece, count=count)
+
+
+def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
+    """How many threads stand along each number of the tile, as `bind` says."""
+    groups = (
+        kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) and plan.algo != "gemv" else kernel.groups
+    )
+    for group in groups:
+        place = plan.place_of(f"{group[-1].name}.i") if group else None
+        position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
+        yield plan.threads[position] if position is not None and position < len(plan.threads) else 1
+
+
+def _check_threads(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    threads, most = resources.threads_of(plan), ARCHS[plan.arch].threads_per_cta
+    if len(plan.threads) > 3 or not 1 <= threads <= most or (len(plan.threads) == 3 and plan.threads[2] > 64):
+        yield fault_of(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
+    elif isinstance(kernel, (Row, Prefix)) and plan.algo != "scan_thread" and threads % 32:
+        yield fault_of(plan, "E1509", "threads", threads=threads, wanted="32 * n")
+
+
+def _check_stages(case: Case) -> Iterator[Diag]:
+    plan = case.plan
+    ringless = plan.algo in (
+        "synchronous",
+        "gemv",
+        "streaming",
+        *FAMILIES["row"],
+        *FAMILIES["scan"],
+        *FAMILIES["map"],
+        *FAMILIES["plain"],
+    )
+    counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
+    counts.append(("partials", "partials", plan.partials, 1, 2 if plan.promote else 1))
+    counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
+    if plan.asynchrony:
+        counts.append(("async", "prefetch", plan.asynchrony.prefetch, 0, plan.stages))
+    if plan.consumers:
+        counts.append(("consumers", "consumers", plan.consumers.count, 1, 3))
+    if plan.cluster and ARCHS[plan.arch].has_tma:
+        counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
+    if plan.split_k:
+        counts.append(
+            (
+                "split_k",
+                "split_k",
+                plan.split_k.parts,
+                1,
+                ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS,
+            )
+        )
+    counts += [("order", "the width of order", plan.order.width, 0, MAX_COUNT)] if plan.order else []
+    counts += [(word, word, getattr(plan, word), 0, MAX_COUNT) for word in ("persistent", "promote")]
+    counts += [
+        (word, word, max(getattr(plan, word), default=1), 1, MAX_COUNT)
+        for word in ("tile", "micro", "warp_tile")
+        if min(getattr(plan, word), default=1) >= 1
+    ]
+    for word, what, given, least, most in counts:
+        if not least <= given <= most:
+            yield fault_of(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
+    for given in (plan.regs.producer, plan.regs.consumer) if plan.regs else ():
+        if given % 8 or not 24 <= given <= 256:
+            yield fault_of(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)
+
+
+def _check_arch(case: Case) -> Iterator[Diag]:
+    plan = case.plan
+    if ARCHS[plan.arch].has_tma:
+        return
+    wanted = [("load", "tma")] if any(item.by == "tma" for item in plan.load) else []
+    wanted += [("store", "tma")] if any(item.by == "tma" for item in plan.store) else []
+    wanted += [("barrier", "mbarrier")] if plan.barrier == "mbarrier" else []
+    wanted += [(word, word) for word in ("consumers", "cluster", "regs") if getattr(plan, word)]
+    for word, feature in wanted:
+        yield fault_of(plan, "E1511", word, arch=plan.arch, feature=feature)
+
+
+def _check_smem(case: Case) -> Iterator[Diag]:
+    plan, regions, kernel = case.plan, case.regions, case.kernel
+    taken, arch = resources.smem_of(plan, regions[0], kernel, regions[1:]), ARCHS[plan.arch]
+    most = arch.static_smem if plan.algo == "synchronous" else arch.smem_per_cta
+    if taken > most:
+        yield fault_of(plan, "E1512", "tile", smem=taken, arch=plan.arch, most=most)
+
+
+def _check_registers(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    arch = ARCHS[plan.arch]
+    threads, held = resources.threads_of(plan), resources.accumulators_of(plan, kernel)
+    takes = [
+        (
+            "micro" if plan.micro else "tile",
+            "accumulators",
+            held + (0 if plan.regs else resources.ADDRESSING // 2),
+            arch.registers_per_thread,
+        )
+    ]
+    if plan.algo == "row_resident" and plan.threads and len(plan.tile) == 2:
+        takes.append(("tile", "elements of a row", resources.each_of(plan), arch.registers_per_thread))
+    if plan.algo == "scan_look_back":
+        takes.append(("tile", "elements of a tile", resources.held_of(plan), arch.registers_per_thread))
+    if plan.regs:
+        consumers = plan.consumers.count if plan.consumers else 1
+        takes.append(
+            (
+                "regs",
+                "regs",
+                128 * (plan.regs.producer * (1 + plan.is_split) + plan.regs.consumer * consumers),
+                arch.registers_per_sm,
+            )
+        )
+        takes.append(("regs", "accumulators", held + 1, plan.regs.consumer))
+    else:
+        takes.append(("threads", "threads", (held + resources.ADDRESSING // 2) * threads, arch.registers_per_sm))
+    for word, what, given, most in takes:
+        if given > most:
+            yield fault_of(plan, "E1513", word, field=what, given=given, most=most)
+            return
+
+
+def _check_predicate(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    for group, tile in zip(kernel.groups, plan.tile):
+        missing = [name for name in guarded_axes(group, tile) if name not in plan.predicate]
+        if missing:
+            fault = fault_of(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
+            yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
+
+
+def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
+    """The axes of a group that predicate must name: none where the tile divides their product, else those of symbolic
+    size, else all."""
+    if is_multiple(extent_of(group), tile):
+        return ()
+    symbolic = tuple(a.name for a in group if a.size is None or a.size.constant is None)
+    return symbolic or tuple(a.name for a in group)
+
+
+def is_multiple(size: Expr, tile: int) -> bool:
+    """True when every value of `size` is a multiple of `tile`, read off its coefficients."""
+    return all(coefficient % tile == 0 for coefficient, _ in size.terms)
+
+
+def _check_epilogue(case: Case) -> Iterator[Diag]:
+    plan, regions, kernel = case.plan, case.regions, case.kernel
+    if plan.algo in STREAMING:
+        return
+    wanted = (
+        [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
+    )
+    if list(plan.epilogue) != wanted:
+        fault = fault_of(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
+        yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
+
+
+def _check_vectors(case: Case) -> Iterator[Diag]:
+    plan, regions = case.plan, case.regions
+    narrowest = min((t.type.dtype.bytes for r in regions for t in r.inputs + r.outputs), default=1)
+    for item in plan.vectorize:
+        if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > ACCESS_BYTES:
+            yield fault_of(
+                plan,
+                "E1516",
+                "vectorize",
+                axis=item.axis,
+                width=item.width,
+                bytes=item.width * narrowest,
+                most=ACCESS_BYTES,
+            )
+
+
+def _check_row(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    if plan.algo != "row_resident" or len(plan.tile) != 2:
+        return
+    length = extent_of(kernel.row)
+    most = most_of(length, case.model)
+    if most is None or most > plan.tile[1]:
+        yield fault_of(plan, "E1518", "tile", length=length, tile=plan.tile[1])
+
+
+def _check_streaming(case: Case) -> Iterator[Diag]:
+    plan, kernel = case.plan, case.kernel
+    for field, given, wanted in unmet_by(kernel, plan) if isinstance(kernel, Streaming) else ():
+        yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
+
+
+def _check_atomics(case: Case) -> Iterator[Diag]:
+    plan, region = case.plan, case.regions[0]
+    if plan.algo != "scatter_atomic":
+        if plan.atomics:
+            yield fault_of(plan, "E1583", "atomics", region=region.name, fault=f"has no atomics in algo {plan.algo}")
+    elif fault := unmet_by_atomics(region, plan.atomics):
+        yield fault_of(plan, "E1583", "algo", region=region.name, fault=fault)
+
+
+def most_of(size: Expr, model: Model) -> int | None:
+    """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
+    if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
+        return None
+    return size.evaluate({name: model.range_of(name).high for name in size.names()})
+
+
+_FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
+_CHECKS = (
+    *_FORM_CHECKS,
+    _check_arch,
+    _check_smem,
+    _check_registers,
+    _check_predicate,
+    _check_epilogue,
+    _check_vectors,
+    _check_row,
+    check_boxes,
+    check_copies,
+    _check_streaming,
+    _check_atomics,
+)
+__all__ = ["check", "guarded_axes", "is_multiple", "most_of"]

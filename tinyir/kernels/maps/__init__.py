@@ -1,0 +1,1 @@
+"""Each output element on its own, a few neighbours for each thread."""

@@ -1,0 +1,114 @@
+"""The end of a product at neighbouring columns of an output's row: what lies beside one another is read at once, and
+written at once.
+
+bias.near[e] over e: 8 = bias[col + e] vector 8
+reg C.out : fp16[8]
+for e in 0..8 unroll
+  %bias_add = add(staged[down, across + e], bias.near[e])
+  C.out[e] = %bias_add
+store C[row, col + e] over e: 8 = C.out[e] vector 8
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping
+
+from ...ir.body import Axis, Body, Read, Select, Unary, rebuild
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Place, Statement
+from ...ir.model import is_exchanged
+from ...ir.region import Region, Yield
+from ...ir.traits import extent_of
+from .epilogue import from_shared
+from .fold import type_of
+from .fresh import Fresh
+from .point import Values, element_store
+
+
+class Columns:
+    """The values and writes at `width` neighbouring columns along the axes `along`, at the region's `point`; `e` counts
+    them and is part of the point. `known` are values that the kernel holds, `held` is what it has elsewhere than the
+    region says. What is read from an array of the kernel stays there, but for what lies `beside` one another."""
+
+    def __init__(
+        self,
+        region: Region,
+        fresh: Fresh,
+        width: int,
+        along: tuple[Axis, ...],
+        column: Expr,
+        point: Mapping[str, Expr],
+        known: dict[str, Body],
+        held: dict[Body, Body],
+        beside: Container[Body] = (),
+    ):
+        self.region, self.fresh, self.width, self.extent = region, fresh, width, extent_of(along)
+        self.e = fresh.expr("e") if width > 1 else ZERO
+        self.place, self.point, self.held, self.beside = column, dict(point), held, beside
+        self.tensors = {t.name: t for t in (*region.inputs, *region.outputs)}
+        self.values = Values(region, self.point, known)
+        self.near: dict[Read, nodes.Reg] = {}
+        self.named: list[str] = []
+
+    def statements(self) -> Iterator[Statement]:
+        """What is read at once, the values of each column, what is written at once."""
+        inner = self.values.name_values(self._near)
+        kept, stores = [], []
+        for item in self.region.yields:
+            body = self._near(self.values.at(item.expr))
+            if self._is_in_a_row(item.output, tuple(x.substitute(self.point) for x in item.index)):
+                x = body.x if isinstance(body, Unary) and body.op == "cast" else body
+                reg = nodes.Reg(self._named(item.output, "out"), type_of(x.dtype, self.width))
+                kept.append(reg)
+                inner.append(nodes.Assign(Place(reg.name, (self.e,)), x))
+                made: Body = Read(reg.name, (self.e,), x.dtype)
+                stores.append(self._store(item, Unary("cast", made, body.dtype) if x is not body else made, self.width))
+            else:
+                inner.append(self._store(item, body, 1))
+        for read, reg in self.near.items():
+            yield reg
+            yield nodes.Assign(Place(reg.name, (self.e,)), read, ((str(self.e), Expr.of(self.width)),), self.width)
+        yield from kept
+        yield from (
+            (nodes.For(str(self.e), ZERO, Expr.of(self.width), tuple(inner), unroll=0),) if self.width > 1 else inner
+        )
+        yield from stores
+
+    def _named(self, tensor: str, word: str) -> str:
+        label = re.sub(r"\W", "_", tensor) + f".{word}"
+        self.named.append(label)
+        count = self.named.count(label)
+        return self.fresh(label if count == 1 else f"{label}{count}")
+
+    def _is_in_a_row(self, tensor: str, index: tuple[Expr, ...]) -> bool:
+        """Whether the columns are neighbours in memory, at an index that begins on a multiple of the width."""
+        found = self.tensors[tensor]
+        is_row = (
+            self.width > 1
+            and bool(index)
+            and index[-1] == self.place
+            and not any(str(self.e) in x.names() for x in index[:-1])
+        )
+        return is_row and found.type.shape[-1] == self.extent and not is_exchanged(found)
+
+    def _near(self, body: Body) -> Body:
+        """The expression with reads of neighbours from registers. One under a guard of its own stays where it is."""
+        body = self.held.get(body, body)
+        if isinstance(body, Read) and (
+            body in self.beside if body.tensor not in self.tensors else self._is_in_a_row(body.tensor, body.index)
+        ):
+            if body not in self.near:
+                self.near[body] = nodes.Reg(self._named(body.tensor, "near"), type_of(body.dtype, self.width))
+            return Read(self.near[body].name, (self.e,), body.dtype)
+        if isinstance(body, Select):
+            return from_shared(body, self.held)
+        return rebuild(body, self._near)
+
+    def _store(self, item: Yield, body: Body, width: int) -> Statement:
+        over = ((str(self.e), Expr.of(width)),) if width > 1 else ()
+        return element_store(item, body, self.point, self.region.iters, (), over, width)
+
+
+__all__ = ["Columns"]

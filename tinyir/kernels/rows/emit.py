@@ -1,0 +1,72 @@
+"""The row templates: a team of threads folds one row at a time (softmax, norms, sums).
+
+    row_streamed    each pass walks over the row and reads it again:   for c in thread.x..C step 256 unroll 8
+    row_resident    each thread keeps its elements in registers:       for v in 0..8 unroll, c = 256*v + thread.x, if c
+                    < C
+
+Where neighbours are known to lie side by side a thread takes vectors of them, and of a row that is no whole vectors
+then one element more (`ends`). A team is a few lanes of a warp, a CTA or a cluster (`row_team`); `row_passes` writes
+what it does.
+"""
+
+from __future__ import annotations
+
+from ...ir.gpu.nodes import Kernel
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.runs import Run, row_run
+from ...kit.diag import refuse
+from ..parts.point import Fresh, names_in
+from ..problem import Row
+from .ends import Ends
+from .passes import Passes
+from .team import Team
+
+
+def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
+    """The kernel of a plan of algo `row_streamed` or `row_resident`. Raises Refused (E1611) for what the template has
+    no place for."""
+    fresh = Fresh(names_in(region))
+    team = Team.of(plan, region, kernel, fresh)
+    run = _run_of(plan, region, kernel, team)
+    ends = Ends.of(run, fresh, team.number) if run else None
+    body = Passes(plan, region, kernel, team, ends).statements()
+    cluster = (team.ctas,) if team.ctas > 1 else ()
+    return Kernel(
+        plan.name,
+        plan.regions,
+        plan.arch,
+        (team.grid,),
+        plan.threads,
+        (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
+        cluster,
+    )
+
+
+def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
+    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by
+    side."""
+    if not plan.vectorize:
+        return None
+    (item,) = plan.vectorize
+    run = row_run(region, kernel, item.width)
+    if run is None or [a.name for a in run.axes] != list(item.axes):
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("vectorize"),
+            what=f"{item.width} neighbours that are not known to lie side by side",
+            region=region.name,
+        )
+    if plan.tile[1] % (run.width * team.size) or run.most_left > team.size:
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("tile"),
+            what=f"tile {list(plan.tile)} in vectors of {run.width} on {list(plan.threads)} threads",
+            region=region.name,
+        )
+    return run
+
+
+__all__ = ["row_kernel"]

@@ -1,0 +1,121 @@
+"""Plans of a row kernel: a row is shared by a few lanes of a warp, by a CTA or by a cluster; kept in registers where it
+always fits, else read again each pass, some accesses of a thread on their way at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...ir.accumulate import is_plain, wide
+from ...ir.body import Reduce, walk
+from ...ir.model import Model
+from ...ir.plan import Bind, Cluster, Plan, Vectorize
+from ...ir.region import Region
+from ...ir.runs import Run, row_runs
+from ...ir.traits import bodies_of, extent_of
+from ...target.device import Device
+from ..candidate import Proposal, over_registers, parts_of_axes
+from ..check import guarded_axes, most_of
+from ..parts.kept import words_beside, words_resident
+from ..problem import Row
+from ..resources import WALK, each_of
+
+THREADS = (32, 64, 128, 256, 512, 1024)
+LANES = (4, 8, 16, 32)  # of a warp that share a row with no other warp
+OF_ROWS = 128  # threads of a CTA that has several rows
+CLUSTERS = (2, 4, 8)
+OF_CLUSTER = (256, 512, 1024)
+LONG = 4096  # elements of a row that is worth a cluster
+HELD = 16  # elements of a row that a thread keeps in registers,
+HELD_ALONE = 32  # and where no CTA of many threads needs them
+AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
+
+
+def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
+    """Each team of threads, the row resident where its longest length fits their registers; in vectors where neighbours
+    are known to lie side by side."""
+    longest, found, resident = most_of(extent_of(kernel.row), model), [], words_resident(region, kernel)
+    for run in (*row_runs(region, kernel), None):
+        beside = run.width * words_beside(region, {a.name for a in run.axes}, True) if run else 0
+        plans, first = _Plans(kernel, region, card.arch.name, longest, run), len(found)
+        for threads in THREADS:
+            found += plans.resident((threads,), HELD)
+            found += [plan for many in (AT_ONCE if run else (WALK,)) for plan in plans.streamed((threads,), many)]
+        for lanes in LANES if kernel.rows else ():
+            found += plans.resident((lanes, OF_ROWS // lanes), HELD_ALONE)
+        found += plans.streamed((LANES[-1], OF_ROWS // LANES[-1]), AT_ONCE[1]) if kernel.rows else ()
+        for ctas in (
+            CLUSTERS if card.arch.has_tma and longest is not None and longest >= LONG and _is_of_fp32(region) else ()
+        ):
+            found += [
+                plan
+                for threads in OF_CLUSTER
+                for plan in plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)
+            ]
+        found[first:] = [
+            Proposal(p, over_registers(beside + ((each_of(p) + 1) * resident if p.algo == "row_resident" else 0), card))
+            for p in found[first:]
+        ]
+    return tuple(found)
+
+
+def _is_of_fp32(region: Region) -> bool:
+    """Whether all folds are in fp32, which the CTAs of a cluster can read from one another."""
+    folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+    return all(is_plain(fold.op) and wide(fold.dtype).name == "fp32" for fold in folds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plans:
+    """The plans of one kernel in one way to move its elements."""
+
+    kernel: Row
+    region: Region
+    arch: str
+    longest: int | None
+    run: Run | None
+
+    @property
+    def width(self) -> int:
+        """Elements of an access."""
+        return self.run.width if self.run else 1
+
+    def resident(self, threads: tuple[int, ...], most: int, ctas: int = 1) -> Iterator[Plan]:
+        """The row in registers, where a thread has at most so many elements, and every thread some."""
+        team = threads[0] * ctas
+        each = -(-(self.longest or 0) // (team * self.width)) * self.width
+        is_busy = ctas == 1 and len(threads) == 1 or team * self.width < 2 * (self.longest or 0)
+        if self.longest is not None and each <= most and is_busy and self._has_ends(team):
+            yield self._plan("row_resident", threads, max(each, self.width) * team, ctas)
+
+    def streamed(self, threads: tuple[int, ...], many: int) -> Iterator[Plan]:
+        """The row read again at each pass, so many accesses of a thread at once."""
+        if self._has_ends(threads[0]):
+            yield self._plan("row_streamed", threads, threads[0] * many * self.width, 1)
+
+    def _has_ends(self, team: int) -> bool:
+        return self.run is None or self.run.most_left <= team
+
+    def _plan(self, algo: str, threads: tuple[int, ...], length: int, ctas: int) -> Plan:
+        rows = threads[1] if len(threads) > 1 else 1
+        binds = [Bind(parts_of_axes(self.kernel.rows, "o"), "cta.x")] if self.kernel.rows else []
+        binds += [Bind(parts_of_axes(self.kernel.rows, "i"), "thread.y")] if rows > 1 else []
+        return Plan(
+            regions=(self.region.name,),
+            arch=self.arch,
+            family="row",
+            algo=algo,
+            tile=(rows, length),
+            threads=threads,
+            cluster=Cluster((1, ctas)) if ctas > 1 else None,
+            bind=(*binds, Bind(parts_of_axes(self.kernel.row, "i"), "thread.x")),
+            vectorize=(Vectorize("*".join(a.name for a in self.run.axes), self.run.width),) if self.run else (),
+            predicate=(
+                *(guarded_axes(self.kernel.rows, rows) if rows > 1 else ()),
+                *guarded_axes(self.kernel.row, length),
+            ),
+        )
+
+
+__all__ = ["propose_row"]

@@ -1,0 +1,147 @@
+"""The scan templates (cumulative sums, products, maxima along one axis).
+
+    scan_block     a CTA a row, the threads side by side along it; what they folded is carried on to the next turn
+        for c in 0..C step 256
+          let i1 = c + thread.x
+          y.acc[0] = the neutral element
+          if i1 < C
+            y.acc[0] = X[i0, i1]
+          block_scan sum y.acc after y.carry via part
+          if i1 < C
+            the values at this point, and the stores
+    scan_thread    a thread a row, element after element
+
+Neighbours that are known to lie side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
+its end; of scans that need one another each is done before the next is begun.
+"""
+
+from __future__ import annotations
+
+from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.body import Binary, Read, Ref, Scan
+from ...ir.expr import ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.runs import row_run
+from ...ir.traits import extent_of, scans_of
+from ...ir.types import DType
+from ...kit.diag import refuse
+from ..parts.fold import type_of
+from ..parts.point import Fresh, below, divides, names_in, split
+from ..problem import Prefix
+from .prefixes import Prefixes, name_of
+from .vector import scan_vector_kernel
+
+WARP = 32
+
+
+def scan_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+    """The kernel of a plan of algo `scan_block` or `scan_thread`. Raises Refused (E1611) for what the template has no
+    place for."""
+    is_block = plan.algo == "scan_block"
+    width = plan.width_of(kernel.row[0].name)
+    if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0] * width) if is_block else (plan.threads[0], 1)):
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("tile"),
+            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            region=region.name,
+        )
+    if width > 1:
+        run = row_run(region, kernel, width) if is_block else None
+        if run is None:
+            raise refuse(
+                "E1611",
+                plan.name,
+                plan.span_of("vectorize"),
+                what=f"{width} neighbours that are not known to lie side by side",
+                region=region.name,
+            )
+        return scan_vector_kernel(plan, region, kernel, run)
+    return (_block_kernel if is_block else _thread_kernel)(plan, region, kernel)
+
+
+def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:
+    return nodes.Reg(name, type_of(dtype, 1), init=neutral_of(scan.op, dtype) if is_full else None)
+
+
+def _axis(kernel: Prefix, number: Expr) -> nodes.Let:
+    """The scanned axis at the element with this number in the order of the scan."""
+    axis = kernel.row[0]
+    return nodes.Let(axis.name, axis.size - 1 - number if kernel.reverse else number)
+
+
+def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
+    turn, shared, head, done = fresh.name("c"), {}, [], {}
+    number = Expr.of(turn) + "thread.x"
+    inner: list[Statement] = [_axis(kernel, number)]
+    guard = () if divides(threads, axis.size) else below(number, axis.size)
+
+    def where_inside(lines: list[Statement]) -> list[Statement]:
+        return [nodes.If(guard, tuple(lines))] if guard else lines
+
+    whole = Prefixes(region, fresh, done=done)
+
+    def writer() -> Prefixes:
+        """One for all where all is in one block, whose values are computed once; else one for each block under the
+        guard."""
+        return Prefixes(region, fresh, done=done) if guard else whole
+
+    for scan in dict.fromkeys(scans_of(region)):
+        dtype, base = wide(scan.dtype), name_of(region, scan)
+        mine, carry = fresh.name(f"{base}.acc"), fresh.name(f"{base}.carry")
+        if threads > WARP:
+            shared[dtype] = shared.get(dtype) or fresh.name("part")
+        head += [_register(mine, dtype, scan, False), _register(carry, dtype, scan, True)]
+        before, element = writer().element(scan)
+        if guard:
+            inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
+        inner += where_inside([*before, nodes.Assign(Place(mine, (ZERO,)), element)])
+        inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, shared.get(dtype, "")))
+        done[scan] = cast(Read(mine, (ZERO,), dtype), scan.dtype)
+    inner += where_inside(writer().at_point(region.yields))
+    rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
+    arrays = tuple(nodes.Shared(name, type_of(dtype, threads // 32)) for dtype, name in shared.items())
+    loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
+    return Kernel(
+        plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
+    )
+
+
+def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
+    total, head, writer = extent_of(kernel.rows), [], Prefixes(region, fresh)
+    turn = fresh.name("c") if kernel.reverse else axis.name
+    inner: list[Statement] = [_axis(kernel, Expr.of(turn))] if kernel.reverse else []
+    for scan in dict.fromkeys(scans_of(region)):
+        dtype, base = wide(scan.dtype), name_of(region, scan)
+        register = fresh.name(f"{base}.acc")
+        so_far = Read(register, (ZERO,), dtype)
+        head.append(_register(register, dtype, scan, True))
+        before, element = writer.element(scan)
+        inner += before
+        writer.done[scan] = cast(so_far, scan.dtype)
+        if scan.exclusive:
+            held = fresh.name(f"{base}.before")
+            inner.append(nodes.Value(held, so_far))
+            writer.done[scan] = cast(Ref(held, dtype), scan.dtype)
+        inner.append(nodes.Assign(Place(register, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)))
+    inner += writer.at_point(region.yields)
+    one = len(kernel.rows) == 1
+    line = kernel.rows[0].name if one else fresh.name("e")
+    number = nodes.Let(line, threads * Expr.of("cta.x") + "thread.x")
+    rows = () if one else tuple(nodes.Let(name, e) for name, e in split(Expr.of(line), kernel.rows).items())[::-1]
+    body: tuple[Statement, ...] = (*rows, *head, nodes.For(turn, ZERO, axis.size, tuple(inner)))
+    guard = () if divides(threads, total) else below(Expr.of(line), total)
+    return Kernel(
+        plan.name,
+        plan.regions,
+        plan.arch,
+        (total.ceildiv(threads),),
+        plan.threads,
+        (number, *((nodes.If(guard, body),) if guard else body)),
+    )

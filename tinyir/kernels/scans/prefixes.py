@@ -1,0 +1,44 @@
+"""Statements of a scan at one point: what it folds, and the values that need its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.accumulate import cast, wide
+from ...ir.body import Body, Scan
+from ...ir.gpu.nodes import Statement
+from ...ir.region import Region
+from ...kit.diag import refuse
+from ..parts.point import Values, free_axes, needed
+from ..parts.statements import Statements
+
+
+@dataclass
+class Prefixes(Statements):
+    """Statements at one point, where the scans that are `done` stand in registers."""
+
+    done: dict[Scan, Body] = field(default_factory=dict)
+
+    def _scanned(self, scan: Scan, values: Values) -> Body:
+        if scan not in self.done or any(
+            values.point[name] != self.point[name] for name in free_axes(self.region, scan)
+        ):
+            raise refuse(
+                "E1611",
+                self.region.name,
+                scan.span,
+                what="a scan at another point than its own",
+                region=self.region.name,
+            )
+        return self.done[scan]
+
+    def element(self, scan: Scan) -> tuple[list[Statement], Body]:
+        """What the scan folds at this point, after the values that it needs."""
+        lines = self.values(needed(self.region, (scan.body,)))
+        value, before = self.body(scan.body)
+        return [*lines, *before], cast(value, wide(scan.dtype))
+
+
+def name_of(region: Region, scan: Scan) -> str:
+    """The value or output that the scan makes."""
+    return next((let.name for let in region.lets if let.expr == scan), region.outputs[0].name)

@@ -1,0 +1,103 @@
+"""The block scan in vectors: each thread folds neighbours of its own before the threads' totals are scanned.
+
+    for c in 0..64 step 32                            the number of a vector
+      let n = c + thread.x
+      let i1 = 4*n                                    its first element
+      y.acc[0] = the neutral element
+      if n < 64
+        for v in 0..4 unroll
+          y.acc[0] = add(y.acc[0], X.v[v])
+          y.own[v] = y.acc[0]
+      block_scan sum exclusive y.acc after y.carry via part
+      if n < 64
+        the values at i1 + v, of which the scan is add(y.acc[0], y.own[v]), and the stores
+
+Of a row that does not begin or end with a whole vector the first or last neighbours are taken one by one
+(`side_by_side`).
+"""
+
+from __future__ import annotations
+
+from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.body import Binary, Read
+from ...ir.expr import ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.runs import Run
+from ...ir.traits import extent_of, scans_of
+from ..parts.fold import type_of
+from ..parts.point import Fresh, below, divides, names_in, needed, split
+from ..parts.side_by_side import SideBySide
+from ..problem import Prefix
+from .prefixes import Prefixes, name_of
+
+WARP = 32
+
+
+def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
+    """The kernel of a plan of algo `scan_block` that takes its rows in vectors."""
+    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
+    turn, number, shared, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
+    skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
+    count, width, limits = run.covering(skew), run.width, limits_of(run)
+    guard = () if divides(threads, count) else below(Expr.of(number), count)
+    inner: list[Statement] = [
+        nodes.Let(number, Expr.of(turn) + "thread.x"),
+        nodes.Let(axis.name, width * Expr.of(number) - skew),
+    ]
+
+    def writer_of() -> tuple[Prefixes, SideBySide]:
+        neighbours = SideBySide(region, fresh, run, Expr.of(axis.name), {axis.name: width * Expr.of(number) - run.skew})
+        writer = Prefixes(region, fresh, done=done)
+        writer.point[axis.name] = neighbours.place
+        return writer, neighbours
+
+    def where_inside(lines: list[Statement]) -> list[Statement]:
+        return [nodes.If(guard, tuple(lines))] if guard else lines
+
+    for scan in dict.fromkeys(scans_of(region)):
+        writer, neighbours = writer_of()
+        dtype, base, at = wide(scan.dtype), name_of(region, scan), (Expr.of(neighbours.turn),)
+        mine, carry, own = (fresh.name(f"{base}.{word}") for word in ("acc", "carry", "own"))
+        if threads > WARP:
+            shared[dtype] = shared.get(dtype) or fresh.name("part")
+        head += [
+            nodes.Reg(mine, type_of(dtype, 1)),
+            nodes.Reg(carry, type_of(dtype, 1), init=neutral_of(scan.op, dtype)),
+            nodes.Reg(own, type_of(dtype, width)),
+        ]
+        so_far = Read(mine, (ZERO,), dtype)
+        lines, element = writer.element(scan)
+        step = [
+            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)),
+            nodes.Assign(Place(own, at), so_far),
+        ]
+        inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
+        inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits))
+        inner.append(nodes.BlockScan(scan.op, True, mine, carry, shared.get(dtype, "")))
+        done[scan] = cast(Binary(fold_word(scan.op), so_far, Read(own, at, dtype), dtype), scan.dtype)
+    writer, neighbours = writer_of()
+    lines = writer.values(needed(region, (y.expr for y in region.yields)))
+    for item in region.yields:
+        body, before = writer.body(item.expr)
+        lines += before
+        neighbours.store(item, body, writer.point, region.iters, lines)
+    inner += where_inside(neighbours.loop(lines, limits))
+    rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
+    rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
+    arrays = tuple(nodes.Shared(name, type_of(dtype, threads // WARP)) for dtype, name in shared.items())
+    loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads))
+    return Kernel(
+        plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
+    )
+
+
+def limits_of(run: Run) -> tuple[Bound, ...]:
+    """What says that an element of a vector is one of the row's."""
+    low, high = None if run.start == ZERO else ZERO, None if run.is_whole else run.extent
+    return () if low is high is None else (Bound(Expr.of(run.axes[0].name), low, high),)
+
+
+__all__ = ["limits_of", "scan_vector_kernel"]

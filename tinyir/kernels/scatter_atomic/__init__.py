@@ -1,0 +1,1 @@
+"""Updates folded by atomics into a tensor that another kernel has written before."""

@@ -1,0 +1,93 @@
+"""The atomic template of a scatter: a kernel in front writes the base, then a thread for each update finds its place
+and folds it in there.
+
+    kernel y.start of y for y : sm90 grid [...] block [256]      the base, as a map
+      store Y[i0, i1] = base[i0, i1]
+
+    kernel y : sm90 grid [...] block [256]
+      let e = 256*cta.x + thread.x
+      if e < N*K
+        let k0 = floor(e/N)
+        let i1 = e - N*floor(e/N)
+        choose k0.at = at[k0] below M
+        if 0 <= k0.at
+          atomic sum Y[k0.at, i1] = add[k0, i1]
+
+Neighbouring threads take neighbouring updates. The plan's tile is the map's; of the updates a thread takes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ir.body import Scatter
+from ...ir.expr import ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
+from ...ir.traits import extent_of
+from ...kit.diag import refuse
+from ..maps.emit import flat_kernel
+from ..parts.point import Fresh, divides, names_in, numbered
+from ..parts.statements import Statements
+from ..problem import Map
+
+
+def scatter_atomic_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+    """The kernel of the updates. Raises Refused (E1611) where no atomics fold them."""
+    scatter, fresh, (threads,) = _scatter(plan, region), Fresh(names_in(region)), plan.threads
+    axes = updates_of(region, scatter)
+    total = extent_of(axes)
+    body = numbered(
+        axes,
+        fresh,
+        threads * Expr.of("cta.x") + "thread.x",
+        "e",
+        _folded(region, scatter, fresh),
+        not divides(threads, total),
+    )
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
+
+
+def base_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+    """The kernel in front, which writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the
+    flat template do."""
+    made = flat_kernel(plan, base_of(region, _scatter(plan, region)), kernel)
+    return replace(made, name=f"{plan.name}.start")
+
+
+def _scatter(plan: Plan, region: Region) -> Scatter:
+    scatter = scatter_of(region)
+    if isinstance(scatter, str) or unmet_by_atomics(region, plan.atomics):
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("algo"),
+            what=f"atomics: {region.name} {unmet_by_atomics(region, plan.atomics)}",
+            region=region.name,
+        )
+    return scatter
+
+
+def _folded(region: Region, scatter: Scatter, fresh: Fresh) -> tuple[Statement, ...]:
+    """An update's place, and where there is one the update that an atomic folds in."""
+    (item,) = region.yields
+    place = fresh.name(f"{scatter.axes[0].name}.at")
+    statements = Statements(region, fresh)
+    statements.point |= {**{a.name: Expr.of(a.name) for a in scatter.axes}, scatter.axis: Expr.of(place)}
+    at, choosing = statements.body(scatter.at)
+    update, folding = statements.body(scatter.update)
+    extent = next(a.size for a in region.iters if a.name == scatter.axis)
+    atomic = nodes.Atomic(
+        scatter.op, Place(item.output, tuple(e.substitute(statements.point) for e in item.index)), update
+    )
+    return (
+        *choosing,
+        nodes.Choose(place, at, extent),
+        nodes.If((Bound(Expr.of(place), lower=ZERO),), (*folding, atomic)),
+    )
+
+
+__all__ = ["base_kernel", "scatter_atomic_kernel"]

@@ -1,0 +1,135 @@
+"""Contractions that are the same but for their tensors, as one kernel: an axis of its own, `sibling`, says which of
+them is computed.
+
+    region q    %q = reduce sum (k0: K) { mul(X[i0, k0], Wq[k0, i1]) }      sibling 0: Wq, q
+    region k    %k = reduce sum (k0: K) { mul(X[i0, k0], Wk[k0, i1]) }      sibling 1: Wk, k
+
+A plan of several regions that hand one another nothing is of this kind. It speaks of the first region's tensors and
+values; the axis stands outermost among those that both factors have.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+
+from ..ir.body import Axis, Body, Read, Reduce, Ref, rebuild, walk
+from ..ir.expr import Expr
+from ..ir.region import Let, Region, Tensor, Yield
+from .problem import SIBLING, Contraction, kernel_of
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """`kernel` is the first region's contraction with the axis of the siblings. `tensors` gives for each tensor of the
+    first region that is not all siblings' own the tensors in its place, one of each sibling."""
+
+    regions: tuple[Region, ...]
+    kernel: Contraction
+    tensors: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@functools.lru_cache(maxsize=256)
+def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
+    """The regions as siblings, or in words why they are none."""
+    first = regions[0]
+    kernel = kernel_of(first, "contraction")
+    if not isinstance(kernel, Contraction) or not kernel.is_alone:
+        return f"{first.name} is no contraction"
+    if any(a.name.rstrip("_") == SIBLING for a in first.iters):
+        return f"{first.name} has an axis of the name that counts siblings"
+    written = {t.name for one in regions for t in one.outputs}
+    if len(written) < sum(len(one.outputs) for one in regions) or any(
+        t.name in written for one in regions for t in one.inputs
+    ):
+        return "one hands another what it writes"
+    places = [_Place(one) for one in regions]
+    for one, place in zip(regions[1:], places[1:]):
+        if place.shape != places[0].shape:
+            return f"{one.name} is not {first.name} with other tensors"
+    rows = tuple((name, tuple(place.order[at] for place in places)) for at, name in enumerate(places[0].order))
+    axis = Axis(SIBLING, Expr.of(len(regions)))
+    return Siblings(
+        regions, replace(kernel, batch=(axis, *kernel.batch)), tuple(row for row in rows if len(set(row[1])) > 1)
+    )
+
+
+def likeness_of(region: Region) -> tuple[Hashable, ...]:
+    """What regions have in common that are the same but for the names of their tensors and values."""
+    return _Place(region).shape
+
+
+def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of its tensors and of its values, in an order that is the same for all regions of a likeness."""
+    place = _Place(region)
+    return place.order, tuple(place.values)
+
+
+class _Place:
+    """A region without the names of its tensors and values: `shape` is what is left, `order` the tensors as they
+    come."""
+
+    def __init__(self, region: Region):
+        self.tensors: dict[str, str] = {}
+        self.values = {let.name: str(at) for at, let in enumerate(region.lets)}
+        lets = tuple(Let(self.values[let.name], self._bare(let.expr)) for let in region.lets)
+        yields = tuple(Yield(self._number(y.output), y.index, self._bare(y.expr), y.guard) for y in region.yields)
+        known = {t.name: t for t in (*region.inputs, *region.outputs)}
+        self.order = tuple(self.tensors)
+        self.shape = (region.iters, lets, yields, tuple(_bare(known[n]) for n in self.order))
+
+    def _number(self, tensor: str) -> str:
+        return self.tensors.setdefault(tensor, str(len(self.tensors)))
+
+    def _bare(self, body: Body) -> Body:
+        if isinstance(body, Read):
+            return replace(body, tensor=self._number(body.tensor))
+        if isinstance(body, Ref):
+            return replace(body, name=self.values[body.name])
+        return rebuild(body, self._bare)
+
+
+def _bare(tensor: Tensor) -> Tensor:
+    """A tensor without its name, and without a value of its own."""
+    return replace(tensor, name="", attrs=tuple((k, v) for k, v in tensor.attrs if k not in ("value", "alias")))
+
+
+def are_neighbours(regions: tuple[Region, ...], program: tuple[Region, ...]) -> bool:
+    """Whether the regions stand side by side in a program, in this order."""
+    first = program.index(regions[0])
+    return program[first : first + len(regions)] == regions
+
+
+def siblings_in(regions: Iterable[Region]) -> tuple[tuple[Region, ...], ...]:
+    """Neighbours among the regions that are siblings with an operand in common, as many together as there are."""
+    found: list[tuple[Region, ...]] = []
+    for one in regions:
+        if (
+            found
+            and _folds(found[-1][-1])
+            and _folds(one)
+            and _share_an_operand(found[-1][-1], one)
+            and isinstance(siblings_of((*found[-1], one)), Siblings)
+        ):
+            found[-1] = (*found[-1], one)
+        else:
+            found.append((one,))
+    return tuple(group for group in found if len(group) > 1)
+
+
+def _folds(region: Region) -> bool:
+    return any(isinstance(let.expr, Reduce) for let in region.lets)
+
+
+def _share_an_operand(left: Region, right: Region) -> bool:
+    kernels = [kernel_of(one, "contraction") for one in (left, right)]
+    operands = [
+        {n.tensor for f in k.factors for n in walk(f) if isinstance(n, Read)}
+        for k in kernels
+        if isinstance(k, Contraction)
+    ]
+    return len(operands) == 2 and bool(operands[0] & operands[1])
+
+
+__all__ = ["Siblings", "are_neighbours", "likeness_of", "names_of", "siblings_in", "siblings_of"]

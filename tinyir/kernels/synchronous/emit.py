@@ -1,0 +1,247 @@
+"""The synchronous template of a contraction (seed 002 section 6): tiles of both operands in shared memory, a micro tile
+of accumulators a thread, the epilogue on the accumulators.
+
+    shared a, b                         one tile each, along k first, in the dtype of the arithmetic
+    for k: copy a, b; barrier; multiply micro tiles; barrier
+    for each accumulator: the values after the fold, and the stores, where the tile lies inside
+
+What an operand's tile holds is its factor of the product at the tile's points: a transposed operand, a guard of
+padding, a batch axis are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the
+tile is filled. Lanes follow the axis along which the operand is contiguous in memory; where that is k, a warp takes 4 x
+8 points and rows of the tile are padded, so that neither side has conflicts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ...ir.accumulate import cast, literal, wide
+from ...ir.body import Axis, Binary, Body, Read, Reduce
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.traits import extent_of, nearest
+from ...kit.diag import refuse
+from ...target.arch import ARCHS
+from .. import resources
+from ..parts.fold import type_of
+from ..parts.picks import sibling_let
+from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
+from ..problem import SIBLING, Contraction
+
+IN_A_ROW = 128  # multiply-adds of a thread between two branches
+LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes are half a sector
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand: its factor, the axes it has alone, and how the tile and the threads lie along them. `width`
+    neighbours are one access to the tile. `tile`, `share`, `origin`, `loop` and `number` name its tile, the thread's
+    part of it, the tile's first element, the accumulators' loop, and the number of an element along the side."""
+
+    factor: Body
+    read: Read
+    axes: tuple[Axis, ...]
+    size: int
+    micro: int
+    width: int
+    place: str
+    threads: int
+    cta: str
+    tile: str
+    share: str
+    origin: str
+    loop: str
+    number: str
+
+    @property
+    def extent(self) -> Expr:
+        """Elements along the side."""
+        return extent_of(self.axes)
+
+    @property
+    def first(self) -> Expr:
+        """The number of the tile's first element."""
+        return Expr.of(self.origin) if self.cta else ZERO
+
+    @property
+    def guard_is_needed(self) -> bool:
+        """Whether the last tile may stand over the end."""
+        return not divides(self.size, self.extent)
+
+
+def synchronous_kernel(plan: Plan, region: Region, kernel: Contraction) -> Kernel:
+    """The kernel of a plan of algo `synchronous`. Raises Refused (E1611) for what the template has no place for."""
+    return _Template(plan, region, kernel).kernel_text()
+
+
+class _Template:
+    """The template with one plan's numbers and one region's maps in it."""
+
+    def __init__(self, plan: Plan, region: Region, kernel: Contraction):
+        self.plan = plan
+        self.region = region
+        self.kernel = kernel
+        self.fold: Reduce = region.let(kernel.value).expr
+        self.dtype = wide(self.fold.body.dtype)
+        self.depth = plan.tile[2]
+        self.names = Fresh(names_in(region))
+        self.acc, self.k, self.kk = map(self.names.of, ("acc", "k", "kk"))
+        self.number = self._cta_of(kernel.batch) if kernel.batch else ZERO  # along the batch axes
+        self.batch = split(self.number, kernel.batch)
+        self.sides = self._sides()
+
+    def kernel_text(self) -> Kernel:
+        """Tiles and registers, the loop over the sum, the epilogue."""
+        plan, sides, depth = self.plan, self.sides, self.depth
+        body: list[Statement] = [*sibling_let(self.kernel, self.number, self.names.of(SIBLING))]
+        for side in sides:
+            pad = side.width if self._is_along_k(side) else 0
+            body.append(nodes.Shared(side.tile, type_of(self.dtype, depth, side.size + pad)))
+        body.append(
+            nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype))
+        )
+        body += [nodes.Reg(s.share, type_of(self.dtype, s.micro)) for s in sides]
+        body += [nodes.Let(s.origin, s.size * Expr.of(s.cta)) for s in sides if s.cta]
+        multiply = nodes.For(
+            self.kk, ZERO, Expr.of(depth), (*map(self._share, sides), self._multiply()), unroll=self._turns()
+        )
+        loop = (*map(self._copy, sides), nodes.Barrier("cta"), multiply, nodes.Barrier("cta"))
+        body.append(nodes.For(self.k, ZERO, extent_of(self.kernel.sum), loop, step=Expr.of(depth)))
+        body.append(self._epilogue())
+        return Kernel(
+            plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers()
+        )
+
+    def _turns(self) -> int:
+        """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
+        turns = max(1, IN_A_ROW // math.prod(self.plan.micro))
+        return 0 if turns >= self.depth else turns
+
+    def _registers(self) -> int:
+        """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many:
+        the count may err, and a spill costs more than a CTA."""
+        plan = self.plan
+        counted = resources.taken_by(plan, self.region, self.kernel).occupancy
+        ctas = max(1, counted - (counted > 2))
+        return ARCHS[plan.arch].registers_for(ctas, resources.threads_of(plan))
+
+    def _sides(self) -> tuple[Side, Side]:
+        """The operands as the plan cuts them."""
+        plan, kernel = self.plan, self.kernel
+        sides = []
+        for at, (read, axes) in enumerate(((kernel.lhs, kernel.left), (kernel.rhs, kernel.right))):
+            place = plan.place_of(f"{axes[-1].name}.i") or ""
+            threads = dict(zip(("thread.x", "thread.y", "thread.z"), plan.threads)).get(place, 1)
+            size, micro = plan.tile[at], plan.micro[at]
+            if threads * micro != size:
+                what = f"a micro tile of {micro} on {threads} threads for a tile of {size}"
+                raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
+            width = resources.width_of(plan, kernel, at)
+            named_so = (
+                self.names.of(bases[at])
+                for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col"))
+            )
+            sides.append(
+                Side(
+                    kernel.factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so
+                )
+            )
+        return tuple(sides)
+
+    def _place_of(self, axes: tuple[Axis, ...]) -> str:
+        return self.plan.place_of(f"{axes[0].name}.o") or self.plan.place_of(axes[0].name) or ""
+
+    def _cta_of(self, axes: tuple[Axis, ...]) -> Expr:
+        return Expr.of(self._place_of(axes)) if self._place_of(axes) else ZERO
+
+    def _is_along_k(self, side: Side) -> bool:
+        """Whether neighbours along the sum are neighbours in memory."""
+        return self.kernel.sum[-1].name in nearest(side.read.index)
+
+    def _grid(self) -> tuple[Expr, ...]:
+        counts = {s.cta: s.extent.ceildiv(s.size) for s in self.sides if s.cta}
+        if self.kernel.batch:
+            counts[self._place_of(self.kernel.batch)] = extent_of(self.kernel.batch)
+        used = [counts.get(place, ONE) for place in ("cta.x", "cta.y", "cta.z")]
+        while len(used) > 1 and used[-1] == ONE:
+            used.pop()
+        return tuple(used)
+
+    def _copy(self, side: Side) -> Statement:
+        """Fills one operand's tile. Outside the operand it holds zero, which adds nothing."""
+        depth, of = self.depth, self.names.of
+        if self._is_along_k(side):
+            lanes, across = math.gcd(LANES_OF_K, depth), math.gcd(side.width, side.size)
+            over = ((of("ro"), side.size // across), (of("co"), depth // lanes), (of("ri"), across), (of("ci"), lanes))
+            row, column = across * Expr.of(of("ro")) + of("ri"), lanes * Expr.of(of("co")) + of("ci")
+        else:
+            over = ((of("c"), depth), (of("r"), side.size))
+            row, column = Expr.of(of("r")), Expr.of(of("c"))
+        none = {name: ZERO for name, size in over if size == 1}
+        row, column = row.substitute(none), column.substitute(none)
+        first, first_lets = named(side.axes, side.first + row, side.number)
+        second, second_lets = named(self.kernel.sum, Expr.of(self.k) + column, of("term"))
+        guard = below(first, side.extent) if side.guard_is_needed else ()
+        guard += () if divides(depth, extent_of(self.kernel.sum)) else below(second, extent_of(self.kernel.sum))
+        point = {a.name: Expr.of(a.name) for a in (*side.axes, *self.kernel.sum)}
+        factor = cast(Values(self.region, {**self.batch, **point}).at(side.factor), self.dtype)
+        axes = tuple((name, Expr.of(size)) for name, size in over if size > 1)
+        return nodes.Copy(
+            Place(side.tile, (column, row)), axes, guarded(guard, factor), lets=(*first_lets, *second_lets)
+        )
+
+    def _share(self, side: Side) -> Statement:
+        """The thread's part of one k of a tile, in accesses of `width` elements."""
+        group, v = self.names.of("g"), self.names.of("v")
+        groups = side.micro // side.width
+        g = Expr.of(group) if groups > 1 else ZERO
+        own = side.width * Expr.of(side.place) if side.place else ZERO
+        source = Read(side.tile, (Expr.of(self.kk), side.width * side.threads * g + own + v), self.dtype)
+        load = nodes.Assign(Place(side.share, (side.width * g + v,)), source, ((v, Expr.of(side.width)),), side.width)
+        return nodes.For(group, ZERO, Expr.of(groups), (load,), unroll=0) if groups > 1 else load
+
+    def _multiply(self) -> Statement:
+        rows, columns = self.sides
+        point = tuple(Expr.of(s.loop) for s in self.sides)
+        left, right = (Read(s.share, (e,), self.dtype) for s, e in zip(self.sides, point))
+        product: Body = cast(Binary("mul", left, right, self.dtype), self.fold.body.dtype)
+        sum_so_far = Read(self.acc, point, self.fold.dtype)
+        step = nodes.Assign(
+            Place(self.acc, point), Binary("add", sum_so_far, cast(product, self.fold.dtype), self.fold.dtype)
+        )
+        inner = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (step,), unroll=0)
+        return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (inner,), unroll=0)
+
+    def _number_of(self, side: Side) -> Expr:
+        """Where accumulator `loop` of the thread stands along its side: groups of `width`, a whole row of threads
+        apart."""
+        loop = Expr.of(side.loop)
+        own = side.width * Expr.of(side.place) if side.place else ZERO
+        return side.first + own + loop + side.width * (side.threads - 1) * (loop // side.width)
+
+    def _epilogue(self) -> Statement:
+        """The values after the fold at each accumulator's point, then the writes, where the point lies inside the
+        output."""
+        rows, columns = self.sides
+        point = {**self.batch, **{a.name: Expr.of(a.name) for s in self.sides for a in s.axes}}
+        acc = Read(self.acc, (Expr.of(rows.loop), Expr.of(columns.loop)), self.fold.dtype)
+        values = Values(self.region, point, {self.kernel.value: acc})
+        statements = values.name_values()
+        statements += [
+            element_store(item, values.at(item.expr), point, self.region.iters) for item in self.region.yields
+        ]
+        guard: tuple[Bound, ...] = ()
+        numbers: list[Statement] = []
+        parts: list[Statement] = []
+        for side in self.sides:
+            index, made = named(side.axes, self._number_of(side), side.number)
+            guard += below(index, side.extent) if side.guard_is_needed else ()
+            numbers.append(nodes.Let(*made[0]))
+            parts += [nodes.Let(name, e) for name, e in made[1:]]
+        inner = (nodes.If(guard, (*parts, *statements)),) if guard else (*parts, *statements)
+        across = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (numbers[1], *inner), unroll=0)
+        return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (numbers[0], across), unroll=0)

@@ -1,0 +1,425 @@
+"""The warp-specialised template of a contraction on sm90: TMA, mbarriers, wgmma, clusters (seed 001 section 9).
+
+    role producer    one thread keeps a ring of tiles full: wait until a slot is empty, say how many bytes will land,
+                     fetch
+    role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the
+                     next tile is fetched
+
+Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`), which ends
+in registers (`held_sum`) or in shared memory (`shared_sum`). Where there are few rows, the columns of the output take
+the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty. Factors of one byte are summed by
+the unit with some 14 bits: `promote` adds each step's sum to the accumulator in fp32.
+
+CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all
+of them need is fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where
+batch axes stand, is read off the access maps (`kernels.parts.boxes`); of 16 bits wgmma takes either, so no such operand
+is ever copied. fp32 is multiplied by `math tf32`, the copy engine rounding what it fetches to 11 bits, or by `math
+tf32x3`, one more warpgroup splitting words (`split_words`); the left operand may lie across the sum there, and comes
+from registers (`warpgroup_sum`). What hangs over an end is zero when fetched and dropped when stored.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.model import Model
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.traits import extent_of
+from ...ir.types import TensorType
+from ...kit.diag import Refused, refuse
+from ..parts import shared_sum
+from ..parts.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
+from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors, turned
+from ..parts.fresh import Fresh
+from ..parts.picks import sibling_let
+from ..parts.point import split
+from ..parts.tiles import countable, counts, fewer, tile_at
+from ..problem import SIBLING, Contraction
+from ..resources import HELD_COLUMNS, PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, across_of, ends_held, piece_of, threads_of
+from . import split_words
+from .held_sum import held_end
+from .warpgroup_sum import Factors, sum_of
+
+MOST_ALONG = 65535  # CTAs along y or z
+BOX_ROWS = 256  # at most, along a dim of a box
+COLUMNS = 256  # at most, of one wgmma
+LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One factor: its tile in shared memory and the map by which it is fetched. `shares` CTAs of the cluster fetch it
+    together."""
+
+    tile: str
+    view: View
+    size: int
+    depth: int
+    shares: int
+
+    @property
+    def is_along_sum(self) -> bool:
+        """Whether neighbours along the sum are neighbours in memory."""
+        return self.view.inner == "sum"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The tile's rows and columns; a row is contiguous in memory, and made of whole swizzled rows."""
+        width = SWIZZLE_BYTES // self.view.tensor.type.dtype.bytes
+        return (self.size, self.depth) if self.is_along_sum else (self.depth, -(-self.size // width) * width)
+
+    @property
+    def box(self) -> tuple[int, int]:
+        """What one copy brings: a swizzled row's columns, and so few rows that the CTAs of a cluster can share the
+        copies."""
+        rows, columns = self.shape
+        width = SWIZZLE_BYTES // self.view.tensor.type.dtype.bytes
+        return min(rows // (self.shares // math.gcd(self.shares, columns // width)), BOX_ROWS), width
+
+    @property
+    def bytes(self) -> int:
+        """Of one tile."""
+        return math.prod(self.shape) * self.view.tensor.type.dtype.bytes
+
+    def declared(self, fresh: Fresh, stages: int, rounding: str) -> tuple[Statement, Statement]:
+        """The map, which may round, and the ring of tiles."""
+        sides = iter(self.box)
+        box = tuple(ONE if d.role == "batch" else Expr.of(next(sides)) for d in self.view.dims)
+        dims = () if self.view.shape == self.view.tensor.type.shape else self.view.shape
+        tile = TensorType(self.view.tensor.type.dtype, tuple(map(Expr.of, self.shape)))
+        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, SWIZZLE_BYTES, dims, rounding)
+        return mapped, nodes.Shared(fresh(self.tile), tile, stages, SWIZZLE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a
+    tile's place. Where a tile is all that a CTA or a cluster does (`is_single`) there is no loop, and its place stands
+    before the roles."""
+
+    assumes: tuple[Statement, ...]
+    before: tuple[Statement, ...]
+    low: Expr
+    high: Expr
+    step: Expr
+    inside: tuple[Statement, ...]
+    is_single: bool = False
+
+    def over(self, tile: str, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+        """The loop with `body` in it."""
+        return (
+            body if self.is_single else (nodes.For(tile, self.low, self.high, (*self.inside, *body), step=self.step),)
+        )
+
+
+def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
+    """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place
+    for."""
+    sides = piece_of(plan, region, kernel)
+    if plan.swap_ab:
+        plan, kernel = _swapped(plan, kernel)
+    _check_shape(plan, region, kernel)
+    fresh = Fresh(model, region)
+    operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
+    walk = _walk(plan, kernel, model, fresh)
+    epilogue = _end_of(plan, region, kernel, fresh, sides)
+    cluster, threads = _cluster(plan) * plan.parts, threads_of(plan)
+    declared = [o.declared(fresh, plan.stages, "tf32" if plan.math == "tf32" else "") for o in operands]
+    body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
+    low = split_words.declared(plan, declared[1][1], fresh) if plan.is_split else ()
+    body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
+    steps = nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2]))
+    body.append(nodes.Mbarrier(fresh("full"), 1, plan.stages))
+    body += (
+        [*walk.before, steps, nodes.Fence("mbarrier_init"), _first_step(plan, kernel, operands, fresh)]
+        if ends_held(plan)
+        else []
+    )
+    body.append(nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages))
+    body += [*low[1:], *shared_sum.set_up(plan, fresh), nodes.Fence("mbarrier_init"), *shared_sum.told(plan)]
+    body += [
+        nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"),
+        *(() if ends_held(plan) else (*walk.before, steps)),
+    ]
+    again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
+    body += [
+        _producer(plan, kernel, walk, operands, fresh),
+        *_splitter(plan, walk, fresh),
+        _consumer(plan, walk, operands, epilogue, again, fresh),
+    ]
+    if plan.has_one_tile and not ends_held(plan):
+        body += shared_sum.finished(plan, region, kernel, fresh, threads, staged_vectors(plan, region, kernel, fresh))
+    return Kernel(
+        plan.name,
+        plan.regions,
+        plan.arch,
+        _grid(plan, kernel),
+        (threads,),
+        tuple(body),
+        (cluster,) if cluster > 1 else (),
+    )
+
+
+def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
+    """The transposed product: the right operand's columns as rows, tile and cluster so."""
+    rows, columns, depth = plan.tile
+    cluster = replace(plan.cluster, shape=(*plan.cluster.shape, 1)[1::-1]) if plan.cluster else None
+    other = replace(
+        kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left, factors=kernel.factors[::-1]
+    )
+    return replace(plan, tile=(columns, rows, depth), cluster=cluster), other
+
+
+def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
+    """How the consumers leave their accumulators: to the output, cut sums with what other CTAs send, or to shared
+    memory, from which all threads end the sum."""
+    if not plan.has_one_tile:
+        return epilogue_of(plan, region, kernel, fresh, sides)
+    if ends_held(plan):
+        return held_end(plan, region, kernel, fresh)
+    staged = staged_vectors(plan, region, kernel, fresh)
+    early = tuple(brought(plan, kernel, fresh, s) for s in staged)
+    tiles = *shared_sum.declared(plan, kernel, fresh), *(s.tile for s in staged)
+    return Epilogue(kernel.dtype, (), tiles, early, (), (), shared_sum.kept(plan, kernel, fresh), ())
+
+
+def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
+    bm, bn, bk = plan.tile
+    count, dtype = plan.consumers.count, kernel.lhs.dtype
+    width = SWIZZLE_BYTES // dtype.bytes
+    fault = misfit(region, kernel, WGMMA_FACTORS[plan.math])
+    if fault:
+        raise _refusal(plan, "load", fault)
+    if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
+        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} of so many rows")
+    if plan.has_one_tile and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
+        raise _refusal(
+            plan,
+            "split_k" if plan.parts > 1 else "swap_ab",
+            "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs "
+            "of its own",
+        )
+    if plan.consumers.mode != "cooperative":
+        raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
+    if (
+        bm % (WARPGROUP_ROWS * count)
+        or bn % (HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE)
+        or bk % width
+        or bn > COLUMNS
+    ):
+        raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
+    if any(
+        plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES
+        for r in (kernel.lhs, kernel.rhs)
+    ):
+        raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")
+    across = [
+        r.tensor
+        for side, r in enumerate((kernel.lhs, kernel.rhs))
+        if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG
+    ]
+    if across:
+        raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
+    if plan.is_split and (plan.promote != bk or plan.has_one_tile):
+        raise _refusal(
+            plan, "math", "words that are split in a sum that ends in shared memory, or is not promoted at each step"
+        )
+    if plan.partials > 1 and (not plan.promote or plan.is_split or plan.parts > 1):
+        raise _refusal(
+            plan,
+            "partials",
+            f"{plan.partials} partial sums of what is not promoted, is split, or is shared by a cluster",
+        )
+    if plan.promote not in (0, bk):
+        raise _refusal(plan, "promote", f"sums of {plan.promote} elements with {bk} along the sum")
+
+
+def _refusal(plan: Plan, word: str, what: str) -> Refused:
+    return refuse("E1611", plan.name, plan.span_of(word), what=what, region=plan.name)
+
+
+def _cluster(plan: Plan) -> int:
+    return math.prod(plan.cluster.shape) if plan.cluster else 1
+
+
+def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
+    read = (kernel.lhs, kernel.rhs)[side]
+    view = view_of(region, read.tensor, read.index, kernel)
+    if isinstance(view, str):
+        raise _refusal(plan, "load", view)
+    view = copied(view, region, plan.layout_of(read.tensor))
+    shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
+    if shares not in (1, _cluster(plan)):
+        raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
+    return Operand("ab"[side], view, plan.tile[side], plan.tile[2], shares)
+
+
+def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:
+    """How many tiles there are for a cluster, or for a CTA where there is none: along left, along right, of batch."""
+    rows, columns = (extent_of(g).ceildiv(size * c) for g, size, c in zip(kernel.groups, plan.tile, across_of(plan)))
+    return rows, columns, extent_of(kernel.batch)
+
+
+def _grid(plan: Plan, kernel: Contraction) -> tuple[Expr, ...]:
+    """CTAs along x; where each has one tile also along y, one for a row of tiles of the output, and z, one for each of
+    a batch."""
+    if plan.persistent:
+        return (Expr.of(plan.persistent),)
+    (rows, columns, batch), ctas = _tiles(plan, kernel), _cluster(plan) * plan.parts
+    if not plan.has_one_tile:
+        return (ctas * rows * columns * batch,)
+    wide, high = turned(plan, (columns, rows))
+    return (ctas * wide, high, *((batch,) if kernel.batch else ()))
+
+
+def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
+    """The order of the tiles. One that is all its CTA does is found without a division, which the first load would wait
+    for."""
+    rows, columns, batch = _tiles(plan, kernel)
+    corners = []
+    for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, across_of(plan)):
+        corners.append(
+            nodes.Let(
+                fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)
+            )
+        )
+    if plan.has_one_tile:
+        x, y = turned(plan, ("tn", "tm"))
+        mine = (
+            nodes.Let(fresh(x), Expr.of("cta.x") // (_cluster(plan) * plan.parts)),
+            nodes.Let(fresh(y), Expr.of("cta.y")),
+        )
+        mine += (
+            (nodes.Let(fresh("batch"), Expr.of("cta.z")), *sibling_let(kernel, fresh.expr("batch"), fresh(SIBLING)))
+            if kernel.batch
+            else ()
+        )
+        wide, high = turned(plan, (columns, rows))
+        return Walk(
+            (*countable(kernel, model, wide), *fewer(model, MOST_ALONG, high, batch)),
+            (*mine, *corners),
+            ZERO,
+            ONE,
+            ONE,
+            (),
+            is_single=True,
+        )
+    assumes, before = countable(kernel, model, rows * columns * batch), counts(fresh, rows, columns)
+    inside = [*tile_at(plan, kernel, fresh, fresh.expr("tile"), columns), *corners]
+    before += (nodes.Let(fresh("tiles"), fresh.expr("tiles.m") * fresh.expr("tiles.n") * batch),)
+    step = Expr.of(plan.persistent // _cluster(plan)) if plan.persistent else fresh.expr("tiles")
+    return Walk(assumes, before, Expr.of("cta.x") // _cluster(plan), fresh.expr("tiles"), step, tuple(inside))
+
+
+def _first_step(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh) -> Statement:
+    """The loads of a cut sum's first step, which every CTA has: on their way before the CTA's threads have met."""
+    fill = _fill(plan, kernel, operands, fresh, "first", ZERO, shared_sum.steps(plan, fresh)[0])
+    return nodes.If((Bound(Expr.of("thread.index"), equals=ZERO),), fill)
+
+
+def _producer(
+    plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Operand, Operand], fresh: Fresh
+) -> Statement:
+    slot = fresh.expr("p", "slot")
+    fill = (
+        nodes.Wait(Place(fresh("empty"), slot=slot), fresh.expr("p", "phase")),
+        *_fill(plan, kernel, operands, fresh, "load", slot, fresh.expr("k")),
+        nodes.Advance(fresh("p")),
+    )
+    first, last, step = shared_sum.steps(plan, fresh)
+    begun = int(ends_held(plan))
+    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), first + begun * step, last, fill, step=step),))
+    shared = any(o.shares > 1 for o in operands)  # others write to this CTA's slots and barriers
+    one = (
+        nodes.Cursor(fresh("p"), plan.stages, begun, phase=1),
+        *loop,
+        *((nodes.Drain(fresh("empty"), fresh("p")),) if shared else ()),
+    )
+    return nodes.Role(
+        "producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0
+    )
+
+
+def _fill(
+    plan: Plan, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh, word: str, slot: Expr, k: Expr
+) -> tuple[Statement, ...]:
+    """The loads of step `k` into a slot."""
+    full = Place(fresh("full"), slot=slot)
+    fill: list[Statement] = [nodes.Arrive(full, sum(o.bytes for o in operands))]
+    for o in operands[
+        :: -1 if plan.parts > 1 and not plan.swap_ab else 1
+    ]:  # what few rows fetch once comes before what they all fetch
+        source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh, k) for d in o.view.dims))
+        fill.append(
+            nodes.TmaLoad(
+                f"{word}.{o.tile}",
+                Place(fresh(o.tile), slot=slot),
+                source,
+                full,
+                tuple(range(o.shares)) if o.shares > 1 else (),
+            )
+        )
+    return tuple(fill)
+
+
+def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh, k: Expr) -> Expr:
+    """Where a tile starts along one dim of its tensor."""
+    if dim.role == "batch":
+        return split(fresh.expr("batch"), kernel.batch)[dim.axes[0].name]
+    return plan.tile[2] * k if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0")
+
+
+def _splitter(plan: Plan, walk: Walk, fresh: Fresh) -> tuple[Statement, ...]:
+    """The role that splits words, where a plan has one."""
+    body = (
+        nodes.Cursor(fresh("c"), plan.stages),
+        *walk.over(fresh("tile"), (split_words.splitter_steps(plan, fresh),)),
+    )
+    return (
+        (nodes.Role("splitter", "warpgroups", 1, 2, body, plan.regs.producer if plan.regs else 0),)
+        if plan.is_split
+        else ()
+    )
+
+
+def _consumer(
+    plan: Plan,
+    walk: Walk,
+    operands: tuple[Operand, Operand],
+    epilogue: Epilogue,
+    again: tuple[Statement, ...],
+    fresh: Fresh,
+) -> Statement:
+    """The warpgroups that sum; `again` stands between a sum and its epilogue."""
+    left, right = operands
+    count = plan.consumers.count
+    rows, part = plan.tile[0] // count, fresh.expr("part") if count > 1 else ZERO
+    cluster = tuple(range(_cluster(plan))) if _cluster(plan) > 1 else ()
+    dtypes = (o.view.tensor.type.dtype for o in operands)
+    factors = Factors(rows, *dtypes, left.is_along_sum, right.is_along_sum, part, cluster)
+    found = sum_of(plan, factors, epilogue.dtype, epilogue.early, fresh)
+    body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages)]
+    if count > 1:
+        body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
+    body += [
+        *epilogue.before,
+        *found.registers,
+        *walk.over(fresh("tile"), (*epilogue.asked, *found.statements, *again, *epilogue.pieces)),
+        *epilogue.after,
+    ]
+    return nodes.Role(
+        "consumer",
+        "warpgroups",
+        1 + plan.is_split,
+        1 + plan.is_split + count,
+        tuple(body),
+        plan.regs.consumer if plan.regs else 0,
+    )
+
+
+__all__ = ["Operand", "warp_specialized_kernel"]

@@ -1,0 +1,374 @@
+"""Plans of a contraction for sm90's tensor cores: TMA, mbarriers, wgmma, clusters.
+
+Proposed where the access maps let the copy engine fetch both operands. What that needs of the sizes (rows of whole 16
+bytes) is proven, or holds at every shape set and is then assumed by the plan; at other sizes an alternative plan is
+taken.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ...ir.expr import Bound
+from ...ir.model import Model
+from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, SplitK, Store
+from ...ir.plan.words import LEAST_SUM
+from ...ir.region import Region
+from ...ir.traits import extent_of, sizes_of
+from ...target.device import Device
+from .. import resources
+from ..candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
+from ..check import MAX_STAGES, guarded_axes
+from ..parts.boxes import (
+    LINE_BYTES,
+    WGMMA_FACTORS,
+    View,
+    misfit,
+    multiple_of,
+    operand_needs,
+    padded,
+    store_view,
+    turned,
+    view_of,
+)
+from ..problem import Contraction
+from ..resources import HELD_COLUMNS, OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
+
+# Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
+# along the columns A.
+TILES = (
+    (128, 256, 2, ((2, 1), (1, 1))),
+    (256, 128, 2, ((1, 2), (1, 1))),
+    (128, 192, 2, ((2, 1), (1, 1))),
+    (192, 192, 3, ((2, 1), (1, 1))),
+    (192, 128, 3, ((2, 1), (1, 1))),
+    (256, 192, 2, ((1, 2), (1, 1))),
+    (256, 160, 2, ((1, 2), (1, 1))),
+    (256, 96, 2, ((1, 2), (1, 1))),
+    (192, 160, 3, ((2, 1), (1, 1))),
+    (192, 96, 3, ((2, 1), (1, 1))),
+    (128, 224, 2, ((2, 1), (1, 1))),
+    (128, 160, 2, ((2, 1), (1, 1))),
+    (128, 144, 2, ((2, 1), (1, 1))),
+    (128, 96, 2, ((1, 1),)),
+    (128, 128, 2, ((2, 1), (1, 1))),
+    (256, 64, 2, ((1, 1),)),
+    (128, 64, 2, ((1, 1),)),
+    (64, 256, 1, ((1, 1),)),
+    (64, 128, 1, ((1, 1),)),
+    (64, 64, 1, ((2, 1), (1, 2), (1, 1))),
+)
+# The same with the output's columns in place of a matrix product's rows: rows of a tile go in steps of 16, so that more
+# shapes are whole waves.
+SWAPPED_TILES = (
+    (144, 256, 2, ((2, 1), (1, 1))),
+    (160, 256, 2, ((2, 1), (1, 1))),
+    (176, 256, 2, ((2, 1), (1, 1))),
+    (112, 256, 2, ((2, 1), (1, 1))),
+    (80, 256, 2, ((1, 1),)),
+    (240, 128, 2, ((1, 2), (1, 1))),
+    (224, 128, 2, ((1, 2), (1, 1))),
+    (208, 128, 2, ((1, 2), (1, 1))),
+    (192, 128, 2, ((1, 2), (1, 1))),
+    (176, 128, 2, ((1, 2), (1, 1))),
+    (160, 128, 2, ((1, 2), (1, 1))),
+    (144, 128, 2, ((1, 1),)),
+    (112, 128, 2, ((1, 1),)),
+    (80, 128, 2, ((1, 1),)),
+)
+WORD_COLUMNS = 160  # at most, of a warpgroup that has 128 rows and takes or leaves words
+ROWS_COLUMNS = 160  # at most, of one that has 128 rows and whose outputs leave along their rows: with 176 plans spill
+DEPTH_BYTES = 128  # along the sum: one swizzled row
+ORDERS = (8, 16)  # rows of tiles that are taken together
+REGS = {
+    2: Regs(40, 232),
+    3: Regs(32, 160),
+}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
+SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
+SPLIT_COLUMNS = 144  # at most, of warpgroups of 64 rows: with 160 transposed plans spill
+LEAST_STAGES = 3
+# where all SMs fetch, as with a sum that is cut: what comes out of its turn holds up fewer steps at the end than in a
+# longer ring
+ENOUGH_STAGES = 8
+PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
+PARTS = (2, 4, 8)  # of a sum that a cluster shares
+RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
+SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 64, 2), (128, 128, 2))  # rows, columns, warpgroups
+FEW_TILES = (
+    (128, 64, 1),
+    (64, 128, 2),
+)  # of the transposed product, where tiles are few: rows at most, columns, warpgroups
+FEW_CLUSTERS = (
+    (1, 1),
+    (2, 1),
+    (1, 2),
+)  # of CTAs that have a tile each: along the rows they share B, which is dear to fetch twice, along the columns A
+FEW_ROWS = 128  # at most, for which tiles may be many; with more, none of the 64 of a product need be empty
+
+
+def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
+    """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy
+    engine cannot serve."""
+    math = math_of(kernel, card)
+    if not card.arch.has_tma or math not in WGMMA_FACTORS or misfit(region, kernel, WGMMA_FACTORS[math]):
+        return ()
+    views = [
+        v for v in (view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)) if isinstance(v, View)
+    ]
+    if len(views) < 2:
+        return ()
+    found: list[Proposal] = []
+    for way in _ways(kernel, model, region, views):
+        if holds_everywhere(way.needs(kernel, model, LEAST_SUM[math]), model):
+            found += _proposals(kernel, region, model, card, way)
+            found += _shared_proposals(kernel, region, model, card, way) if math != "tf32x3" else ()
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How tensors are moved: which operands are padded first, how outputs leave, and the views for which something must
+    hold."""
+
+    padded: tuple[str, ...]
+    turned: tuple[str, ...]
+    stores: tuple[Store, ...]
+    views: tuple[View, ...]
+    operands: tuple[View, ...]
+
+    def takes(self, is_swapped: bool) -> bool:
+        """Whether wgmma takes the operands so: of 16 bits however they lie; others along the sum, but for a left one of
+        words, which may come from registers."""
+        size = self.operands[0].tensor.type.dtype.bytes
+        left, right = (v.inner == "sum" for v in (self.operands[::-1] if is_swapped else self.operands))
+        return size == 2 or right and (left or size == 4)
+
+    def needs(self, kernel: Contraction, model: Model, least: int, with_stores: bool = True) -> tuple[Bound, ...]:
+        """What must hold of the symbols."""
+        return operand_needs(kernel, model, (*self.operands, *(self.views if with_stores else ())), least)
+
+
+def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) -> Iterator[Way]:
+    """With operands turned that must lie along the sum: as the tensors lie, where the copy engine takes them at every
+    shape set; with the operands padded that it does not take; with those whose rows do not begin on lines; and with
+    all, which assumes nothing of the rows of any tensor."""
+    across = _across(kernel, views)
+    views = [turned(v, region) if v.tensor.name in across else v for v in views]
+    needy = tuple(dict.fromkeys(v.tensor.name for v in views if v.needs()))
+    unfit = tuple(n for n in needy if not holds_everywhere(next(v for v in views if v.tensor.name == n).needs(), model))
+    astray = tuple(
+        n for n in needy if not holds_everywhere(_lines(next(v for v in views if v.tensor.name == n)), model)
+    )
+    for names, is_free in dict.fromkeys([(unfit, False), (astray, False), (needy, True)]):
+        stores, stored = [], []
+        for item in region.yields:
+            view = store_view(region, kernel, item)
+            if not isinstance(view, View):
+                continue
+            by_engine = not view.needs() or not is_free and holds_everywhere(view.needs(), model)
+            stores.append(Store(item.output, "tma" if by_engine else "rows"))
+            stored += [view] if by_engine else []
+        yield Way(
+            names,
+            across,
+            tuple(stores),
+            tuple(stored),
+            tuple(padded(v, region) if v.tensor.name in names else v for v in views),
+        )
+
+
+def _across(kernel: Contraction, views: list[View]) -> tuple[str, ...]:
+    """The operands that wgmma takes only along the sum, and that lie across it: bytes, and of words one where both do.
+    None where they are one tensor, which then lies both ways."""
+    found = tuple(v.tensor.name for v in views if v.inner != "sum")
+    size = kernel.lhs.dtype.bytes
+    if size == 2 or kernel.lhs.tensor == kernel.rhs.tensor or size == 4 and len(found) < 2:
+        return ()
+    return found[-1:] if size == 4 else found
+
+
+def _lines(view: View) -> tuple[Bound, ...]:
+    """The guard that every row begins on a line."""
+    return multiple_of(view.dims[-1].size, LINE_BYTES // view.tensor.type.dtype.bytes)
+
+
+def _base(
+    kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int, is_swapped: bool = False
+) -> Plan:
+    """What all plans of a tile have in common."""
+    (rows, columns), math = tile, math_of(kernel, card)
+    shared = kernel.right if is_swapped else kernel.left
+    depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
+    outermost = f"{kernel.sum[0].name}.o"
+    cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
+    binds = (
+        *batch_bind(kernel),
+        Bind(parts_of_axes(kernel.left, "o"), "cta.y"),
+        Bind(parts_of_axes(kernel.right, "o"), "cta.x"),
+        Bind(parts_of_axes(shared, "i"), "warpgroup"),
+    )
+    whole = (rows, columns, depth)
+    guarded = {name for group, size in zip(kernel.groups, whole) for name in guarded_axes(group, size)}
+    return Plan(
+        regions=(region.name,),
+        arch=card.arch.name,
+        family="contraction",
+        algo="warp_specialized",
+        tile=whole,
+        math=math,
+        promote=depth if kernel.lhs.dtype.bytes == 1 or math == "tf32x3" else 0,
+        consumers=Consumers(consumers, "cooperative"),
+        regs=(SPLIT_REGS if math == "tf32x3" else REGS).get(consumers),
+        bind=binds,
+        swap_ab=is_swapped,
+        cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
+        load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
+        predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
+        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+        barrier="mbarrier",
+    )
+
+
+def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
+    """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or
+    transposed, where there are few rows or no more CTAs than SMs."""
+    found = [(tile, parts, (1, 1), False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
+    found += [(*how, True) for how in _few_tiles(kernel, model, card)] if way.takes(True) else []
+    for (rows, columns, consumers), parts, shape, is_swapped in found:
+        base = replace(
+            _base(kernel, region, card, (rows, columns), consumers, is_swapped),
+            layout=layout_of(way.padded, way.turned, model),
+            regs=None,
+        )
+        base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
+        base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
+        if not holds_everywhere(base.assume, model):
+            continue
+        for resident in RESIDENT:
+            most = _stages(base, region, kernel, card, resident)
+            for stages in (
+                dict.fromkeys((*((most,) if parts == 1 else ()), min(most, ENOUGH_STAGES)))
+                if resident == 1 or most >= LEAST_STAGES
+                else ()
+            ):
+                yield Proposal(
+                    replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))),
+                    f"only {stages} stages fit" if stages < LEAST_STAGES else "",
+                )
+
+
+def _few_tiles(
+    kernel: Contraction, model: Model, card: Device
+) -> Iterator[tuple[tuple[int, int, int], int, tuple[int, int]]]:
+    """Tiles of the transposed product, each with the parts of its sum and its cluster: for each number of tiles along
+    the rows as few rows as do, so that few lie beyond the end, which the copy engine is slow to fill. With more than a
+    few rows one warpgroup was the faster wherever both were timed."""
+    rows, columns, batch = (
+        extent_of(group).evaluate(sizes_of(model)) for group in (kernel.left, kernel.right, kernel.batch)
+    )
+    is_few = rows <= FEW_ROWS
+    sides = dict.fromkeys(
+        -(-rows // (HELD_COLUMNS * count)) * HELD_COLUMNS
+        for count in range(1, 1 + min(card.sms, -(-rows // HELD_COLUMNS)))
+    )
+    for (highest, width, consumers), side in itertools.product(FEW_TILES, sides):
+        down = -(-rows // side)
+        ctas = max(PARTS) if is_few else card.sms // (batch * down * -(-columns // width))  # that a tile may have
+        if side <= highest and ctas and (is_few or consumers == 1):
+            yield from (((side, width, consumers), parts, (1, 1)) for parts in PARTS if parts <= ctas)
+            yield from (
+                ((side, width, consumers), 1, shape) for shape in FEW_CLUSTERS if not is_few or shape[0] == min(2, down)
+            )
+
+
+def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
+    """CTAs along the rows share the right operand, along the columns the left; one alone is no cluster."""
+    shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
+    return Cluster(shape, (shared,)) if shared else None
+
+
+def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
+    sizes, math = {t.name: t.type.dtype.bytes for t in region.outputs}, math_of(kernel, card)
+    is_staged = all(sizes[s.tensor] == 2 for s in way.stores)
+    for rows, columns, consumers, clusters, is_swapped in _tiles(
+        way, is_staged, max(kernel.lhs.dtype.bytes, *sizes.values())
+    ):
+        down, across = (columns, rows) if is_swapped else (rows, columns)
+        if math == "tf32x3" and (
+            consumers not in SPLIT_REGS or down > WARPGROUP_ROWS * consumers or across > SPLIT_COLUMNS
+        ):
+            continue
+        stores = () if is_swapped and not is_staged else way.stores
+        if down > WARPGROUP_ROWS * consumers and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores):
+            continue
+        assume = way.needs(kernel, model, LEAST_SUM[math], with_stores=bool(stores))
+        base = replace(
+            _base(kernel, region, card, (rows, columns), consumers, is_swapped),
+            persistent=card.sms,
+            store=stores,
+            assume=assume,
+            layout=layout_of(way.padded, way.turned, model),
+        )
+        stages = _stages(base, region, kernel, card)
+        for shape in clusters:
+            count = shape[0] * shape[1]
+            for width, partials in itertools.product(ORDERS, PARTIALS if base.promote and not base.is_split else (1,)):
+                plan = replace(
+                    base,
+                    partials=partials,
+                    stages=max(stages, 1),
+                    cluster=_cluster(kernel, shape),
+                    persistent=card.sms // count * count,
+                    order=Order("group", width),
+                    asynchrony=Async(max(stages, 1), "epilogue"),
+                )
+                yield Proposal(
+                    plan, f"only {stages} stages fit" if stages < LEAST_STAGES else _too_narrow(plan, region, kernel)
+                )
+
+
+def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> str:
+    """Why an output cannot leave through shared memory in pieces of these columns, in words; empty when all can."""
+    columns = resources.piece_of(plan, region, kernel)[not plan.swap_ab]
+    narrow = (
+        t.name
+        for t in region.outputs
+        if plan.store_of(t.name).by in resources.STAGED_STORES
+        and columns * t.type.dtype.bytes < resources.LEAST_SWIZZLE
+    )
+    return next((f"{name} leaves in rows of {columns} bytes" for name in narrow), "")
+
+
+def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
+    """Tiles with their warpgroups and clusters, and whether they are swapped: where outputs leave transposed through
+    shared memory (`is_staged`), or where wgmma takes the operands in no other way; outputs then leave from registers,
+    whose neighbours along a row are eight lanes apart. Of factors and outputs the `widest` has so many bytes: words
+    take registers beside the accumulators."""
+    found = [(*tile, False) for tile in TILES if way.takes(False)]
+    if way.takes(True) and not found:
+        found = [
+            (columns, rows, count, tuple(c[::-1] for c in clusters), True) for rows, columns, count, clusters in TILES
+        ]
+    found += [(*tile, True) for tile in SWAPPED_TILES if way.takes(True) and (is_staged or not way.takes(False))]
+    for tile in found:
+        rows, columns = tile[1::-1] if tile[4] else tile[:2]
+        left = way.operands[tile[4]]
+        # as many registers as so many columns
+        held = OPERAND_DEPTH * OPERAND_SETS if left.inner != "sum" and left.tensor.type.dtype.bytes == 4 else 0
+        is_tall = rows // tile[2] > WARPGROUP_ROWS
+        if not is_tall or widest <= 2 or columns + held <= WORD_COLUMNS and (is_staged or not tile[4]):
+            yield tile
+
+
+def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> int:
+    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
+    arch = card.arch
+    most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
+    taken = functools.cache(lambda count: resources.smem_of(replace(plan, stages=count), region, kernel))
+    found = min(MAX_STAGES, max(0, 1 + (most - taken(1)) // (taken(2) - taken(1))))
+    return next(
+        n for n in range(found, MAX_STAGES + 1) if n == MAX_STAGES or taken(n + 1) > most
+    )  # what leaves takes less room where there is less

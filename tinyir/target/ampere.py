@@ -1,0 +1,123 @@
+"""The device functions of sm80 that emitted CUDA calls: cp.async, tiles between shared memory and a warp's registers,
+mma, accesses of several elements. Rows of `target.intrinsics`.
+
+`cp_async_16` copies `bytes` of 16, the rest is zero. A tile is 8x8 elements of 16 bits; lanes 8i..8i+7 give the
+addresses of the rows of tile i. Fragments of `mma_m16n8k16` lie as PTX says: with g = lane/4 and q = lane%4, a[2h+v] is
+A[g+8v][2q+8h..], bh is B[2q+8h..][g], d[2v+e] is D[g+8v][2q+e]. Source: PTX ISA, sections on cp.async, ldmatrix,
+stmatrix and mma.
+
+`operand_along` and `operand_across` fetch a warp's operand, 16 rows (of M or N) by 16 (of K) at a time, x[i][2h+v] for
+the halves v of the rows and h of K, from a swizzled tile whose rows lie along K, or across it. `row` and `column` are
+multiples of 16 but for the operand's own start. A step along a swizzled row changes bits that its start leaves zero, so
+that the pattern is worked out once.
+"""
+
+from __future__ import annotations
+
+Rows = tuple[tuple[str, str], ...]
+
+COPIES = (16, 8, 4)  # bytes that one cp.async moves
+TYPES = {"fp16": "f16", "bf16": "bf16"}
+_INLINE = "__device__ __forceinline__ "
+_WORD = "unsigned int"
+
+
+def _copy(size: int) -> tuple[str, str]:
+    cache = "cg" if size == 16 else "ca"
+    name, operands = f"cp_async_{size}", '"r"(shared_address(to)), "l"(from), "r"(bytes)'
+    ptx = f"cp.async.{cache}.shared.global [%0], [%1], {size}, %2;"
+    return (
+        name,
+        f'{_INLINE}void {name}(void *to, const void *from, int bytes) {{ asm volatile("{ptx}" :: {operands} : '
+        f'"memory"); }}',
+    )
+
+
+def _tiles(count: int, transposed: str) -> Rows:
+    words = "abcd"[:count]
+    held = ", ".join(f"%{n}" for n in range(count))
+    kept = ", ".join(f"%{n + 1}" for n in range(count))
+    form = f"sync.aligned.m8n8.x{count}{transposed.replace('_', '.')}.shared.b16"
+    load, store = f"ldmatrix_x{count}{transposed}", f"stmatrix_x{count}{transposed}"
+    outs, ins = ", ".join(f'"=r"({w})' for w in words), ", ".join(f'"r"({w})' for w in words)
+    loaded, stored = ", ".join(f"{_WORD} &{w}" for w in words), ", ".join(f"{_WORD} {w}" for w in words)
+    return (
+        (
+            load,
+            f"""\
+{_INLINE}void {load}({loaded}, const void *from) {{
+  asm volatile("ldmatrix.{form} {{{held}}}, [%{count}];" : {outs} : "r"(shared_address(from)) : "memory");
+}}""",
+        ),
+        (
+            store,
+            f"""\
+{_INLINE}void {store}(void *to, {stored}) {{
+  asm volatile("stmatrix.{form} [%0], {{{kept}}};" :: "r"(shared_address(to)), {ins} : "memory");
+}}""",
+        ),
+    )
+
+
+def _product(dtype: str) -> tuple[str, str]:
+    kind = TYPES[dtype]
+    outs, ins = (", ".join(f'"{how}"({name}[{n}])' for n in range(4)) for how, name in (("+f", "d"), ("r", "a")))
+    return (
+        f"mma_m16n8k16_{dtype}",
+        f"""\
+{_INLINE}void mma_m16n8k16_{dtype}(float (&d)[4], const {_WORD} (&a)[4], {_WORD} b0, {_WORD} b1) {{
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+    : {outs} : {ins}, "r"(b0), "r"(b1));
+}}""",  # noqa: E501
+    )
+
+
+_WAIT = 'asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");'
+_EXP2 = 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
+GUARDED: Rows = (
+    *map(_copy, (16, 8, 4)),
+    ("cp_async_commit", f'{_INLINE}void cp_async_commit() {{ asm volatile("cp.async.commit_group;" ::: "memory"); }}'),
+    ("cp_async_wait", f"template <int pending> {_INLINE}void cp_async_wait() {{ {_WAIT} }}"),
+    *(
+        row
+        for count in (1, 2, 4)
+        for trans in ("", "_trans")
+        for row in _tiles(count, trans)
+        if row[0] != "stmatrix_x4"
+    ),  # ir.hopper has it
+    *map(_product, TYPES),
+    ("exp2_approx", f"{_INLINE}float exp2_approx(float x) {{ {_EXP2} }}"),
+)
+
+
+_LANE = "const int lane = (int)threadIdx.x % 32;"
+PLAIN: Rows = (
+    (
+        "vector_of",
+        "template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; "
+        "};  // neighbours that move at once",
+    ),
+    (
+        "operand_along",
+        f"""\
+template <int span, int count>
+{_INLINE}void operand_along({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
+  {_LANE}
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
+}}""",  # noqa: E501
+    ),
+    (
+        "operand_across",
+        f"""\
+template <int depth, int count>
+{_INLINE}void operand_across({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
+  {_LANE}
+  const int first = swizzled<128>((lane % 8 + lane / 16 * 8) * 128 + lane / 8 % 2 * 16) ^ column % 64 * 2;
+  const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
+}}""",  # noqa: E501
+    ),
+)
