@@ -56,6 +56,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   reg acc : fp32[64, 16] wgmma = 0.0
   reg af : fp32[64, 16] ring 2 wgmma_a
   reg rows : fp32[64] rows = -inf
+  reg parts : fp32[64] row_parts = 0.0
   reg own : fp32[4] = 1.0
   reg ringed : fp32[4] ring 2
   mbarrier full ring 2 count 1
@@ -66,6 +67,8 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   launch_next
   cursor p ring 2 at 1 phase 1
   let base = 128*cta.x
+  least end = [N, base + 128]
+  most begin = [0, base - 1]
   order [tm, tn] = cta.x in [4, 8] group 2
   order [tk, tl] = cta.x in [4, 8]
   copy y[r] over r: 128 with i0 = base + r = X[i0] where i0 < N else 0.0
@@ -99,6 +102,9 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
     each r, c of acc
       acc[r, c] = mul(acc[r, c], rows[r])
     row_reduce sum acc into rows
+    row_reduce sum acc into parts
+    each r of rows approx
+      rows[r] = exp2(rows[r])
     ldmatrix af[0] <- x[p.slot][0] trans low af[1]
     split x[0] <- x[1]
     resum acc[base, 0] over t: N = mul(X[t], X[t])

@@ -250,7 +250,8 @@ class Wgmma:
 
 @dataclass(frozen=True, slots=True)
 class RowReduce:
-    """`row_reduce sum sc into z`: folds each row of a matrix in registers into a `rows` register."""
+    """`row_reduce sum sc into z`: folds each row of a wgmma matrix, or of `row_parts`, and what z has of that row;
+    into `rows` whole, into `row_parts` each thread what it holds."""
 
     op: str
     source: str

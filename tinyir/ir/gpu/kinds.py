@@ -9,7 +9,7 @@ from typing import Any
 from ..ops import REDUCERS
 from ..plan.words import WORDS
 from . import nodes
-from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS
+from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS, ROW_KINDS
 
 
 def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
@@ -92,10 +92,10 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, nodes.Resum):
         yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
     if isinstance(s, nodes.Each):
-        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", "rows")), "a matrix in registers"
+        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", *ROW_KINDS)), "a matrix in registers"
     if isinstance(s, nodes.RowReduce):
-        yield s.source, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
-        yield s.to, _is(nodes.Reg, kind=("rows",)), "registers of kind rows"
+        yield s.source, _is(nodes.Reg, kind=("wgmma", "row_parts")), "a matrix of kind wgmma, or of kind row_parts"
+        yield s.to, _is(nodes.Reg, kind=ROW_KINDS), "registers of kind rows or row_parts"
     if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
         yield s.name, _is(nodes.Reg, kind=("",)), "an array of each thread"
     if isinstance(s, (nodes.BlockReduce, nodes.Ticket, nodes.LookBack)) or isinstance(s, nodes.BlockScan) and s.via:

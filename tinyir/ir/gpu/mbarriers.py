@@ -26,6 +26,7 @@ from typing import Any
 from ...kit.diag import Diag, Label
 from ..expr import ONE, ZERO, Expr
 from . import nodes
+from .extremes import EXTREMES, as_name
 from .nodes import Kernel, Place, Statement
 from .walk import THREAD_NAMES, Visit, statements
 
@@ -181,10 +182,17 @@ def _trips(those: Iterable[Visit], is_spelled_out: bool = True) -> Trips | None:
 
 
 def _spelled_out(e: Expr, v: Visit) -> Expr:
-    """The expression with the values of `let` for their names."""
-    while given := {name: v.names[name].value for name in e.names() if isinstance(v.names.get(name), nodes.Let)}:
+    """The expression with the values of `let` for their names, and of `least` and `most` what they are of."""
+    while given := {name: found for name in e.names() if (found := _value(name, v)) is not None}:
         e = e.substitute(given)
     return e
+
+
+def _value(name: str, v: Visit) -> Expr | None:
+    made = v.names.get(name)
+    if isinstance(made, EXTREMES):
+        return as_name(made, tuple(_spelled_out(e, v) for e in made.of))
+    return made.value if isinstance(made, nodes.Let) else None
 
 
 def _show(those: Iterable[Visit], kind: type) -> str:

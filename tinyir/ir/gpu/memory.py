@@ -73,9 +73,10 @@ class Reg:
     """`reg acc : fp32[8, 8] = 0`: registers. Without a kind an array of each thread, indexed by constants once loops
     are unrolled.
 
-    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand, of
-    words), `mma` (a warp's accumulator), `mma_a`, `mma_b` (a warp's operands), or `rows`, one element for each row of a
-    `wgmma` or `mma` matrix.
+    With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand),
+    `mma` (a warp's accumulator), `mma_a`, `mma_b` (a warp's operands), `rows`, one element for each row of a `wgmma`
+    matrix, alike in the four threads that hold the row, or `row_parts`, of each row four elements, one in each of these
+    threads, that are still to be folded.
     """
 
     name: str
@@ -87,7 +88,8 @@ class Reg:
 
 
 ROUNDINGS = ("", "tf32")
-KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", "rows")
+KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", "rows", "row_parts")
+ROW_KINDS = ("rows", "row_parts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,9 +43,11 @@ from .engines import (
     WarpReduce,
     Wgmma,
 )
+from .extremes import EXTREMES, Least, Most
 from .memory import (
     KINDS,
     ROUNDINGS,
+    ROW_KINDS,
     Advance,
     Assume,
     Axes,
@@ -151,13 +153,16 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class Each:
     """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in
-    it. `each r, c of acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner."""
+    it. `each r, c of acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner. `each r of top`: of
+    `rows` or `row_parts`, the rows of which this thread holds elements. `approx` at the end: exp2 is the unit's own,
+    within 2 ulps, and 0 where it is below 2^-126."""
 
     names: tuple[str, ...]
     of: str
     body: tuple[Statement, ...]
     at: tuple[Expr, ...] = ()
     size: tuple[int, ...] = ()
+    is_approx: bool = False
     span: Span | None = place_in_text()
 
 
@@ -235,6 +240,8 @@ Statement = Union[  # noqa: UP007
     Cursor,
     Advance,
     Let,
+    Least,
+    Most,
     Choose,
     Value,
     For,

@@ -11,6 +11,7 @@ from ..body import Read
 from ..expr import Bound, Expr
 from . import nodes
 from .across import ACROSS
+from .extremes import EXTREMES
 from .mbarriers import check_mbarriers
 from .nodes import PRODUCERS, Kernel, Place, Statement
 from .rings import check_handed_over, check_rings
@@ -126,6 +127,8 @@ def _varies(name: str, v: Visit, same: frozenset[str]) -> bool:
         return any(_varies(n, v, same) for n in made.value.names() if n != name)
     if isinstance(made, nodes.For):
         return any(_varies(n, v, same) for e in (made.low, made.high, made.step) for n in e.names() if n != name)
+    if isinstance(made, EXTREMES):
+        return any(_varies(n, v, same) for e in made.of for n in e.names() if n != name)
     return isinstance(made, (nodes.Each, nodes.Choose))
 
 

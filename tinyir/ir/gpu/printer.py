@@ -114,6 +114,8 @@ _SHOW: dict[type, Any] = {
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}",
     nodes.Let: lambda s: f"let {s.name} = {s.value}",
+    nodes.Least: lambda s: f"least {s.name} = {_list(s.of)}",
+    nodes.Most: lambda s: f"most {s.name} = {_list(s.of)}",
     nodes.Choose: lambda s: f"choose {s.name} = {show_body(s.value)} below {s.extent}",
     nodes.Value: lambda s: f"%{show_name(s.name)} = {show_body(s.value)}",
     nodes.For: _show_for,
@@ -121,7 +123,9 @@ _SHOW: dict[type, Any] = {
     nodes.Role: _show_role,
     nodes.Order: lambda s: f"order {_list(s.names)} = {s.tile} in {_list(s.extents)}{_opt('group', s.group)}",
     nodes.Each: lambda s: (
-        f"each {', '.join(s.names)} of {Place(s.of, s.at)}" + (f" size {_list(s.size)}" if s.size else "")
+        f"each {', '.join(s.names)} of {Place(s.of, s.at)}"
+        + (f" size {_list(s.size)}" if s.size else "")
+        + " approx" * s.is_approx
     ),
     nodes.Assign: lambda s: _moved(s.to, s.over, s.value, s.vector),
     nodes.Store: lambda s: f"store {_moved(s.to, s.over, s.value, s.vector)}{s.by and ' by ' + s.by}",

@@ -188,6 +188,12 @@ class _Reader:
     def _let_integer(self, p: list[Any], span: Span) -> Statement:
         return nodes.Let(str(p[0]), expr_of(p[1]), span=span)
 
+    def _least(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Least(str(p[0]), _exprs(p[1]), span=span)
+
+    def _most(self, p: list[Any], span: Span) -> Statement:
+        return nodes.Most(str(p[0]), _exprs(p[1]), span=span)
+
     def _choose(self, p: list[Any], span: Span) -> Statement:
         return nodes.Choose(str(p[0]), self._body(p[1]), expr_of(p[2]), span=span)
 
@@ -221,10 +227,10 @@ class _Reader:
         return nodes.Order(tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group or 0), span=span)
 
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
-        *names, of, size = p
-        place = self._place(of)
+        *names, of, size, approx = p
+        place, sides = self._place(of), _ints(size, self.names.at)
         return nodes.Each(
-            tuple(map(str, names)), place.name, self._inner(line), place.index, _ints(size, self.names.at), span=span
+            tuple(map(str, names)), place.name, self._inner(line), place.index, sides, approx is not None, span=span
         )
 
     # --- elements

@@ -35,13 +35,18 @@ def check_products(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
 
 
 def _guarded(kernel: Kernel) -> dict[str, set[str]]:
-    """Barrier -> the arrays that are filled again once it has been waited for."""
+    """Barrier -> the arrays that are filled again once it has been waited for: those at its slot, where a block waits for
+    several."""
     found: dict[str, set[str]] = {}
-    for loop in statements(kernel.body):
-        waits = [s.barrier.name for s in getattr(loop, "body", ()) if isinstance(s, nodes.Wait) and not s.tokens]
-        filled = [s.to.name for s in getattr(loop, "body", ()) if isinstance(s, nodes.TmaLoad)]
-        for name in waits:
-            found.setdefault(name, set()).update(filled)
+    for block in (getattr(s, "body", ()) for s in statements(kernel.body)):
+        waits: list[nodes.Wait] = []
+        for s in block:
+            if isinstance(s, nodes.Wait) and not s.tokens:
+                waits.append(s)
+            elif isinstance(s, nodes.TmaLoad):
+                own = [w for w in waits if w.barrier.slot == s.to.slot] or waits
+                for wait in own:
+                    found.setdefault(wait.barrier.name, set()).add(s.to.name)
     return found
 
 

@@ -20,6 +20,7 @@ from .atomics import check_atomics
 from .bounds import check_bounds
 from .counts import check_counts
 from .early import check_early
+from .extremes import EXTREMES
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
 from .nodes import Kernel
@@ -36,7 +37,9 @@ MATRIX_SHARE = {
     "mma": 32,
     "mma_a": 32,
     "mma_b": 32,
-}  # threads that hold one matrix together
+    "rows": 32,
+    "row_parts": 32,
+}  # threads that hold one matrix together, or share its rows
 
 
 def check_kernels(module: Any) -> list[Diag]:
@@ -145,7 +148,9 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 or name in v.arrays
                 or (
                     name in tensors
-                    and not isinstance(s, (nodes.Let, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket))
+                    and not isinstance(
+                        s, (nodes.Let, *EXTREMES, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket)
+                    )
                 )
             ):
                 labels = (Label(earlier.span, "first defined here"),) if earlier is not None and earlier.span else ()
@@ -163,6 +168,7 @@ def _defined(s: Any) -> tuple[str, ...]:
         s,
         (
             nodes.Let,
+            *EXTREMES,
             nodes.Choose,
             nodes.For,
             nodes.Ticket,
@@ -223,6 +229,8 @@ def exprs_in(s: Any) -> Iterator[Expr]:
         yield s.value
     if isinstance(s, nodes.Order):
         yield from s.extents
+    if isinstance(s, EXTREMES):
+        yield from s.of
     for bound in (*(getattr(s, "guard", None) or ()), *(getattr(s, "zero", None) or ())):
         yield from bound_exprs(bound)
     for _, place in places_in(s):
@@ -472,7 +480,7 @@ def _registers_held(body: Any, is_exact: bool = False) -> int:
             count = s.ring
             for e in s.type.shape:
                 count *= e.evaluate({})
-            share = 8 if s.kind == "rows" else MATRIX_SHARE.get(s.kind, 1)
+            share = MATRIX_SHARE.get(s.kind, 1)
             width = s.type.dtype.bytes if s.kind else max(4, s.type.dtype.bytes)
             taken = -(-count * width // (4 * share))
             end = last.get(s.name, len(body))

@@ -12,6 +12,7 @@ from ..expr import ONE, ZERO, Expr
 from ..intervals import LARGEST_SIZE, Interval
 from ..model import Model
 from . import nodes
+from .extremes import EXTREMES, bounds_of
 from .nodes import Kernel, Place, Statement
 from .prove import Facts
 
@@ -103,6 +104,8 @@ def _block(
             )
         elif isinstance(s, nodes.Let):
             names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
+        elif isinstance(s, EXTREMES):
+            names, facts = {**names, s.name: s}, facts.without(s.name).with_guard(tuple(bounds_of(s)))
         elif isinstance(s, nodes.Choose):
             names, facts = {**names, s.name: s}, facts.with_range(s.name, Expr.of(-1), s.extent)
         elif isinstance(s, nodes.Ticket):
@@ -181,10 +184,12 @@ def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
 
 
 def names_in(node: Any) -> Iterator[str]:
-    """Every name in a statement, or in a part of one, but for those that a `let` defines: each word of it may be
+    """Every name in a statement, or in a part of one, but for one that a `let`, `least` or `most` defines: each word of it may be
     one."""
     if isinstance(node, nodes.Let):
         yield from node.value.names()
+    elif isinstance(node, EXTREMES):
+        yield from names_in(node.of)
     elif isinstance(node, Expr):
         yield from node.names()
     elif isinstance(node, str):

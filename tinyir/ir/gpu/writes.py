@@ -24,6 +24,7 @@ from ..expr import ONE, ZERO, Bound, Expr
 from ..scope import has_floor
 from ..sets import read_set, within_steps
 from . import nodes
+from .extremes import EXTREMES
 from .nodes import Kernel, Statement
 from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads, without, without_threads
 from .walk import tensors_of
@@ -229,7 +230,7 @@ class _Walk:
             self.arrays[s.name] = s
         elif isinstance(s, nodes.Let):
             return point.with_name(s.name, s.value)
-        elif isinstance(s, nodes.Choose):
+        elif isinstance(s, (nodes.Choose, *EXTREMES)):
             return replace(point, lost=point.lost | {s.name})
         elif isinstance(s, nodes.Cursor):
             return replace(point, lost=point.lost | {f"{s.name}.{part}" for part in ("slot", "phase", "previous")})

@@ -9,7 +9,7 @@ from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.across import ACROSS
-from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.gpu.nodes import ROW_KINDS, Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, places_in, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
 from ...ir.model import Model, show_name
@@ -243,6 +243,9 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             self.say(f"__shared__ __align__(16) {dtype} {name}{dims};")
 
     def _reg(self, s: nodes.Reg) -> None:
+        if s.kind in ROW_KINDS:
+            self._row_registers(s)
+            return
         if s.kind:
             (self._fragments if s.kind.startswith("mma") else self._matrix)(s)
             return
@@ -427,7 +430,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.say("}")
 
     def _assign(self, s: nodes.Assign) -> None:
-        self._moved(s)
+        (self._into_word if self._is_operand(s.to.name) else self._moved)(s)
 
     def _store(self, s: nodes.Store) -> None:
         (self._into_piece if s.by == "stmatrix" else self._moved)(s)

@@ -13,12 +13,14 @@ from typing import Any
 from ...ir.body import Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.memory import ROW_KINDS
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...kernels.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
 from .names import comment, words_of
+from .rows import Rows
 
 CORE_ROWS = 8  # rows of a swizzle's pattern
 ATOM_BYTES = 16  # a descriptor counts in these
@@ -35,10 +37,11 @@ def as_held(s: nodes.Shared) -> tuple[int, ...]:
     return (*((rows // WARPGROUP_ROWS,) if rows > WARPGROUP_ROWS else ()), columns // HELD_COLUMNS, WARPGROUP, 4)
 
 
-class Matrices:
+class Matrices(Rows):
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.reached: dict[nodes.Send, tuple[str, str]] = {}  # C of where it sends to, and of the barrier there
         self.point: tuple[str, ...] = ()  # the coordinates of the `each` at hand
         self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
@@ -52,11 +55,7 @@ class Matrices:
         self.arrays[s.name] = s
         rows, columns = (e.evaluate({}) for e in s.type.shape)
         if s.kind == "wgmma_a":
-            ring = f"[{s.ring}]" if s.ring > 1 else ""
-            self.say(
-                f"unsigned int {self.names.of('array', s.name)}{ring}[{rows // 64}][{columns // PIECE}][2][4];  "
-                f"// its part of [{rows}, {columns}]"
-            )
+            self._left_operand(s)
             return
         blocks = f"[{rows // 64}]" if rows > 64 else ""
         self.say(
@@ -164,7 +163,7 @@ class Matrices:
         for block in range(rows // 64):
             target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
             left = (
-                f"{self._fragment(s.a)}[{block}][step / 2][step % 2]"
+                f"{self._fragment(s.a)}[{block}]{'[step / 2][step % 2]' if a.type.dtype.bytes == 4 else '[step]'}"
                 if held
                 else _plus(moved[0], block * self._down(a, not s.a_transposed))
             )
@@ -308,12 +307,16 @@ class Matrices:
 
     def _each(self: Any, s: nodes.Each) -> None:
         acc = self.arrays[s.of]
+        if acc.kind in ROW_KINDS:
+            self._each_row(s)
+            return
         if acc.kind == "mma":
             self._each_of_warp(s)
             return
         rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
         by_matrix = [i for i in statements(s.body) if isinstance(i, nodes.Store) and i.by == "stmatrix"]
-        width = PIECE if columns % PIECE == 0 or by_matrix else HELD_COLUMNS
+        by_word = [i for i in s.body if isinstance(i, nodes.Assign) and self._is_operand(i.to.name)]
+        width = PIECE if columns % PIECE == 0 or by_matrix or by_word else HELD_COLUMNS
         if acc.kind != "wgmma" or rows != 64 or columns % width:
             raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
         r, n = s.names
@@ -333,6 +336,9 @@ class Matrices:
         for store in by_matrix:
             self.pieces[store.to.name] = self.names.of("integer", f"{store.to.name}.piece")
             self.say(f"float {self.pieces[store.to.name]}[8];")
+        for item in by_word:
+            self.words[item.to.name] = self.names.of("integer", f"{item.to.name}.piece")
+            self.say(f"float {self.words[item.to.name]}[8];")
         self.say("#pragma unroll")
         self.say(f"for (int {element} = 0; {element} < {width // 2}; ++{element}) {{")
         self.depth += 1
@@ -347,12 +353,17 @@ class Matrices:
             f"{self.integers.c(width * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};"  # noqa: E501
         )
         self.piece, self.row_name, self.point, self.width = {r: warp, n: width * Expr.of("piece")}, r, (r, n), width
+        self.half, self.row_point = self.integers.c(e // 2 - 2 * (e // 4), 0), r
+        approx, self.values.is_approx = self.values.is_approx, s.is_approx
         self.block(s.body)
+        self.half, self.row_point, self.values.is_approx = "", "", approx
         self._drop_unused(coordinates, (r, n))
         self.depth -= 1
         self.say("}")
         for store in by_matrix:
             self._store_piece(store)
+        for item in by_word:
+            self._packed(item)
         self.point, self.piece = (), {}
         self.integers.ranges = known
         self.depth -= 1
@@ -367,6 +378,8 @@ class Matrices:
 
     def _held_element(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """The register of an accumulator's element inside `each`."""
+        if self.arrays[name].kind in ROW_KINDS:
+            return self._row_element(name, index)
         if self.arrays[name].kind == "mma":
             return self._held_fragment(name, self._corner(name, index, (PIECE, HELD_COLUMNS)))
         return self._register(

@@ -50,6 +50,7 @@ class Values:
     ref: Callable[[str], str]
     in_registers: Callable[[str], bool]
     at: str
+    is_approx: bool = False  # inside an `each` that says so
 
     def stored(self, body: Body, dtype: DType) -> str:
         """The expression as an element of `dtype` in memory."""
@@ -115,6 +116,8 @@ class Values:
     def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
         """An op of the table on C expressions of `dtype`, as a value of `result` (default: the same)."""
         result = result or dtype
+        if op == "exp2" and self.is_approx and dtype.name == "fp32":
+            return f"exp2_approx({operands[0]})"
         template = WRAPPING.get(op) if dtype.is_integer else LOGIC.get(op) if dtype.kind == "b" else None
         template = template or REGION_OPS[op].cuda
         word = template.split("(", 1)[0]

@@ -7,17 +7,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...ir.gpu import nodes
+from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import Statement
 from ...ir.gpu.walk import names_in
 
 
 def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
-    """The block without each `let`, `pick` and `order` none of whose names stands in a later statement of it."""
+    """The block without each `let`, `least`, `most`, `pick` and `order` none of whose names stands in a later statement of it."""
     kept: list[Statement] = []
     used: set[str] = set()
     for s in reversed(tuple(body)):
         if (
-            isinstance(s, (nodes.Let, nodes.Pick))
+            isinstance(s, (nodes.Let, nodes.Pick, *EXTREMES))
             and s.name not in used
             or isinstance(s, nodes.Order)
             and used.isdisjoint(s.names)

@@ -1,0 +1,48 @@
+"""Integers that are the least or the most of several: where a walk ends that a mask or a tensor's end cuts short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...kit.span import Span
+from ..expr import Bound, Expr
+from .memory import place_in_text
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """`least end = [S, m0 + 192]`: an integer of the thread, the least of these."""
+
+    name: str
+    of: tuple[Expr, ...]
+    span: Span | None = place_in_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """`most first = [0, m0 - W]`: an integer of the thread, the most of these."""
+
+    name: str
+    of: tuple[Expr, ...]
+    span: Span | None = place_in_text()
+
+
+EXTREMES = (Least, Most)
+
+
+def bounds_of(s: Least | Most) -> Iterator[Bound]:
+    """What is known of the integer: on which side of each of the others it lies."""
+    own = Expr.of(s.name)
+    for e in s.of:
+        yield Bound(own, upper=e + 1) if isinstance(s, Least) else Bound(own, lower=e)
+
+
+def as_name(s: Any, of: tuple[Expr, ...]) -> Expr:
+    """One name for all integers that are the same extreme of the same expressions: two roles may call it as they
+    like."""
+    return Expr.of(f"{type(s).__name__.lower()} of {sorted(map(str, of))}")
+
+
+__all__ = ["EXTREMES", "Least", "Most", "as_name", "bounds_of"]
