@@ -25,6 +25,7 @@ from ..ir.runs import singles_of
 from ..ir.traits import axes_of, bodies_of, extent_of, reads_apart, walks_apart
 from ..target.device import Device, longer_of
 from . import resources
+from .flash.clocks import flash_parts
 from .gemv.clocks import gemv_parts
 from .multistage.clocks import multistage_parts
 from .parts.boxes import LINE_BYTES
@@ -105,6 +106,8 @@ def cost_of(
     elif isinstance(kernel, Contraction):
         contraction = _synchronous if plan.algo == "synchronous" else _tensor
         parts = contraction(plan, kernel, sizes, device, occupancy, moved)
+    elif isinstance(kernel, Streaming) and plan.algo == "streaming_softmax":
+        parts, start = flash_parts(plan, region, kernel, sizes, device, moved), device.tensor["start_us"]
     elif isinstance(kernel, Streaming):
         parts = streaming_parts(plan, region, kernel, sizes, device, occupancy, moved)
     elif isinstance(kernel, Row):

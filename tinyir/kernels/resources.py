@@ -13,6 +13,7 @@ from ..ir.plan.fields import Plan
 from ..ir.region import Region, Tensor
 from ..ir.traits import bodies_of, nearest
 from ..target.arch import ARCHS, Arch
+from .flash import declare as flash
 from .parts.boxes import vectors_of
 from .problem import Contraction, Kernel, Prefix, Row
 from .streaming.match import Streaming
@@ -82,6 +83,8 @@ def smem_of(plan: Plan, region: Region, kernel: Kernel, others: tuple[Region, ..
     if isinstance(kernel, Prefix):
         parts = {"scan_block": 1, "scan_look_back": held_of(plan) // plan.widest}.get(plan.algo, 0)
         return threads_of(plan) // WARP * WIDEST * parts if threads_of(plan) > WARP else 0
+    if isinstance(kernel, Streaming) and plan.algo == "streaming_softmax":
+        return flash.smem_of(plan, kernel)
     if isinstance(kernel, Streaming):
         return sum(aligned(rows * columns * kernel.dtype.bytes) for rows, columns in streamed_tiles(plan, kernel))
     if plan.algo == "transposed":
@@ -139,8 +142,7 @@ def _cached(plan: Plan, region: Region, kernel: Contraction, others: tuple[Regio
         tensor = next((t for r in (region, *others) for t in r.inputs if t.name == item.tensor), None)
         if item.where != "smem" or tensor is None:
             continue
-        once = plan.algo == "streaming_softmax" and item.tensor == kernel.lhs.tensor
-        total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * (1 if once else plan.stages)
+        total += sizes.get(item.tensor, columns * depth * tensor.type.dtype.bytes) * plan.stages
     return total
 
 
@@ -299,6 +301,8 @@ def each_of(plan: Plan) -> int:
 def accumulators_of(plan: Plan, kernel: Kernel) -> int:
     """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them; of a streaming
     kernel also fragments and what it knows of its rows; 0 when nothing is accumulated over the loop."""
+    if isinstance(kernel, Streaming) and plan.algo == "streaming_softmax":
+        return flash.registers_of(plan, kernel)
     if isinstance(kernel, Streaming):
         rows, columns, width = *plan.micro, width_each(plan, kernel)
         arrays = rows * (columns + width + 3) + kernel.access * (2 * rows + columns) + width

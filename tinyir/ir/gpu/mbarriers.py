@@ -131,14 +131,15 @@ def _check_counts(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
             for v in walked
             if isinstance(v.statement, (nodes.Arrive, nodes.Wait)) and v.statement.barrier.name == barrier.name
         ]
-        filled = _trips([v for v in own if isinstance(v.statement, nodes.Arrive)])
+        depth = max(map(_depth, own), default=0)
+        filled = _trips([v for v in own if isinstance(v.statement, nodes.Arrive)], depth)
         roles = {
             _role_of(v): [w for w in own if isinstance(w.statement, nodes.Wait) and _role_of(w) is _role_of(v)]
             for v in own
             if isinstance(v.statement, nodes.Wait)
         }
         for role, waits in roles.items():
-            waited = _trips(waits)
+            waited = _trips(waits, depth)
             if filled is None or waited is None or filled == waited:
                 continue
             who = f"role {role.name}" if role is not None else "the CTA"
@@ -152,9 +153,14 @@ def _role_of(v: Visit) -> nodes.Role | None:
     return next((s for s in v.path if isinstance(s, nodes.Role)), None)
 
 
-def _trips(those: Iterable[Visit], is_spelled_out: bool = True) -> Trips | None:
-    """How often statements run together; None where a block around one depends on more than which thread it is. Spelled
-    out, two that are alike are equal."""
+def _depth(v: Visit) -> int:
+    return sum(isinstance(s, nodes.For) for s in v.path)
+
+
+def _trips(those: Iterable[Visit], depth: int, is_spelled_out: bool = True) -> Trips | None:
+    """How often statements run together, of which the innermost are in so many loops: those turn so often in each turn
+    of the others. None where a block around one depends on more than which thread it is. Spelled out, two that are
+    alike are equal."""
     found: Trips = {}
     for v in those:
         loops: list[tuple[Expr, Expr, Expr]] = []
@@ -173,7 +179,7 @@ def _trips(those: Iterable[Visit], is_spelled_out: bool = True) -> Trips | None:
                 and any(set(b.expr.names()) - THREAD_NAMES for b in s.guard)
             ):
                 return None
-        low, high, step = loops.pop() if loops else (ZERO, ONE, ONE)
+        low, high, step = loops.pop() if len(loops) == depth > 0 else (ZERO, ONE, ONE)
         if step.constant is None:
             return None
         around = tuple(loops)
@@ -195,9 +201,10 @@ def _value(name: str, v: Visit) -> Expr | None:
     return made.value if isinstance(made, nodes.Let) else None
 
 
-def _show(those: Iterable[Visit], kind: type) -> str:
+def _show(those: list[Visit], kind: type) -> str:
     """`steps - 1 times in each of cta.x..tiles`, in the words of the text."""
-    trips = _trips((v for v in those if isinstance(v.statement, kind)), False) or {}
+    shown = [v for v in those if isinstance(v.statement, kind)]
+    trips = _trips(shown, max(map(_depth, those), default=0), False) or {}
     return " and ".join(
         f"{count} times" + "".join(f" in each of {low}..{high}" for low, high, _ in around)
         for around, count in trips.items()

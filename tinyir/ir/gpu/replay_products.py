@@ -35,8 +35,8 @@ def check_products(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
 
 
 def _guarded(kernel: Kernel) -> dict[str, set[str]]:
-    """Barrier -> the arrays that are filled again once it has been waited for: those at its slot, where a block waits for
-    several."""
+    """Barrier -> the arrays that are filled again once it has been waited for: where a block waits for several, those
+    at its slot."""
     found: dict[str, set[str]] = {}
     for block in (getattr(s, "body", ()) for s in statements(kernel.body)):
         waits: list[nodes.Wait] = []

@@ -184,8 +184,8 @@ def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
 
 
 def names_in(node: Any) -> Iterator[str]:
-    """Every name in a statement, or in a part of one, but for one that a `let`, `least` or `most` defines: each word of it may be
-    one."""
+    """Every name in a statement, or in a part of one, but for one that a `let`, `least` or `most` defines:
+    each word of it may be one."""
     if isinstance(node, nodes.Let):
         yield from node.value.names()
     elif isinstance(node, EXTREMES):

@@ -19,6 +19,8 @@ from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit
 from ...target.arch import ARCHS
 from .. import resources
+from ..flash.legal import matched, unmoved
+from ..flash.legal import unmet_by as flash_unmet_by
 from ..problem import FAMILY, Contraction, Kernel, Prefix, Row, kernel_of, kernels_of
 from ..siblings import are_neighbours, siblings_of
 from ..streaming.match import Streaming, streaming_of, unmet_by
@@ -61,14 +63,16 @@ def check(module: Any) -> list[Diag]:
         regions = tuple(r for r in map(program.region, plan.regions) if r is not None)
         if any(check_words(plan)) or len(regions) != len(plan.regions):
             continue
-        if plan.algo == "streaming":
+        if plan.algo in STREAMING:
             kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
+            flash = matched(kernel, regions) if plan.algo == "streaming_softmax" else ""
+            kernel = flash if isinstance(flash, str) and flash else kernel
             if isinstance(kernel, str):
                 diags.append(
                     fault_of(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel)
                 )
                 continue
-        elif len(regions) > 1 and plan.algo not in STREAMING:
+        elif len(regions) > 1:
             found = (
                 siblings_of(regions)
                 if are_neighbours(regions, program.regions)
@@ -80,7 +84,7 @@ def check(module: Any) -> list[Diag]:
             kernel = found.kernel
         else:
             kernel = kernel_of(regions[0], plan.family)
-        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone and plan.algo not in STREAMING:
+        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone:
             can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
             diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
             continue
@@ -376,8 +380,14 @@ def _check_row(case: Case) -> Iterator[Diag]:
 
 def _check_streaming(case: Case) -> Iterator[Diag]:
     plan, kernel = case.plan, case.kernel
-    for field, given, wanted in unmet_by(kernel, plan) if isinstance(kernel, Streaming) else ():
+    if not isinstance(kernel, Streaming):
+        return
+    flash = matched(kernel, case.regions) if plan.algo == "streaming_softmax" else None
+    unmet = unmet_by(kernel, plan) if flash is None else flash_unmet_by(flash, plan)
+    for field, given, wanted in unmet:
         yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
+    for word, tensor, fault in unmoved(flash, plan, case.regions[1]) if flash is not None else ():
+        yield fault_of(plan, "E1523", word, tensor=tensor, fault=fault)
 
 
 def _check_atomics(case: Case) -> Iterator[Diag]:

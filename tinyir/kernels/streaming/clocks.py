@@ -30,7 +30,7 @@ def streaming_parts(
     width, access, words = resources.width_each(plan, kernel), kernel.access, max(1, kernel.dtype.bytes // 4)
     height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
     ctas = -(-height // rows) * extent_of(kernel.outer).evaluate(sizes)
-    tiles = -(-length // columns) * _touched(
+    tiles = -(-length // columns) * touched_share(
         region, kernel, (rows, columns), tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names()))
     )
     lanes = device.arch.warp / device.arch.fp32_lanes * words / device.reached["ffma"]
@@ -56,7 +56,9 @@ def streaming_parts(
 
 
 @functools.lru_cache(maxsize=1024)
-def _touched(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tuple[tuple[str, int], ...]) -> float:
+def touched_share(
+    region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tuple[tuple[str, int], ...]
+) -> float:
     """The share of tiles that have an element inside the masks."""
     known = dict(sizes)
     whole = {a.name: max(1, a.size.evaluate(known)) for a in (*kernel.outer, *kernel.depth)}

@@ -17,7 +17,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import gpu, plan
+from ...ir.plan.words import STREAMING
 from ...ir.region import Region, Tensor
+from ...kernels.flash.emit import flash_kernel
+from ...kernels.flash.legal import matched
+from ...kernels.flash.match import Flash
 from ...kernels.gemv.emit import gemv_kernel
 from ...kernels.maps.emit import flat_kernel
 from ...kernels.multistage.emit import multistage_kernel
@@ -108,8 +112,12 @@ def _in_front(module: plan.Module, one: plan.Plan) -> tuple[tuple[gpu.Kernel, ..
 
 def _kernel(module: plan.Module, one: plan.Plan) -> gpu.Kernel:
     regions = [module.program.program.region(name) for name in one.regions]
-    if one.algo == "streaming" and len(regions) == 2:
+    if one.algo in STREAMING and len(regions) == 2:
         streamed = streaming_of(*regions)
+        flash = matched(streamed, tuple(regions)) if one.algo == "streaming_softmax" else None
+        if isinstance(flash, Flash):
+            return flash_kernel(one, *regions, flash, module.program.model)
+        streamed = streamed if flash is None else flash
         if isinstance(streamed, Streaming):
             return streaming_kernel(one, *regions, streamed)
         raise refuse(

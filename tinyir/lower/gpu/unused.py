@@ -13,7 +13,8 @@ from ...ir.gpu.walk import names_in
 
 
 def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
-    """The block without each `let`, `least`, `most`, `pick` and `order` none of whose names stands in a later statement of it."""
+    """The block without each `let`, `least`, `most`, `pick` and `order` none of whose names a later
+    statement of it has."""
     kept: list[Statement] = []
     used: set[str] = set()
     for s in reversed(tuple(body)):

@@ -14,6 +14,7 @@ from ...ir.traits import sizes_of, walks_apart
 from ...kernels import resources
 from ...kernels.candidate import Candidate, Proposal, Regions
 from ...kernels.cost import cost_of
+from ...kernels.flash.space import propose_flash
 from ...kernels.gemv.space import propose_gemv
 from ...kernels.maps.space import propose_flat
 from ...kernels.multistage.space import propose_multistage
@@ -166,9 +167,11 @@ def _streamed(
         raise Refused([Diag("E1520", one.name, {"region": f"{one.name} with {reader.name}", "what": kernel}, one.span)])
     works = [work_of(r, sizes) for r in (one, reader)]
     work = Work(sum(w.flops for w in works), sum(w.bytes for w in works))
-    return [
-        _judged(proposal, one, kernel, work, sizes, card) for proposal in propose_streaming(kernel, one, reader, card)
-    ]
+    proposals = (
+        *propose_flash(kernel, one, reader, module.model, card),
+        *propose_streaming(kernel, one, reader, card),
+    )
+    return [_judged(proposal, one, kernel, work, sizes, card) for proposal in proposals]
 
 
 def least_us(found: Iterable[Candidate]) -> float:

@@ -1,0 +1,45 @@
+"""The cost of a flash kernel: products and exponentials of the blocks that its masks touch, on whole SMs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.traits import extent_of
+from ...target.device import Device
+from ..streaming.clocks import touched_share
+from ..streaming.match import Streaming
+from .declare import WARPGROUP_ROWS, sizes_of
+
+PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
+EXPONENTIALS = 16  # of an SM in a clock
+BLOCK_CLOCKS = 150  # of each block: barriers, shuffles, the first exponential
+TILE_CLOCKS = 1500  # of each tile: the first scores, the last values, the way out
+BESIDE = {1: 1.15, 2: 1.0, 3: 0.92}  # how much of the exponentials' time stays beside the products, by warpgroups
+
+
+def flash_parts(
+    plan: Plan, region: Region, kernel: Streaming, sizes: Mapping[str, int], device: Device, moved: int
+) -> dict[str, float]:
+    """Microseconds by what binds. Exponentials run beside products only in part: measured on an H200, a block takes
+    about the sum of both."""
+    tile, count = sizes_of(plan, kernel), plan.consumers.count
+    height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
+    tiles = -(-height // tile.rows) * extent_of(kernel.outer).evaluate(sizes)
+    known = tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names()))
+    blocks = -(-length // tile.columns) * touched_share(region, kernel, (tile.rows, tile.columns), known)
+    narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
+    products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS
+    weights = tile.rows * tile.columns / EXPONENTIALS * BESIDE[count]
+    one = blocks * (products + weights + BLOCK_CLOCKS) + TILE_CLOCKS
+    mine = max(tiles / device.sms, 1.0)
+    waves = mine + (0.5 if blocks * tile.columns < length else -(-tiles // device.sms) - mine)
+    fetched = tiles * (blocks * tile.columns * (tile.deep + tile.wide) + tile.rows * tile.deep) * 2
+    return {
+        "compute": waves * one / device.clock_ghz / 1e3,
+        "memory": max(fetched / device.l2_bytes_per_us, moved / device.dram_bytes_per_us),
+    }
+
+
+__all__ = ["WARPGROUP_ROWS", "flash_parts"]

@@ -1,0 +1,64 @@
+"""What the flash family asks of a plan beside what any plan must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ..streaming.match import Streaming
+from .declare import ADDRESSING, STEP, WARPGROUP_ROWS, most_registers, registers_of
+from .match import WIDEST, Flash, flash_of
+
+MOST_CONSUMERS = 3
+LEAST_STAGES = 2
+
+
+def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
+    """The fields of a plan that the template cannot obey: the field, what it is, and what is needed."""
+    count, streaming = plan.consumers.count, kernel.streaming
+    if plan.consumers.mode != "cooperative" or not 1 <= count <= MOST_CONSUMERS:
+        yield "consumers", f"{count} {plan.consumers.mode}", f"1 to {MOST_CONSUMERS} cooperative"
+        return
+    rows, columns, depth = plan.tile
+    if rows != WARPGROUP_ROWS * count or depth != streaming.sizes[0] or columns % STEP or not STEP <= columns <= WIDEST:
+        wanted = f"[{WARPGROUP_ROWS * count}, columns in steps of {STEP} up to {WIDEST}, {streaming.sizes[0]}]"
+        yield "tile", list(plan.tile), wanted
+        return
+    if plan.stages < LEAST_STAGES:
+        yield "stages", plan.stages, f"{LEAST_STAGES} or more"
+    for box in (kernel.query, kernel.key, kernel.value):
+        load = plan.load_of(box.tensor.name)
+        if load.by != "tma" or load.swizzle != 128:
+            yield "load", f"{box.tensor.name} {load.by} swizzle {load.swizzle}", f"{box.tensor.name} tma swizzle 128"
+    if plan.threads or plan.micro or plan.warp_tile or plan.cluster or plan.split_k or plan.swap_ab or plan.layout:
+        word = next(
+            w for w in ("threads", "micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w)
+        )
+        yield word, "stated", f"no `{word}`"
+    if plan.order is not None and plan.order.by != "group":
+        yield "order", plan.order.by, "group"
+    held = registers_of(plan, streaming) + ADDRESSING
+    if held > most_registers(plan):
+        yield "tile", list(plan.tile), f"{held} registers a thread where {most_registers(plan)} are: fewer columns"
+
+
+def unmoved(kernel: Flash, plan: Plan, second: Region) -> Iterator[tuple[str, str, str]]:
+    """What the copy engine cannot move as a plan says: the field, the tensor, why."""
+    for item, box in zip(second.yields, kernel.outputs):
+        by = plan.store_of(item.output).by
+        if by not in ("tma", "global"):
+            yield "store", item.output, f"{item.output} leaves by {by}"
+        elif by == "tma" and box is None:
+            yield "store", item.output, f"{item.output} does not take the tile as it is"
+    for need in kernel.needs:
+        if need not in plan.assume:
+            yield "load", plan.name, f"nothing assumes {need}"
+
+
+def matched(kernel: Streaming | str, regions: tuple[Region, ...]) -> Flash | str:
+    """The regions of a streaming kernel as one of this family, or why they are not."""
+    return kernel if isinstance(kernel, str) else flash_of(kernel, *regions)
+
+
+__all__ = ["matched", "unmet_by", "unmoved"]

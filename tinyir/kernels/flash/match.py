@@ -1,0 +1,237 @@
+"""What the flash family needs of two regions beside what `streaming` asks: factors that the copy engine fetches in
+boxes of 16-bit numbers, and a weight that is one exponential of a multiple of the first product.
+
+    exp2(c * (where(mask, s * x, -inf) - top))   →   factor c*s, masks [mask], work x
+    exp2(c * (tanh(x) + bias - top))             →   factor c, no masks, work tanh(x) + bias
+
+A mask that leaves -inf, and a positive factor, commute with the maximum of a row: they are taken off the score, so that
+most tiles of scores need neither.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.body import Axis, Binary, Body, BroadcastInDim, Literal, Read, Ref, Select, Ternary, Unary, walk
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.model import is_exchanged
+from ...ir.region import Region, Tensor, Yield
+from ...ir.types import DType
+from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, multiple_of
+from ..streaming.match import Streaming
+
+DTYPES = ("fp16", "bf16")  # of factors
+STEP = 16  # columns of a left operand that one product takes; of 16-bit numbers
+WIDEST = 256  # columns of a product
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """How a tensor is fetched or written in boxes: which of its dims the tile's rows lie along, the last dim having its
+    columns, and where a tile begins along each dim, its own rows and columns taken off. `has_whole_rows`,
+    `has_whole_columns`: what hangs over the tile's end there hangs over the tensor's, so that it is zero when fetched
+    and dropped when written."""
+
+    tensor: Tensor
+    row: int
+    first: tuple[Expr, ...]
+    has_whole_rows: bool
+    has_whole_columns: bool
+
+    @property
+    def dtype(self) -> DType:
+        """Of the elements."""
+        return self.tensor.type.dtype
+
+    def sides(self, rows: int, columns: int) -> tuple[Expr, ...]:
+        """The box of so many rows and columns."""
+        rank = self.tensor.type.rank
+        return tuple(Expr.of({self.row: rows, rank - 1: columns}.get(n, 1)) for n in range(rank))
+
+    def at(self, row: Expr, column: Expr) -> tuple[Expr, ...]:
+        """Where the box of this row and column begins."""
+        last = len(self.first) - 1
+        return tuple(e + {self.row: row, last: column}.get(n, ZERO) for n, e in enumerate(self.first))
+
+    @property
+    def needs(self) -> tuple[Bound, ...]:
+        """What must hold of the symbols for strides to be whole 16 bytes."""
+        return multiple_of(self.tensor.type.shape[-1], STRIDE_BYTES // self.dtype.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    """A streaming kernel as this family computes it. `work` is what stands for a score before `factor` and `masks`, or
+    None where that is the first product itself; `scale` is the part of the factor that the row's maximum has to have
+    where other values speak of it. `outputs` are the boxes of the second region's writes, None of one that is written
+    element by element. `has_reciprocal`: a row's total is never a number whose reciprocal overflows."""
+
+    streaming: Streaming
+    query: Box
+    key: Box
+    value: Box
+    factor: float
+    scale: float
+    masks: tuple[Bound, ...]
+    work: Body | None
+    outputs: tuple[Box | None, ...]
+    has_reciprocal: bool
+
+    @property
+    def needs(self) -> tuple[Bound, ...]:
+        """What must hold of the symbols."""
+        boxes = (self.query, self.key, self.value, *(o for o in self.outputs if o is not None))
+        return tuple(dict.fromkeys(b for box in boxes for b in box.needs))
+
+
+class _No(Exception):
+    """Why two regions are not this kernel."""
+
+
+@functools.lru_cache(maxsize=256)
+def flash_of(kernel: Streaming, first: Region, second: Region) -> Flash | str:
+    """The two regions of a streaming kernel as this family computes them, or why it does not, in words."""
+    try:
+        return _flash(kernel, first, second)
+    except _No as reason:
+        return str(reason)
+
+
+def _flash(kernel: Streaming, first: Region, second: Region) -> Flash:
+    depth, width = (_only(axes, what) for axes, what in ((kernel.depth, "depth"), (kernel.width, "width")))
+    if kernel.dtype.name != "fp32":
+        raise _No(f"scores in {kernel.dtype}")
+    here = dict(kernel.meets)
+    column = next(n for n, m in kernel.meets if m == kernel.column.name)
+    query = _fetched(first, kernel.query, kernel.row, depth, {})
+    key = _fetched(first, kernel.key, kernel.column, depth, {})
+    value = _fetched(second, kernel.value, Axis(column, kernel.column.size), width, here)
+    handed = first.outputs[0].type.dtype
+    if query.dtype != key.dtype or value.dtype != handed:
+        raise _No(f"factors of {query.dtype} and {key.dtype}, and of {handed} and {value.dtype}")
+    if not value.has_whole_rows:
+        raise _No(f"{value.tensor.name} goes on beyond the rows that are summed")
+    deep, wide = kernel.sizes
+    if deep % STEP and not (query.has_whole_columns and key.has_whole_columns):
+        raise _No(f"{deep} elements along the depth, which are not whole products, and not whole dims")
+    if max(_whole(deep), _whole(wide)) > WIDEST:
+        raise _No(f"a depth of {deep} and a width of {wide}")
+    factor, scale, masks, work = _score(kernel, first)
+    outputs = tuple(_output(kernel, second, item, width) for item in second.yields)
+    return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, _is_total(kernel, first))
+
+
+def _only(axes: Sequence[Axis], what: str) -> Axis:
+    if len(axes) != 1:
+        raise _No(f"a {what} of {len(axes)} axes")
+    return axes[0]
+
+
+def _whole(size: int) -> int:
+    return -(-size // STEP) * STEP
+
+
+def _fetched(region: Region, factor: Body, row: Axis, column: Axis, here: dict[str, str]) -> Box:
+    if not isinstance(factor, Read):
+        raise _No("a factor that is more than a read")
+    if factor.dtype.name not in DTYPES:
+        raise _No(f"a factor of {factor.dtype}")
+    tensor = next(t for t in region.inputs if t.name == factor.tensor)
+    return _box(tensor, factor.index, row, column, here)
+
+
+def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: dict[str, str]) -> Box:
+    """The tensor in boxes of rows along one of its dims and of columns along the last. `here` renames axes."""
+    if is_exchanged(tensor):
+        raise _No(f"{tensor.name} is col_major")
+    if len(index) > MOST_DIMS:
+        raise _No(f"{tensor.name} has more than {MOST_DIMS} dims")
+    along = {axis.name: [n for n, e in enumerate(index) if axis.name in e.names()] for axis in (row, column)}
+    if len(along[row.name]) != 1 or along[column.name] != [len(index) - 1] or along[row.name] == along[column.name]:
+        raise _No(f"{tensor.name} has not {row.name} along one dim and {column.name} along the last")
+    place = along[row.name][0]
+    first = [e - {place: row.name, len(index) - 1: column.name}.get(n, ZERO) for n, e in enumerate(index)]
+    if any(name in e.names() for e in first for name in (row.name, column.name)):
+        raise _No(f"{tensor.name} is not read element by element along {row.name} and {column.name}")
+    whole = (first[n] == ZERO and tensor.type.shape[n] == axis.size for n, axis in ((place, row), (-1, column)))
+    return Box(tensor, place, tuple(e.substitute({n: Expr.of(m) for n, m in here.items()}) for e in first), *whole)
+
+
+def _output(kernel: Streaming, second: Region, item: Yield, width: Axis) -> Box | None:
+    """The box by which an output leaves; None where the copy engine cannot write it."""
+    there = {m: n for n, m in kernel.meets}
+    tensor = next(t for t in second.outputs if t.name == item.output)
+    try:
+        box = _box(tensor, item.index, Axis(there[kernel.row.name], kernel.row.size), width, dict(kernel.meets))
+    except _No:
+        return None
+    named = {n for e in item.index for n in e.names()}
+    lacks = any(a.name not in named and a.size != ONE for a in second.iters)
+    is_moved = box.dtype.name in DTYPES and not item.guard and box.has_whole_rows
+    return None if lacks or not is_moved or not box.has_whole_columns and kernel.sizes[1] % STEP else box
+
+
+def _score(kernel: Streaming, region: Region) -> tuple[float, float, tuple[Bound, ...], Body | None]:
+    """The exponent's factor, the part of it that the score has, the masks, and what is left of a score."""
+    scale, masks = 1.0, []
+    body = _named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
+    while True:
+        if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
+            masks += body.guard
+            body = _named(region, body.then, kernel.scores)
+        elif (found := _scaled(body)) is not None:
+            scale *= found[0]
+            body = _named(region, found[1], kernel.scores)
+        else:
+            break
+    is_plain = isinstance(body, Ref) and body.name == kernel.scores
+    factor = _exponent(kernel, region)
+    return factor * scale, scale, tuple(dict.fromkeys(masks)), None if is_plain else body
+
+
+def _scaled(body: Body) -> tuple[float, Body] | None:
+    """A positive number and what it multiplies, or divides into it."""
+    if not isinstance(body, Binary) or body.op not in ("mul", "fdiv"):
+        return None
+    pairs = ((body.right, body.left), (body.left, body.right))[: 1 if body.op == "fdiv" else 2]
+    for number, other in pairs:
+        if isinstance(number, Literal) and 0 < number.value < math.inf:
+            return (number.value if body.op == "mul" else 1 / number.value), other
+    return None
+
+
+def _named(region: Region, body: Body, scores: str) -> Body:
+    """The expression behind a value's name, but for that of the first product."""
+    while isinstance(body, Ref) and body.name != scores and body.index is None:
+        body = region.let(body.name).expr
+    return body
+
+
+def _exponent(kernel: Streaming, region: Region) -> float:
+    """c of exp2(c*(score - top))."""
+    inner = _named(region, kernel.weight.x, kernel.scores)
+    return found[0] if (found := _scaled(inner)) is not None else 1.0
+
+
+def _is_total(kernel: Streaming, region: Region) -> bool:
+    """Whether a row is divided by its total, or by 1 where that is 0: its greatest weight is 1, so that the reciprocal
+    is a number."""
+    if kernel.norm != "fdiv" or not isinstance(kernel.norm_by, BroadcastInDim):
+        return False
+    body = _named(region, kernel.norm_by.x, kernel.total)
+    allowed = (Ref, Literal, Ternary, Binary, Unary)
+    return all(
+        isinstance(n, allowed)
+        and (not isinstance(n, Ref) or n.name == kernel.total)
+        and (not isinstance(n, Ternary) or n.op == "where")
+        and (not isinstance(n, Binary) or n.op in ("cmpeq", "cmpne"))
+        and (not isinstance(n, Unary) or n.op == "not")
+        and (not isinstance(n, Literal) or n.value in (0, 1))
+        for n in walk(body)
+    )
+
+
+__all__ = ["Box", "Flash", "STEP", "flash_of"]

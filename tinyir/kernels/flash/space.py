@@ -1,0 +1,117 @@
+"""Plans of the flash family: 64 rows for each warpgroup, as many columns of scores as registers hold beside the
+output's sum."""
+
+from __future__ import annotations
+
+from ...ir.body import Read
+from ...ir.model import Model
+from ...ir.plan import Async, Bind, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
+from ...ir.region import Region
+from ...ir.traits import extent_of, sizes_of
+from ...target.device import Device
+from ..candidate import Proposal, holds_everywhere
+from ..check import guarded_axes
+from ..parts.boxes import at_least
+from ..streaming.match import Streaming
+from .declare import ADDRESSING, WARPGROUP_ROWS, most_registers, registers_of, smem_of
+from .match import Flash, flash_of
+
+CONSUMERS = (2, 3, 1)
+COLUMNS = (128, 64, 96, 80, 112, 144, 160, 176, 192, 48, 32)
+STAGES = (4, 3, 2)
+REGS = {2: Regs(24, 240), 3: Regs(32, 160)}
+SHARE_OF_L2 = 32 << 20  # bytes of keys and values that heads which run together may have
+MOST_ORDER = 256
+
+
+def propose_flash(kernel: Streaming, first: Region, second: Region, model: Model, card: Device) -> tuple[Proposal, ...]:
+    """Every tile that registers and shared memory hold; none where the copy engine or the tensor cores cannot serve."""
+    found = flash_of(kernel, first, second) if card.arch.has_tma else ""
+    if isinstance(found, str):
+        return ()
+    axes = (*kernel.outer, kernel.row, kernel.column)
+    least = tuple(dict.fromkeys(b for a in axes for b in at_least(a.size, 1, model)))
+    assume = (*found.needs, *least)
+    if not holds_everywhere(assume, model):
+        return ()
+    proposals = []
+    for count in CONSUMERS:
+        for columns in COLUMNS:
+            for ahead in (True, False):
+                plan = _largest(found, first, second, model, card, count, columns, ahead, assume)
+                held = registers_of(plan, kernel) + ADDRESSING
+                most = most_registers(plan)
+                proposals.append(Proposal(plan, f"{held} registers a thread, over {most}" if held > most else ""))
+    return tuple(proposals)
+
+
+def _largest(
+    found: Flash,
+    first: Region,
+    second: Region,
+    model: Model,
+    card: Device,
+    count: int,
+    columns: int,
+    ahead: bool,
+    assume: tuple,
+) -> Plan:
+    """The plan with as long a ring as fits, of two slots at least."""
+    plans = (_plan(found, first, second, model, card, count, columns, stages, ahead, assume) for stages in STAGES)
+    for plan in plans:
+        if smem_of(plan, found.streaming) <= card.arch.smem_per_cta:
+            break
+    return plan
+
+
+def _plan(
+    found: Flash,
+    first: Region,
+    second: Region,
+    model: Model,
+    card: Device,
+    count: int,
+    columns: int,
+    stages: int,
+    ahead: bool,
+    assume: tuple,
+) -> Plan:
+    kernel = found.streaming
+    row, column = kernel.row, kernel.column
+    rows = WARPGROUP_ROWS * count
+    outer = tuple(a.name for a in kernel.outer)
+    names = ((kernel.query, row), (kernel.key, column), (kernel.value, column))
+    reads = {body.tensor: axis.name for body, axis in names if isinstance(body, Read)}
+    stores = tuple(Store(y.output, "tma") for y, box in zip(second.yields, found.outputs) if box is not None)
+    return Plan(
+        regions=(first.name, second.name),
+        arch=card.arch.name,
+        family="contraction",
+        algo="streaming_softmax",
+        tile=(rows, columns, kernel.sizes[0]),
+        stages=stages,
+        consumers=Consumers(count, "cooperative"),
+        regs=REGS.get(count),
+        bind=(Bind((*outer, f"{row.name}.o"), "cta.x"), Bind((f"{row.name}.i",), "warpgroup")),
+        persistent=card.sms,
+        order=Order("group", _together(found, model)) if kernel.outer else None,
+        cache=tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items()),
+        load=tuple(Load(tensor, "tma", 128) for tensor in reads),
+        store=stores,
+        assume=assume,
+        predicate=(*guarded_axes((row,), rows), *guarded_axes((column,), columns)),
+        asynchrony=Async(stages, "epilogue" if ahead else ""),
+        barrier="mbarrier",
+        edge=(Edge(first.yields[0].output, kernel.output, "reg", 1),),
+    )
+
+
+def _together(found: Flash, model: Model) -> int:
+    """Heads whose keys and values stay in L2 at the first shape set."""
+    kernel, sizes = found.streaming, sizes_of(model)
+    one = kernel.column.size.evaluate(sizes) * sum(kernel.sizes) * found.key.dtype.bytes
+    heads = extent_of(kernel.outer).evaluate(sizes)
+    return max(1, min(SHARE_OF_L2 // max(one, 1), heads, MOST_ORDER))
+
+
+__all__ = ["propose_flash"]
