@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ir.accumulate import literal, neutral_of
-from ...ir.body import Binary, Body, Read, Ref, Select, Ternary, Unary
+from ...ir.body import Binary, Body, Read, Reduce, Ref, Select, Ternary, Unary, operands_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -25,7 +25,7 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...ir.types import DTYPES, TensorType
+from ...ir.types import DTYPES, TensorType, round_to
 from ..parts.point import Fresh, Values, below, divides, element_store, names_in, needed, split
 from ..parts.tiles import fewer
 from ..streaming.match import Streaming
@@ -157,7 +157,7 @@ class _Template:
         box: Box = dict(self.boxes)[word]
         rows, columns, _ = self._tile_of(word)
         cursor = self.of(f"{word}.next")
-        slot = Expr.of(f"{cursor}.slot")
+        slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
         source = Place(f"{self.of(word)}.map", box.at(row, ZERO))
         return (
@@ -252,8 +252,9 @@ class _Template:
         place = Place(self.of(f"empty.{word}"), slot=self._slot(word))
         return nodes.Arrive(place), nodes.Advance(self.of(f"{word}.s"))
 
-    def _slot(self, word: str) -> Expr:
-        return Expr.of(f"{self.of(f'{word}.s')}.slot")
+    def _slot(self, word: str, cursor: str = "") -> Expr | None:
+        """Where a cursor is in the ring of an operand, if it is one; by default the consumers'."""
+        return Expr.of(f"{cursor or self.of(f'{word}.s')}.slot") if self._tile_of(word)[2] > 1 else None
 
     def _phase(self, word: str) -> Expr:
         return Expr.of(f"{self.of(f'{word}.s')}.phase")
@@ -284,8 +285,7 @@ class _Template:
         yield self._each("sc", (nodes.Assign(self._at("p"), rounded),))
 
     def _scaled(self, body: Body) -> Body:
-        factor = self.kernel.factor
-        return body if factor == 1.0 else Binary("mul", body, literal(factor, FP32), FP32)
+        return _times(body, self.kernel.factor)
 
     def _work(self, is_cut: bool, is_first: bool) -> tuple[Statement, ...]:
         """What is done to each score before its maximum is taken: the region's work, and -inf outside masks and
@@ -333,7 +333,7 @@ class _Template:
         top = self._of("top")
         known = {
             streaming.total: self._of("scale"),
-            streaming.top: top if kernel.scale == 1.0 else Binary("mul", top, literal(kernel.scale, FP32), FP32),
+            streaming.top: _times(top, kernel.scale),
         }
         by = Values(self.first, self.point, known).at(streaming.norm_by)
         if kernel.has_reciprocal:
@@ -404,8 +404,6 @@ class _Template:
 
     def _after(self, bodies: Iterable[Body]) -> Iterable[Body]:
         """The nodes of the second region's expressions, but for its sum."""
-        from ...ir.body import Reduce, operands_of
-
         stack = list(bodies)
         while stack:
             node = stack.pop()
@@ -443,6 +441,11 @@ class _Template:
 
     def _each_row(self, word: str, body: tuple[Statement, ...], is_approx: bool = False) -> Statement:
         return nodes.Each((self.of("r"),), self.of(word), body, is_approx=is_approx)
+
+
+def _times(body: Body, factor: float) -> Body:
+    """The value times a number, as fp32 has it."""
+    return body if factor == 1.0 else Binary("mul", body, literal(round_to(FP32, factor), FP32), FP32)
 
 
 def _type(dtype, *shape: int) -> TensorType:
