@@ -62,11 +62,12 @@ def regions_of(text: str) -> region.Module:
     return to_region.lower(poly.lower(index.lower(read(text))))
 
 
-def planned(text: str, number: int = 0) -> plan.Module:
-    """The model planned, its attention by candidate `number` of those that fit."""
+def planned(text: str, number: int = 0, algo: str = "streaming") -> plan.Module:
+    """The model planned, its attention by candidate `number` of those of the algo that fit."""
     module = regions_of(text)
     first = module.program.regions[0]
-    fitting = [c.plan for c in to_plan.candidates(module, first) if c.rejected in ("", to_plan.CROWDED)]
+    found = to_plan.candidates(module, first)
+    fitting = [c.plan for c in found if c.rejected in ("", to_plan.CROWDED) and c.plan.algo == algo]
     chosen = to_plan.lower(module)
     one = fitting[number % len(fitting)]
     return plan.Module(chosen.program, tuple(one if p.regions == one.regions else p for p in chosen.plans))

@@ -106,6 +106,8 @@ def check(module: Module) -> list[Diag]:
     16. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
     17. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
         where nothing else is wrong)                                                                    (E1619)
+    18. numbers of rows are those of a product's rows, their parts are folded before they are read, and
+        operands in registers meet the other one (`ir.gpu.rows`)                                         (E1602)
     """
     from .verify import check_kernels
     from .writes import check_writes

@@ -144,8 +144,8 @@ def _check_counts(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
                 continue
             who = f"role {role.name}" if role is not None else "the CTA"
             fault = f"completes {_show(own, nodes.Arrive)}, and {who} waits for it {_show(waits, nodes.Wait)}"
-            first = next(v.statement for v in own if isinstance(v.statement, nodes.Arrive))
-            label = (Label(first.span, "completed here"),) if first.span else ()
+            first = next((v.statement for v in own if isinstance(v.statement, nodes.Arrive)), None)
+            label = (Label(first.span, "completed here"),) if first is not None and first.span else ()
             yield Diag("E1616", kernel.name, {"barrier": barrier.name, "fault": fault}, waits[0].statement.span, label)
 
 

@@ -28,6 +28,7 @@ from .order import ORDER_CHECKS
 from .picks import check_picks
 from .replay import check_copies
 from .replay_products import check_products
+from .rows import check_rows
 from .sends import BLOCK
 from .walk import Visit, names_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
@@ -53,7 +54,7 @@ def check_kernels(module: Any) -> list[Diag]:
         walked = list(visits(kernel, module.plans.program.model))
         named = [
             d
-            for check in (_check_names, check_counts, _check_words, _check_indices)
+            for check in (_check_names, check_counts, _check_words, _check_indices, check_rows)
             for d in check(kernel, walked, module)
         ]
         diags += named

@@ -386,7 +386,7 @@ def _check_streaming(case: Case) -> Iterator[Diag]:
     unmet = unmet_by(kernel, plan) if flash is None else flash_unmet_by(flash, plan)
     for field, given, wanted in unmet:
         yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
-    for word, tensor, fault in unmoved(flash, plan, case.regions[1]) if flash is not None else ():
+    for word, tensor, fault in unmoved(flash, plan, case.regions[1], case.model) if flash is not None else ():
         yield fault_of(plan, "E1523", word, tensor=tensor, fault=fault)
 
 

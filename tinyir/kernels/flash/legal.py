@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ..streaming.match import Streaming
@@ -43,7 +44,7 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         yield "tile", list(plan.tile), f"{held} registers a thread where {most_registers(plan)} are: fewer columns"
 
 
-def unmoved(kernel: Flash, plan: Plan, second: Region) -> Iterator[tuple[str, str, str]]:
+def unmoved(kernel: Flash, plan: Plan, second: Region, model: Model) -> Iterator[tuple[str, str, str]]:
     """What the copy engine cannot move as a plan says: the field, the tensor, why."""
     for item, box in zip(second.yields, kernel.outputs):
         by = plan.store_of(item.output).by
@@ -51,7 +52,7 @@ def unmoved(kernel: Flash, plan: Plan, second: Region) -> Iterator[tuple[str, st
             yield "store", item.output, f"{item.output} leaves by {by}"
         elif by == "tma" and box is None:
             yield "store", item.output, f"{item.output} does not take the tile as it is"
-    for need in kernel.needs:
+    for need in kernel.needs(model):
         if need not in plan.assume:
             yield "load", plan.name, f"nothing assumes {need}"
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Literal, Read, Ref, Select, Ternary, Unary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
-from ...ir.model import is_exchanged
+from ...ir.model import Model, is_exchanged
 from ...ir.region import Region, Tensor, Yield
 from ...ir.types import DType
-from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, multiple_of
+from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 from ..streaming.match import Streaming
 
 DTYPES = ("fp16", "bf16")  # of factors
@@ -80,11 +80,12 @@ class Flash:
     outputs: tuple[Box | None, ...]
     has_reciprocal: bool
 
-    @property
-    def needs(self) -> tuple[Bound, ...]:
-        """What must hold of the symbols."""
+    def needs(self, model: Model) -> tuple[Bound, ...]:
+        """What must hold of the symbols: strides of whole 16 bytes, and an element along each axis."""
         boxes = (self.query, self.key, self.value, *(o for o in self.outputs if o is not None))
-        return tuple(dict.fromkeys(b for box in boxes for b in box.needs))
+        axes = (*self.streaming.outer, self.streaming.row, self.streaming.column)
+        least = (b for a in axes for b in at_least(a.size, 1, model))
+        return tuple(dict.fromkeys((*(b for box in boxes for b in box.needs), *least)))
 
 
 class _No(Exception):

@@ -11,7 +11,6 @@ from ...ir.traits import extent_of, sizes_of
 from ...target.device import Device
 from ..candidate import Proposal, holds_everywhere
 from ..check import guarded_axes
-from ..parts.boxes import at_least
 from ..streaming.match import Streaming
 from .declare import ADDRESSING, WARPGROUP_ROWS, most_registers, registers_of, smem_of
 from .match import Flash, flash_of
@@ -29,9 +28,7 @@ def propose_flash(kernel: Streaming, first: Region, second: Region, model: Model
     found = flash_of(kernel, first, second) if card.arch.has_tma else ""
     if isinstance(found, str):
         return ()
-    axes = (*kernel.outer, kernel.row, kernel.column)
-    least = tuple(dict.fromkeys(b for a in axes for b in at_least(a.size, 1, model)))
-    assume = (*found.needs, *least)
+    assume = found.needs(model)
     if not holds_everywhere(assume, model):
         return ()
     proposals = []

@@ -9,6 +9,7 @@ from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.across import ACROSS
+from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import ROW_KINDS, Kernel, Place, Statement
 from ...ir.gpu.walk import end_of, places_in, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
@@ -180,13 +181,17 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.lines.append("  " * self.depth + line if line else "")
 
     def block(self, body: Iterable[Statement]) -> None:
-        before = None
+        before, extremes = None, []
         for statement in body:
             self.before, before = before, statement
             write = getattr(self, f"_{type(statement).__name__.lower()}", None)
             if write is None:
                 raise refuse("E1620", self.kernel.name, statement.span, what=f"`{type(statement).__name__}` statement")
             write(statement)
+            if isinstance(statement, EXTREMES):
+                extremes.append((len(self.lines) - 1, statement.name))
+        for line, name in reversed(extremes):  # ranges may have decided what they were for
+            self._drop_unused(line, (name,))
 
     def _nested(self, head: str, body: Iterable[Statement]) -> None:
         self.say(f"{head} {{" if head else "{")

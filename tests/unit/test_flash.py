@@ -1,0 +1,269 @@
+"""Attention on tensor cores: what the flash family takes, its kernel against playback in the simulation under orders of
+threads and copies drawn anew, and faults planted in its text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.ir import gpu, manifest, plan
+from tinyir.ir.expr import Bound, Expr
+from tinyir.kernels.flash.masks import sides_of, walk_of
+from tinyir.kernels.flash.match import Flash, flash_of
+from tinyir.kernels.streaming.match import streaming_of
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
+
+from .checked import check_gpu, check_plan
+from .emitted import complaints_of, lowered, played, simulated
+from .stages import needs_host_compiler
+from .test_kernels_compile import has_compiler
+from .test_streaming import arrays_of, attention, planned, regions_of
+
+ALGO = "streaming_softmax"
+FP16 = {"dtype": "fp16"}
+TOLERANCE = {"fp16": 3e-3, "bf16": 2e-2}
+CASES: dict[str, dict[str, Any]] = {
+    "full, whole blocks": {"s": 128, "t": 256, "d": 64},
+    "full, lengths that divide nothing": {"s": 77, "t": 205, "d": 128, "batch": 2},
+    "causal": {"causal": True, "s": 300, "t": 300, "d": 64},
+    "causal with a past, grouped heads": {
+        "causal": True,
+        "offset": 33,
+        "s": 150,
+        "t": 183,
+        "d": 128,
+        "heads": 4,
+        "kv": 2,
+        "dtype": "bf16",
+    },
+    "a depth of 256": {"causal": True, "offset": 20, "s": 130, "t": 150, "d": 256, "heads": 1},
+    "rows that see nothing": {"causal": True, "offset": -50, "s": 140, "t": 200, "d": 64},
+    "a window": {"causal": True, "window": 100, "s": 400, "t": 400, "d": 64, "heads": 1},
+    "a window that ends before the columns": {"causal": True, "window": 40, "offset": 180, "s": 70, "t": 200, "d": 64},
+    "soft-cap": {"causal": True, "softcap": 15.0, "s": 70, "t": 200, "d": 64},
+    "bool mask": {"mask": "bool", "s": 100, "t": 100, "d": 32},
+    "added mask, another width": {"mask": "fp16", "s": 100, "t": 100, "d": 40, "e": 24},
+    "bf16, widths of no whole row": {"s": 100, "t": 130, "d": 80, "e": 96, "dtype": "bf16"},
+    "a depth of no whole product": {"s": 70, "t": 300, "d": 72, "e": 8},
+}
+
+
+def with_few(module: plan.Module, ctas: int) -> plan.Module:
+    """The module whose first plan has so many CTAs, so that each has several tiles."""
+    return replace(module, plans=(replace(module.plans[0], persistent=ctas), *module.plans[1:]))
+
+
+def assert_equals_playback(module: plan.Module, arrays: dict[str, np.ndarray], seed: int = 0) -> None:
+    """The output is near playback's, and NaN where that is."""
+    assert module.plans[0].algo == ALGO
+    _, code = lowered(module)
+    dtype = module.program.model.outputs[0].type.dtype.name
+    found, wanted = (run["O"].astype(np.float64) for run in (simulated(code, arrays, seed), played(code, arrays)))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_allclose(found, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_the_default_plan_equals_playback(name: str) -> None:
+    number = list(CASES).index(name)
+    module = with_few(to_plan.lower(regions_of(attention(**{**FP16, **CASES[name]}))), 2)
+    assert_equals_playback(module, arrays_of(module.program, {}, number), number % 3)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("tile", [(64, 64), (128, 48), (192, 96)])
+def test_every_count_of_warpgroups_in_every_order(tile: tuple[int, int], seed: int) -> None:
+    """One, two and three consumers, blocks that divide nothing, three orders of threads and copies."""
+    module = regions_of(attention(causal=True, s=260, t=270, offset=10, d=64, **FP16))
+    one = next(p for p in _fitting(module) if p.tile[:2] == tile)
+    assert_equals_playback(with_few(plan.Module(module, (one,)), 1 + seed % 2), arrays_of(module, {}, seed), seed)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("size", [(1, 1, 1), (2, 17, 70), (1, 64, 330)])
+def test_sizes_that_the_plan_was_not_made_for(size: tuple[int, int, int]) -> None:
+    module = to_plan.lower(regions_of(attention(batch="B", s="S", t="T", causal=True, offset=3, d=64, **FP16)))
+    assert_equals_playback(module, arrays_of(module.program, dict(zip("BST", size)), 5))
+
+
+@needs_host_compiler
+def test_rows_of_minus_infinity_and_numbers_that_are_none() -> None:
+    """A block that is masked before the first that is not; a row that is masked whole; NaN and +inf among the
+    scores."""
+    mask = np.zeros((1, 1, 33, 200), np.float16)
+    mask[0, 0, 3] = mask[0, 0, 5, :180] = mask[0, 0, 6, 20:] = -np.inf
+    mask[0, 0, 7, 4], mask[0, 0, 9, 199] = np.nan, np.inf
+    module = regions_of(attention(t=200, mask="fp16", d=64, **FP16))
+    one = next(p for p in _fitting(module) if p.tile[1] == 64)
+    assert_equals_playback(plan.Module(module, (one,)), {**arrays_of(module, {}, 1), "mask": mask}, 1)
+
+
+# --- which blocks are walked
+
+
+@pytest.mark.parametrize("window", [0, 7, 40])
+@pytest.mark.parametrize("offset", [-30, 0, 13])
+def test_blocks_are_walked_once_and_cut_where_a_mask_cuts_them(window: int, offset: int) -> None:
+    """Every block with an element inside the masks is walked once; none is called whole that has one outside; of the
+    others at most one is walked, where there would be none."""
+    row, column = Expr.of("i"), Expr.of("j")
+    masks = [Bound(row - column + offset, lower=Expr.of(0))]
+    masks += [Bound(row - column + offset, upper=Expr.of(window))] if window else []
+    for length, rows, columns in ((50, 16, 8), (64, 8, 16), (33, 24, 16)):
+        walk = walk_of(sides_of(masks, "i", "j", rows, Expr.of("m0")), Expr.of(length), columns, lambda word: word)
+        for m0 in range(0, 60, rows):
+            known: dict[str, int] = {"m0": m0}
+            for s in walk.setup:
+                values = [e.evaluate(known) for e in (s.of if hasattr(s, "of") else (s.value,))]
+                known[s.name] = {"Least": min, "Most": max, "Let": max}[type(s).__name__](values)
+            steps, cut, whole = (e.evaluate(known) for e in (walk.steps, walk.cut, walk.whole))
+            assert 1 <= cut <= whole <= steps
+            starts = [walk.start(Expr.of(t)).evaluate(known) for t in range(steps)]
+            assert min(starts) >= 0
+
+            def inside(n0: int) -> list[bool]:
+                return [
+                    j < length and all(b.holds({"i": i, "j": j}) for b in masks)
+                    for i in range(m0, m0 + rows)
+                    for j in range(n0, n0 + columns)
+                ]
+
+            needed = {n0 for n0 in range(0, length, columns) if any(inside(n0))}
+            assert needed <= set(starts) and len(set(starts)) == steps
+            assert len(set(starts) - needed) <= (0 if needed else 1)
+            assert all(all(inside(n0)) for n0 in starts[cut:whole])
+
+
+# --- which regions, which plans
+
+
+def test_it_is_the_default_where_it_fits_and_streaming_where_it_does_not() -> None:
+    for model, arch, algo in (
+        ({"d": 64, **FP16}, "sm90", ALGO),
+        ({"d": 64, **FP16}, "sm80", "streaming"),
+        ({"d": 64, "dtype": "fp32"}, "sm90", "streaming"),
+        ({"d": 36, **FP16}, "sm90", "streaming"),
+        ({"d": 20, "e": 24, **FP16}, "sm90", "streaming"),
+    ):
+        module = to_plan.lower(regions_of(attention(s=512, t=512, **model)), arch)
+        assert module.plans[0].algo == algo, model
+        assert [d.code for d in check_plan(module) if d.is_error] == []
+
+
+def test_the_reason_is_said() -> None:
+    for model, reason in (({"dtype": "fp32"}, "a factor of fp32"), ({"d": 256, "e": 248, **FP16}, "")):
+        regions = regions_of(attention(**model)).program.regions[:2]
+        found = flash_of(streaming_of(*regions), *regions)
+        assert isinstance(found, Flash) if not reason else reason in found
+
+
+def test_scale_and_masks_are_taken_off_the_score() -> None:
+    regions = regions_of(attention(causal=True, window=9, d=64, **FP16)).program.regions[:2]
+    found = flash_of(streaming_of(*regions), *regions)
+    assert found.work is None and found.masks and found.has_reciprocal
+    assert abs(found.factor - 0.125 * 1.4426950408889634) < 1e-6 and found.scale == 0.125
+    regions = regions_of(attention(softcap=15.0, d=64, **FP16)).program.regions[:2]
+    assert flash_of(streaming_of(*regions), *regions).work is not None
+
+
+def test_every_candidate_is_a_plan_that_holds() -> None:
+    module = regions_of(attention(d=128, s=700, t=700, causal=True, **FP16))
+    kept = _fitting(module)
+    assert len(kept) > 5
+    for one in kept:
+        held = plan.Module(module, (one,))
+        assert [d.code for d in check_plan(held) if d.is_error] == [], one
+        assert plan.parse(plan.show(held)) == held
+        assert [(d.code, dict(d.facts)) for d in check_gpu(to_gpu.lower(held)) if d.is_error] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("tile", (96, 64, 64), "E1581"),
+        ("tile", (128, 72, 64), "E1581"),
+        ("tile", (128, 256, 64), "E1581"),
+        ("stages", 1, "E1581"),
+        ("load", (), "E1581"),
+        ("cluster", plan.Cluster((2, 1)), "E1581"),
+        ("consumers", plan.Consumers(2, "pingpong"), "E1581"),
+        ("consumers", plan.Consumers(3, "cooperative"), "E1581"),
+        ("order", plan.Order("hilbert"), "E1581"),
+        ("assume", (), "E1523"),
+    ],
+)
+def test_what_the_template_cannot_obey_is_refused(field: str, value: Any, code: str) -> None:
+    module = regions_of(attention(d=64, s="S", t=512, **FP16))
+    one = next(p for p in _fitting(module) if p.tile[:2] == (128, 64))
+    found = [d.code for d in check_plan(plan.Module(module, (replace(one, **{field: value}),))) if d.is_error]
+    assert code in found, found
+
+
+# --- text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [
+        ("          wait empty.k[k.next.slot] phase k.next.phase\n", "", "E1613"),
+        ("          wait empty.v[v.next.slot] phase v.next.phase\n", "", "E1613"),
+        ("          arrive full.v[v.next.slot] expect 16384 B\n", "", "E1616"),
+        ("expect 16384 B\n          %load.k", "expect 16368 B\n          %load.k", "E1618"),
+        ("wait_group wgmma pending 0 for %qk.cut", "wait_group wgmma pending 1 for %qk.cut", "E1617"),
+        ("        wait_group wgmma pending 0 for %qk.whole, %pv.whole\n", "", "E1617"),
+        ("      arrive empty.q[q.s.slot]\n", "", "E1613"),
+        ("for t in cut..last", "for t in cut..last + 1", "E1616"),
+        ("for t in 0..last", "for t in 0..last + 1", "E1616"),
+        ("least end = [S, m0 + 128]\n        most last", "least end = [S, m0 + 64]\n        most last", "E1616"),
+        ("most last = [1, ", "most last = [thread.x, ", "E1616"),
+        ("  barrier cta\n  let", "  let", "E1616"),
+        ("row_reduce max sc into top", "row_reduce max p into top", "E1602"),
+        ("total : fp32[64] row_parts", "total : fp32[32] row_parts", "E1602"),
+        ("each r of top\n        top[r] = -inf : fp32\n", "each r, n of top\n        top[r] = -inf : fp32\n", "E1602"),
+        ("total[r] = mul(total[r], change[r])", "total[r] = add(total[r], change[r])", "E1602"),
+        ("scale[r] = fdiv(1.0, scale[r])", "scale[r] = fdiv(1.0, total[r])", "E1602"),
+        ("p[r, n] = cast(sc[r, n]) : fp16", "p[n, r] = cast(sc[r, n]) : fp16", "E1602"),
+        ("reg p : fp16[64, 128] wgmma_a", "reg p : fp16[64, 64] wgmma_a", "E1602"),
+    ],
+)
+def test_planted_faults_are_caught(before: str, after: str, code: str) -> None:
+    text = gpu.show(to_gpu.lower(_causal()))
+    assert before in text
+    found = {d.code for d in check_gpu(gpu.parse(text.replace(before, after, 1))) if d.is_error}
+    assert code in found, found
+
+
+@pytest.mark.skipif(not has_compiler(), reason="neither nvcc nor NVRTC")
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"d": 64, "s": 4096, "t": 4096, "batch": 4, "heads": 16},
+        {"d": 128, "s": 4096, "t": 4096, "batch": 4, "heads": 16, "causal": True, "dtype": "bf16"},
+        {"d": 256, "s": 4096, "t": 4096, "heads": 8, "causal": True, "window": 1000},
+    ],
+    ids=["64", "128", "256"],
+)
+def test_it_compiles_without_spills(model: dict[str, Any]) -> None:
+    module = to_plan.lower(regions_of(attention(**{**FP16, **model})))
+    assert module.plans[0].algo == ALGO
+    assert complaints_of(manifest.show(lowered(module)[1]), "sm_90a") == []
+
+
+def _fitting(module: Any) -> list[plan.Plan]:
+    found = to_plan.candidates(module, module.program.regions[0])
+    return [c.plan for c in found if c.rejected in ("", to_plan.CROWDED) and c.plan.algo == ALGO]
+
+
+def _causal() -> plan.Module:
+    module = regions_of(attention(d=64, s="S", t="S", causal=True, **FP16))
+    one = next(p for p in _fitting(module) if p.tile[:2] == (128, 128))
+    return plan.Module(module, (one,))
+
+
+__all__ = ["planned"]
