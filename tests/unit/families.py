@@ -182,7 +182,18 @@ def _ampere(
 
 
 def _attention(number: int = 0, **how: Any) -> Family:
-    module = test_streaming.planned(test_streaming.attention(**how), number)
+    return _of_scores(test_streaming.planned(test_streaming.attention(**how), number))
+
+
+def _flash(tile: tuple[int, int], **how: Any) -> Family:
+    """On tensor cores, with a tile of so many rows and columns and two CTAs, so that each has several."""
+    module = test_streaming.regions_of(test_streaming.attention(**{"dtype": "fp16", **how}))
+    found = (c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "streaming_softmax")
+    one = replace(next(p for p in found if p.tile[:2] == tile), persistent=2)
+    return _of_scores(plan.Module(module, (one,)), 2e-2 if how.get("dtype") == "bf16" else 4e-3)
+
+
+def _of_scores(module: plan.Module, tolerance: float = 4e-3) -> Family:
     """Scores that are far apart, and near one another; the first row of a mask sees nothing."""
     arrays = test_streaming.arrays_of(module.program, {}, 5)
     if "mask" in arrays:
@@ -191,7 +202,7 @@ def _attention(number: int = 0, **how: Any) -> Family:
         {n: a * np.asarray(scale, a.dtype) if a.dtype.kind == "f" else a for n, a in arrays.items()}
         for scale in (3, 0.3)
     ]
-    return _emitted(module, *scaled, tolerance=4e-3)
+    return _emitted(module, *scaled, tolerance=tolerance)
 
 
 def _scan(name: str, algo: str, threads: int, sizes: tuple[tuple[int, int], ...] = ((2, 1100), (70, 5))) -> Family:
@@ -346,6 +357,9 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "attention": lambda: _attention(causal=True, s=70, t=70, d=64, dtype="fp16"),
     "attention masked": lambda: _attention(s=33, t=90, d=32, mask="bool", dtype="fp16"),
     "attention fp32": lambda: _attention(),
+    "flash": lambda: _flash((128, 64), causal=True, s=150, t=150, d=64),
+    "flash with a window": lambda: _flash((64, 48), causal=True, window=70, s=130, t=200, offset=70, d=80, e=96),
+    "flash with a mask": lambda: _flash((64, 32), mask="bool", s=70, t=90, d=40, dtype="bf16"),
     "scan": lambda: _scan("sum", "scan_block", 1024),
     "scan of odd rows": lambda: _region(
         "in X : fp32[R, 4101]\nout Y : fp32[R, 4101]",

@@ -32,6 +32,7 @@ KERNEL_FLAGS = (
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-optimize-sibling-calls",
+    "-fno-thread-jumps",  # else threads that came another way make the same call from another place
     "-DTINYIR_SIM",
     "-fstack-clash-protection",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.model import Model
-from ...ir.plan import Plan
+from ...ir.plan import Bind, Plan
 from ...ir.region import Region
 from ..streaming.match import Streaming
 from .declare import ADDRESSING, STEP, WARPGROUP_ROWS, most_registers, registers_of
@@ -37,11 +37,26 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
             w for w in ("threads", "micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w)
         )
         yield word, "stated", f"no `{word}`"
+    wanted = bind_of(streaming)
+    if set(plan.bind) != set(wanted):
+        yield "bind", show_bind(plan.bind), show_bind(wanted)
     if plan.order is not None and plan.order.by != "group":
         yield "order", plan.order.by, "group"
     held = registers_of(plan, streaming) + ADDRESSING
     if held > most_registers(plan):
         yield "tile", list(plan.tile), f"{held} registers a thread where {most_registers(plan)} are: fewer columns"
+
+
+def bind_of(kernel: Streaming) -> tuple[Bind, ...]:
+    """Tiles of rows of all heads are counted along x, rows by warpgroups."""
+    outer = tuple(a.name for a in kernel.outer)
+    row = kernel.row.name
+    return Bind((*outer, f"{row}.o"), "cta.x"), Bind((f"{row}.i",), "warpgroup")
+
+
+def show_bind(bind: tuple[Bind, ...]) -> str:
+    """As the plan's text has it."""
+    return ", ".join(f"{'*'.join(b.axes)} -> {b.place}" for b in bind)
 
 
 def unmoved(kernel: Flash, plan: Plan, second: Region, model: Model) -> Iterator[tuple[str, str, str]]:
@@ -62,4 +77,4 @@ def matched(kernel: Streaming | str, regions: tuple[Region, ...]) -> Flash | str
     return kernel if isinstance(kernel, str) else flash_of(kernel, *regions)
 
 
-__all__ = ["matched", "unmet_by", "unmoved"]
+__all__ = ["bind_of", "matched", "unmet_by", "unmoved"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...ir.body import Read
 from ...ir.model import Model
-from ...ir.plan import Async, Bind, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
+from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
 from ...target.device import Device
@@ -13,6 +13,7 @@ from ..candidate import Proposal, holds_everywhere
 from ..check import guarded_axes
 from ..streaming.match import Streaming
 from .declare import ADDRESSING, WARPGROUP_ROWS, most_registers, registers_of, smem_of
+from .legal import bind_of
 from .match import Flash, flash_of
 
 CONSUMERS = (2, 3, 1)
@@ -76,7 +77,6 @@ def _plan(
     kernel = found.streaming
     row, column = kernel.row, kernel.column
     rows = WARPGROUP_ROWS * count
-    outer = tuple(a.name for a in kernel.outer)
     names = ((kernel.query, row), (kernel.key, column), (kernel.value, column))
     reads = {body.tensor: axis.name for body, axis in names if isinstance(body, Read)}
     stores = tuple(Store(y.output, "tma") for y, box in zip(second.yields, found.outputs) if box is not None)
@@ -89,7 +89,7 @@ def _plan(
         stages=stages,
         consumers=Consumers(count, "cooperative"),
         regs=REGS.get(count),
-        bind=(Bind((*outer, f"{row.name}.o"), "cta.x"), Bind((f"{row.name}.i",), "warpgroup")),
+        bind=bind_of(kernel),
         persistent=card.sms,
         order=Order("group", _together(found, model)) if kernel.outer else None,
         cache=tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items()),
