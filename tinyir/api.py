@@ -120,8 +120,11 @@ def compile(
     >>> import numpy, tinyir
     >>> model = {
     ...     "signature": {"inputs": [{"tensor": "A"}, {"tensor": "B"}], "outputs": [{"tensor": "C"}]},
-    ...     "tensors": {"A": {"dtype": "fp32", "shape": ["M", 2]}, "B": {"dtype": "fp32", "shape": [2, 3]}, "C":
-            {"dtype": "fp32", "shape": ["M", 3]}},
+    ...     "tensors": {
+    ...         "A": {"dtype": "fp32", "shape": ["M", 2]},
+    ...         "B": {"dtype": "fp32", "shape": [2, 3]},
+    ...         "C": {"dtype": "fp32", "shape": ["M", 3]},
+    ...     },
     ...     "graph": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["C"]}],
     ... }
     >>> product = tinyir.compile(model, device="cpu", params={"B": numpy.eye(2, 3, dtype="float32")})
