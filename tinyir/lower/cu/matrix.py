@@ -16,8 +16,8 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
-from ...kernels.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
+from ...target.hopper import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from .names import comment, words_of
 
 CORE_ROWS = 8  # rows of a swizzle's pattern

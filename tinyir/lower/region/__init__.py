@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
-from ...kernels.streaming.match import streaming_of
+from ...kernels import can_hold
 from ...kit.diag import Diag
 from . import graph as graphs
 from .distribute import distribute
@@ -57,7 +57,7 @@ def not_streamed(program: region.Program) -> frozenset[str]:
     """The deferred buffers whose two regions no kernel can share; their rows must be whole in memory."""
     makers = {t.name: r for r in program.regions for t in r.outputs if t.attr("materialize") == "deferred"}
     pairs = [(makers[t.name], r, t.name) for r in program.regions for t in r.inputs if t.name in makers]
-    return frozenset(name for first, second, name in pairs if isinstance(streaming_of(first, second), str))
+    return frozenset(name for first, second, name in pairs if not can_hold((first, second)))
 
 
 def passes(is_distributed: bool = False) -> tuple:
