@@ -32,12 +32,12 @@ def stage_filter(
         reads=f"{reads} text",
         read=lambda session: read_module(session, reads),
         target=lambda: language_of(writes),
-        lower=lambda module, args, notes: _lowered(writes, module, notes if args.remarks else None, chosen(args)),
+        lower=lambda module, args, notes: lowered(writes, module, notes if args.remarks else None, chosen(args)),
         options=options,
     )
 
 
-def _lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any]) -> Any:
+def lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any]) -> Any:
     """The module of `stage`; what its lowering remarks on it goes to `notes`, when those are wanted."""
     lowering = lowering_of(stage)
     result = lowering.lower(module, **chosen)
@@ -49,14 +49,15 @@ def _lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any
 
 
 def read_module(session: Session, stage: str) -> Any:
-    """The checked module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and what parse and
-    check find)."""
+    """The checked and validated module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and
+    what parse, check and validate find)."""
     writer = next(name for name, _, writes in FILTERS if writes == stage)
     text = session.read(f"{stage} text, as {writer} prints it")
     must_be(text, stage)
     language = language_of(stage)
     module = session.timed("parse", lambda: language.parse(text))
     session.must_hold(session.timed("check", lambda: language.check(module)))
+    session.must_hold(session.timed("validate", lambda: language.validate(module)))
     return module
 
 
