@@ -32,18 +32,21 @@ def stage_filter(
         reads=f"{reads} text",
         read=lambda session: read_module(session, reads),
         target=lambda: language_of(writes),
-        lower=lambda module, args, notes: lowered(writes, module, notes if args.remarks else None, chosen(args)),
+        lower=lambda module, args, notes: lowered(writes, module, notes, bool(args.remarks), chosen(args)),
         options=options,
     )
 
 
-def lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any]) -> Any:
-    """The module of `stage`; what its lowering remarks on it goes to `notes`, when those are wanted."""
+def lowered(stage: str, module: Any, notes: Notes, has_remarks: bool, chosen: dict[str, Any]) -> Any:
+    """The module of `stage`. What its lowering warns of goes to `notes`, and when remarks are wanted what it remarks on
+    what it did and did not."""
     lowering = lowering_of(stage)
     result = lowering.lower(module, **chosen)
-    if notes is not None and hasattr(lowering, "remarks"):
+    if hasattr(lowering, "warnings"):
+        notes += lowering.warnings(module, **chosen)
+    if has_remarks and hasattr(lowering, "remarks"):
         notes += lowering.remarks(result)
-    if notes is not None and hasattr(lowering, "verdicts"):
+    if has_remarks and hasattr(lowering, "verdicts"):
         notes += lowering.verdicts(module, **chosen)
     return result
 

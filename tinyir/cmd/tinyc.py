@@ -85,10 +85,10 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
     if STAGES.index(stage) > STAGES.index(last):
         raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
     yield stage, _printer(stage, module)
-    notes = session.notes if session.args.remarks else None
+    has_remarks = bool(session.args.remarks)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
         chosen = {"arch": arch} if following == "plan" else {}
-        module = session.timed(following, lambda: lowered(following, module, notes, chosen))  # noqa: B023
+        module = session.timed(following, lambda: lowered(following, module, session.notes, has_remarks, chosen))  # noqa: B023
         found = session.timed(f"check {following}", lambda: language_of(following).check(module))  # noqa: B023
         must_be_faultless(found)
         must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads

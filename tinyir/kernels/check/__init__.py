@@ -14,7 +14,7 @@ from ...ir.model import Model, show_name
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.verify import check_words, fault_of
 from ...ir.plan.words import FAMILIES, STREAMING
-from ...ir.scatters import unmet_by_atomics
+from ...ir.scatters import reordered, unmet_by_atomics
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit
 from ...target.arch import ARCHS
@@ -53,7 +53,7 @@ def check(module: Any) -> list[Diag]:
     16. what cp.async copies lies on multiples of 4, 8 or 16 bytes, and what gemv reads on its accesses   (E1570)
     17. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580,
       E1581)
-    18. atomics fold one scatter, in an order that its bits do not depend on or that the plan leaves open (E1583)
+    18. atomics fold one scatter (E1583), in an order that no bit depends on or that the plan leaves open (E1584)
     """
     program = module.program.program
     diags: list[Diag] = []
@@ -385,6 +385,8 @@ def _check_atomics(case: Case) -> Iterator[Diag]:
     if plan.algo != "scatter_atomic":
         if plan.atomics:
             yield fault_of(plan, "E1583", "atomics", region=region.name, fault=f"has no atomics in algo {plan.algo}")
+    elif (scatter := reordered(region, plan.atomics)) is not None:
+        yield fault_of(plan, "E1584", "algo", op=scatter.op, dtype=scatter.dtype, field="atomics unordered")
     elif fault := unmet_by_atomics(region, plan.atomics):
         yield fault_of(plan, "E1583", "algo", region=region.name, fault=fault)
 
