@@ -7,14 +7,16 @@ from collections.abc import Iterator
 
 from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
-from ...ir.scatters import unmet_by_atomics
+from ...ir.scatters import reordered, unmet_by_atomics
 from ...kit.diag import Diag
 from ..family import Problem
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
-    """E1583 for a region whose updates atomics cannot fold."""
-    if fault := unmet_by_atomics(problem.region, plan.atomics):
+    """E1583 for a region whose updates atomics cannot fold; E1584 for one whose bits depend on their order."""
+    if (scatter := reordered(problem.region, plan.atomics)) is not None:
+        yield fault_of(plan, "E1584", "algo", op=scatter.op, dtype=scatter.dtype, field="atomics unordered")
+    elif fault := unmet_by_atomics(problem.region, plan.atomics):
         yield fault_of(plan, "E1583", "algo", region=problem.region.name, fault=fault)
 
 

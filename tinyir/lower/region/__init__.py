@@ -11,7 +11,7 @@ from ...ir import poly, region
 from ...kernels import can_hold
 from ...kit.diag import Diag
 from . import graph as graphs
-from .distribute import distribute
+from .distribute import distribute, rounding
 from .fuse import Partition, partition
 from .fuse_prologues import fuse_prologues
 from .join_siblings import join_siblings
@@ -51,6 +51,20 @@ def _settled(module: poly.Module, is_distributed: bool) -> tuple[frozenset[str],
         if not whole:
             return apart, program
         apart |= whole
+
+
+def warnings(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
+    """A warning for each region of which a factor leaves a sum of floats, which was asked for and rounds otherwise
+    (W2103)."""
+    if not is_distributed:
+        return []
+    found, streams, _ = cut(module, _settled(module, is_distributed)[0])
+    said = []
+    for one in assemble(found.graph, found, streams).regions:
+        for rewrite in PASSES[: PASSES.index(distribute)]:
+            one = rewrite(one)
+        said += rounding(distribute(one), distribute(one, is_asked=True))
+    return said
 
 
 def not_streamed(program: region.Program) -> frozenset[str]:
@@ -95,4 +109,4 @@ def cut(
     return found, streams, merged
 
 
-__all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts"]
+__all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts", "warnings"]
