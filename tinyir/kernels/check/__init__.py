@@ -51,7 +51,8 @@ def check(module: Any) -> list[Diag]:
     13. an access is at most 16 bytes, a power of two of elements                                         (E1516)
     14. only what tma or cp.async fetches is copied before, and only a constant once                      (E1523)
     15. only a family that has atomics is asked for them                                                  (E1583)
-    16. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581, E1583, E1584)
+    16. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581,
+      E1583, E1584)
     """
     program = module.program.program
     diags: list[Diag] = []
