@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from .ir import gpu, index, manifest, plan, poly, region, tiny
 from .ir.pipeline import STAGES
-from .kit.diag import Refused, refuse
+from .kit.diag import Diag, Refused, refuse
 from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
 from .runtime.external import Array, GpuArray, Result
@@ -120,8 +120,11 @@ def compile(
     >>> import numpy, tinyir
     >>> model = {
     ...     "signature": {"inputs": [{"tensor": "A"}, {"tensor": "B"}], "outputs": [{"tensor": "C"}]},
-    ...     "tensors": {"A": {"dtype": "fp32", "shape": ["M", 2]}, "B": {"dtype": "fp32", "shape": [2, 3]}, "C":
-            {"dtype": "fp32", "shape": ["M", 3]}},
+    ...     "tensors": {
+    ...         "A": {"dtype": "fp32", "shape": ["M", 2]},
+    ...         "B": {"dtype": "fp32", "shape": [2, 3]},
+    ...         "C": {"dtype": "fp32", "shape": ["M", 3]},
+    ...     },
     ...     "graph": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["C"]}],
     ... }
     >>> product = tinyir.compile(model, device="cpu", params={"B": numpy.eye(2, 3, dtype="float32")})
@@ -137,11 +140,12 @@ def compile(
     try:
         source = _read(model, shapes or {})
         stage, module = _module_of(source, model)
-        _must_hold(stage, module)
+        _must_hold(language_of(stage).check(module))
+        _must_hold(language_of(stage).validate(module))
         arch_here, card = _gpu_here(device)
         for following in STAGES[STAGES.index(stage) + 1 :]:
             module = lower_to(following, module, arch or arch_here, card if arch in (None, arch_here) else None)
-            _must_hold(following, module)
+            _must_hold(language_of(following).check(module))
         bound = dict(params or {})
         from .runtime.weights import read_weights
 
@@ -212,8 +216,8 @@ def _module_of(source: _Model, model: Source) -> tuple[str, Any]:
     return "tiny", front.read(text)
 
 
-def _must_hold(stage: str, module: Any) -> None:
-    faults = [d for d in language_of(stage).check(module) if d.is_error]
+def _must_hold(diags: Sequence[Diag]) -> None:
+    faults = [d for d in diags if d.is_error]
     if faults:
         raise Refused(faults)
 

@@ -14,7 +14,7 @@ import numpy as np
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.types import DTYPES
 from tinyir.kernels.alternatives.fold_in_steps import fold_in_steps
-from tinyir.kernels.resources import ends_held
+from tinyir.kernels.warp_specialized.declare import ends_held
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan

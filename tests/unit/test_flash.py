@@ -13,7 +13,7 @@ from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
 from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
-from tinyir.kernels.streaming.match import streaming_of
+from tinyir.kernels.streamed import streaming_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 

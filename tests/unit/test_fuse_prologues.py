@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyir.ir import gpu, plan, region
+from tinyir.ir import plan, region
 from tinyir.ir.body import Binary, Select, Unary, walk
 from tinyir.kernels.alternatives.materialize_prologues import materialize_prologues
 from tinyir.kernels.problem import Contraction, kernels_of
-from tinyir.lower import lower_to, lowering_of
+from tinyir.lower import language_of, lower_to, lowering_of
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 
@@ -168,7 +168,7 @@ def test_all_stages_agree(model) -> None:
     assert len(regions) == len(contractions) + (model is kept_chain)
     planned = lower_to("plan", stages.region, "sm90")
     emitted = lower_to("gpu", planned, "sm90")
-    for language, text in ((plan, planned), (gpu, emitted)):
+    for language, text in ((language_of("plan"), planned), (language_of("gpu"), emitted)):
         assert [d.code for d in language.check(text) if d.is_error] == [] and language.parse(
             language.show(text)
         ) == text

@@ -44,7 +44,7 @@ def test_gather_chooses_along_an_indirect_axis() -> None:
 
 
 def test_scatter_looks_at_every_update() -> None:
-    assert book("x : fp32[V, C]; t : i64[L]; u : fp32[L, C]", "%y = SCATTER(x, t, u) {axis=0, op=ADD} : fp32[V, C]")[
+    assert book("x : fp32[V, C]; t : i64[L]; u : fp32[L, C]", "%y = SCATTER(x, t, u) {axis=0, op=SUM} : fp32[V, C]")[
         "%y"
     ] == [
         "%y [i0: V, i1: C | k0: L indirect]",

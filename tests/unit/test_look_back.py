@@ -12,7 +12,7 @@ import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.plan import Bind, Plan, Vectorize
-from tinyir.kernels.check import guarded_axes
+from tinyir.kernels.parts.guards import guarded_axes
 from tinyir.kernels.problem import kernel_of
 from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import plan as to_plan

@@ -10,8 +10,8 @@ import pytest
 
 from tests.models.counts import WHOLE, regions_of
 from tinyir.front.json import read
-from tinyir.ir import gpu, manifest, plan
-from tinyir.lower import lower_to
+from tinyir.ir import manifest
+from tinyir.lower import language_of, lower_to
 from tinyir.play.tiny import play
 from tinyir.sim.host import COMPILERS
 
@@ -32,9 +32,9 @@ ALL = [
 def emitted(text: str, arch: str) -> manifest.Module:
     """The CUDA of a model, all texts after region checked."""
     module = regions_of(read(text))
-    for stage, language in (("plan", plan), ("gpu", gpu), ("cu", manifest)):
+    for stage in ("plan", "gpu", "cu"):
         module = lower_to(stage, module, arch)
-        assert [(d.code, dict(d.facts)) for d in language.check(module) if d.is_error] == []
+        assert [(d.code, dict(d.facts)) for d in language_of(stage).check(module) if d.is_error] == []
     return module
 
 

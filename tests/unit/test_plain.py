@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.kernels.plain import propose_plain
+from tinyir.kernels import plain
+from tinyir.kernels.family import Problem
+from tinyir.kernels.problem import Plain
 from tinyir.kit.diag import Refused
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
@@ -100,7 +102,9 @@ ARRAYS = {
 
 
 def all_plain(module: region.Module) -> plan.Module:
-    return plan.Module(module, tuple(propose_plain(one, "sm90") for one in module.program.regions))
+    card = to_plan.card_of("sm90", None)
+    problems = (Problem((one,), Plain(), module.model) for one in module.program.regions)
+    return plan.Module(module, tuple(p.plan for problem in problems for p in plain.FAMILY.space(problem, card)))
 
 
 def simulated(planned: plan.Module, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

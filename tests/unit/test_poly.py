@@ -33,7 +33,7 @@ def test_every_kind_of_block() -> None:
         "  out e : fp32[M]\n  out f : fp32[M*N]\n  out g : fp32[M, N]\n  out h : i64[M]\n\n"
         "  %a = PERMUTE(x) {perm=[1, 0]} : fp32[N, M]\n  %b = SCAN(x) {op=SUM, axis=1, dtype=fp32} : fp32[M, N]\n"
         "  %c = GATHER(x, t) {axis=0} : fp32[L, N]\n"
-        "  %d = SCATTER(x, t, u) {axis=0, op=ADD} : fp32[M, N]\n  %e = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} "
+        "  %d = SCATTER(x, t, u) {axis=0, op=SUM} : fp32[M, N]\n  %e = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} "
         ": fp32[M]\n  %f = RESHAPE(x) : fp32[M*N]\n"
         "  %g = NEG(x) : fp32[M, N]\n  %h = IOTA() {axis=0} : i64[M]\n\noutputs: %a, %b, %c, %d, %e, %f, %g, %h\n"
     )

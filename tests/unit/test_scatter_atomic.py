@@ -175,7 +175,6 @@ WRONG = {  # a region, what its plan says of atomics, and a part of what the che
     "work behind": (ROWS.format("i32"), ROW.format("sum").replace("= %y", "= neg(%y)"), "", "work behind"),
     "the last one": (ROWS.format("i32"), ROW.format("update"), "", "have no last"),
     "halves": (ROWS.format("fp16"), ROW.format("max"), "", "which no atomic takes"),
-    "bits that depend on the order": (ROWS.format("fp32"), ROW.format("prod"), "", "other bits at each run"),
 }
 
 
@@ -185,6 +184,17 @@ def test_a_plan_for_another_region_is_refused(name: str) -> None:
     text = plan.show(by_atomics(rows("i32", "sum")))
     made = plan.Module(region.parse(region_text(tensors, body)), plan.parse(text).plans)
     assert any(d.code == "E1583" and part in str(d.facts["fault"]) for d in check_plan(made))
+    with pytest.raises(Refused) as refused:
+        to_gpu.lower(made)
+    assert refused.value.diags[0].code == "E1611"
+
+
+def test_an_order_that_changes_bits_is_refused_by_name() -> None:
+    text = plan.show(by_atomics(rows("i32", "sum")))
+    made = plan.Module(region.parse(region_text(ROWS.format("fp32"), ROW.format("prod"))), plan.parse(text).plans)
+    (said,) = check_plan(made)
+    assert (said.code, said.kind) == ("E1584", "NonAssociativeTransform")
+    assert {"op": "prod", "field": "atomics unordered"}.items() <= said.facts.items()
     with pytest.raises(Refused) as refused:
         to_gpu.lower(made)
     assert refused.value.diags[0].code == "E1611"
@@ -218,7 +228,7 @@ def test_planted_faults_are_named(name: str) -> None:
 def test_an_order_that_no_plan_leaves_open_is_named() -> None:
     kernels, _ = lowered(by_atomics(rows("fp32", "sum")))
     said = found_in(re.sub(r"  atomics +unordered\n", "", gpu.show(kernels)))
-    assert {d.code for d in said} == {"E1583", "E1681"}
+    assert {d.code for d in said} == {"E1584", "E1681"}
     said = found_in(
         re.sub(
             r"atomic sum",

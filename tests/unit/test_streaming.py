@@ -13,7 +13,7 @@ import pytest
 
 from tinyir.front.json import read
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.kernels.streaming.match import Streaming, streaming_of, tile_is_touched
+from tinyir.kernels.streamed import Streaming, streaming_of, tile_is_touched
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import index, poly
 from tinyir.lower import plan as to_plan

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir import gpu, plan, region
 from tinyir.ir.traits import sizes_of
 from tinyir.kernels.alternatives.materialize_prologues import materialize_prologues
 from tinyir.kernels.parts.boxes import View, view_of
 from tinyir.kernels.problem import Contraction, kernels_of
-from tinyir.lower import lower_to, lowering_of
+from tinyir.lower import language_of, lower_to, lowering_of
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 
@@ -148,9 +148,9 @@ def test_tensor_cores_multiply_windows(arch: str, algo: str, size: int, channels
     planned = lower_to("plan", whole, arch)
     assert {p.algo for p in planned.plans} == {algo, "flat"}
     module: Any = planned
-    for stage, language in (("plan", plan), ("gpu", gpu), ("cu", manifest)):
+    for stage in ("plan", "gpu", "cu"):
         module = module if stage == "plan" else lower_to(stage, module, arch)
-        assert [d.code for d in language.check(module) if d.is_error] == []
+        assert [d.code for d in language_of(stage).check(module) if d.is_error] == []
     arrays = {name: np.round(array).astype(array.dtype) for name, array in random_arrays(whole.model, {}, 5).items()}
     np.testing.assert_array_equal(simulated(module, arrays)["y"], play(whole, arrays)["y"])
 

@@ -18,8 +18,8 @@ from ..ir import poly
 from ..ir.index import Entry
 from ..ir.sets import read_map, read_set, with_names
 from .counting import count
+from .tiles import RING
 
-RING = 8  # points along an axis beyond which they are no ring of shared memory
 HELD = 1 << 15  # elements beyond which one group of threads cannot hold them
 
 

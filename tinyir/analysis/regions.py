@@ -13,8 +13,7 @@ from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_o
 from ..ir.expr import ONE, Expr
 from ..ir.present import axes_of_values, names_in
 from ..ir.region import Analysis, Region
-from .compute_at import RING
-from .tiles import leaves_rest
+from .tiles import RING, leaves_rest
 
 GRAIN = 16  # an extent that this divides, whatever its symbols are, leaves no tail
 

@@ -18,6 +18,8 @@ from ..ir.sets import bound_text, domain_text, is_representable, read_set
 from ..ir.traits import bodies_of
 from .counting import count
 
+RING = 8  # points along an axis beyond which they are no ring of shared memory
+
 
 @dataclass(frozen=True, slots=True)
 class TileClasses:

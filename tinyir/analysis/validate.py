@@ -3,7 +3,7 @@
 Both sides become isl relations over the value's instances and must be equal, for every size of the symbols. A composed
 map is held against the composition of the ops' own relations down to the value that it ends at. Where a size is a
 product of symbols, or a map is not affine, isl is asked at a few sizes instead (`TRIED`), and that is a test, not a
-proof.
+proof. An entry that is the one that the lowering makes needs no question: a text that nobody edited costs none.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir import index, tiny
-from ..ir.expr import Bound, Expr
-from ..ir.index import Access, Entry, Read
+from ..ir.expr import ONE, Bound, Expr
+from ..ir.index import Access, Axis, Entry, Read, show_axes
 from ..ir.ops import OPS
 from ..ir.sets import as_affine, bound_text, domain_text, is_representable, read_map, read_set, symbol_params
 from ..ir.types import TensorType, show_number
@@ -52,10 +52,11 @@ def _add(parts: dict[str, Any], key: str, part: Any) -> None:
     parts[key] = parts[key].union(part) if key in parts else part
 
 
-def validate_index(module: index.Module) -> list[Diag]:
-    """A diagnostic (E1221) for each access of the book that is not what the program means, with a point at which they
-    differ."""
-    return list(_Validation(module).faults())
+def validate_index(module: index.Module, made: index.Module | None = None) -> list[Diag]:
+    """A diagnostic for each axis that has another size or kind than the op gives it (E1304, E1223), and for each access
+    of the book that is not what the program means, with a point at which they differ (E1221). `made` is the book that
+    the lowering makes of the same program: entries that are its own are not looked at further."""
+    return list(_Validation(module).faults({} if made is None else made.entry_of()))
 
 
 class _Validation:
@@ -67,10 +68,45 @@ class _Validation:
         self.ranges = module.ranges()
         self.known: dict[str, tuple[str | None, Denotation]] = {}
 
-    def faults(self) -> Iterator[Diag]:
+    def faults(self, made: Mapping[str, Entry]) -> Iterator[Diag]:
         for value, entry in zip(self.module.tiny.values, self.module.entries):
-            for at in range(len(value.operands)):
+            known = made.get(value.name)
+            if known == entry:
+                continue
+            odd = list(self._axes(value, entry))
+            yield from odd
+            for at in () if odd else range(len(value.operands)):
                 yield from self._faults_of(value, entry, at)
+            if not odd and known is not None and known.flags != entry.flags:
+                yield Diag("E1224", value.name, {"given": _flags(entry), "wanted": _flags(known)}, value.span)
+
+    def _axes(self, value: tiny.Value, entry: Entry) -> Iterator[Diag]:
+        """The first axis whose size (E1304) or kind (E1223) is not what the op of the value makes it."""
+        wanted = self._axes_of(value)
+        for given, right in zip(entry.axes, wanted):
+            if given.size != right.size:
+                facts = {"left": f"{given.name}: {given.size}", "right": f"{right.name}: {right.size} ({value.op})"}
+                yield Diag("E1304", value.name, facts, value.span)
+                return
+        if entry.axes != wanted:
+            facts = {"given": show_axes(entry.axes), "wanted": show_axes(wanted), "op": value.op}
+            yield Diag("E1223", value.name, facts, value.span)
+
+    def _axes_of(self, value: tiny.Value) -> tuple[Axis, ...]:
+        """The axes of a value by its op: an own one is broadcast where an EXPAND or a VIEW reads the same element all
+        along it; those right of the bar are of one kind."""
+        operands = [self.types[o] for o in value.operands]
+        still = frozenset[str]()
+        if value.op in ("EXPAND", "VIEW"):
+            (meaning,) = meanings_of(value, operands)
+            ends = (e for b in meaning.constraints for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)
+            read = {name for e in ends for name in e.names()}
+            still = frozenset(f"i{n}" for n, size in enumerate(value.type.shape) if f"i{n}" not in read and size != ONE)
+        own = [
+            Axis(f"i{n}", size, "broadcast" if f"i{n}" in still else "iter") for n, size in enumerate(value.type.shape)
+        ]
+        kind = "indirect" if value.op in ("GATHER", "SCATTER") else "reduce"
+        return (*own, *(Axis(f"k{n}", size, kind) for n, size in enumerate(extra_axes(value, operands))))
 
     def _faults_of(self, value: tiny.Value, entry: Entry, at: int) -> Iterator[Diag]:
         for word, access in (("reads", entry.reads[at]), ("from", entry.sources[at])):
@@ -199,6 +235,10 @@ class _Validation:
         return Denotation(
             {operand: reads}, {show_number(meaning.fill): space.points(axes, (), []).subtract(reads.domain())}
         )
+
+
+def _flags(entry: Entry) -> str:
+    return " ".join(entry.flags) or "affine"
 
 
 def _without_certainty(found: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -3,29 +3,32 @@ alone."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 from ..ir import poly
 from ..ir.index import Access, Entry
 from ..ir.ops import OPS
-from ..ir.poly import Block
+from ..ir.poly import Block, Edge
 from ..ir.sets import read_map, read_set
 from ..kit.diag import Diag
 from .contraction import Contraction, find_contraction
 from .relations import domain_of, may_read, read_of, write_of
 
+Ends = tuple[str, str, str]  # source, target and kind of an edge
 ROLE_FIELDS = ("pattern", *poly.ROLES, "windows")
 
 
-def validate_poly(module: poly.Module) -> list[Diag]:
-    """A diagnostic (E1222) for each block or edge that is not what the book implies, with a point at which they
-    differ."""
-    return list(_Validation(module).faults())
+def validate_poly(module: poly.Module, made: poly.Module | None = None) -> list[Diag]:
+    """A diagnostic (E1222) for each block or edge that is missing or is not what the book implies, with a point at
+    which they differ. `made` is what the lowering makes of the same book: blocks and edges that are its own are not
+    looked at further."""
+    return list(_Validation(module, made).faults())
 
 
 class _Validation:
-    def __init__(self, module: poly.Module):
+    def __init__(self, module: poly.Module, made: poly.Module | None):
         self.module = module
         self.names = poly.tuple_names(module.index.tiny)
         self.values = module.index.tiny.value_of()
@@ -33,11 +36,34 @@ class _Validation:
         self.types = module.index.tiny.type_of()
         self.ranges = module.index.ranges()
         self.params = {p.means: p.name for p in module.params if p.means.name != p.name}
+        is_comparable = made is not None and made.params == module.params
+        self.made_blocks = frozenset(made.blocks if is_comparable else ())
+        self.made_edges = frozenset(made.edges if is_comparable else ())
 
     def faults(self) -> Iterator[Diag]:
+        if self.made_blocks == {*self.module.blocks} and self.made_edges == {*self.module.edges}:
+            return
+        blocks = self.module.block_of()
         for block in self.module.blocks:
-            yield from self._faults_of(block, self.entries[block.name])
-        yield from self._edges()
+            if block not in self.made_blocks:
+                yield from self._faults_of(block, self.entries[block.name])
+            for source in dict.fromkeys([r.source for r in block.reads]):
+                if source not in blocks and self._is_computed(source):
+                    yield self._said(block.name, f"it reads {source}, which has no block")
+        yield from self._unread(blocks)
+        yield from self._edges(blocks)
+
+    def _is_computed(self, name: str) -> bool:
+        return name in self.values and OPS[self.values[name].op].group != "leaf"
+
+    def _unread(self, blocks: dict[str, Block]) -> Iterator[Diag]:
+        """Blocks that no result and no block needs."""
+        needed = {r.value for r in self.module.index.tiny.results} | {
+            r.source for b in blocks.values() for r in b.reads
+        }
+        for name in blocks:
+            if name not in needed:
+                yield self._said(name, "no result and no block needs it")
 
     def _said(self, block: str, what: str, point: str = "") -> Diag:
         return Diag("E1222", block, {"what": what, "point": point or "every point"}, self.values[block].span)
@@ -89,37 +115,69 @@ class _Validation:
     def _kind(self, block: Block, entry: Entry, found: Contraction | None) -> Iterator[Diag]:
         if (block.kind == "contraction") != (found is not None):
             yield self._said(block.name, f"its kind is {block.kind}, but it is {'a' if found else 'no'} contraction")
-        elif found is not None:
-            for field in ROLE_FIELDS:
-                if getattr(block, field) != getattr(found, field):
-                    yield self._said(
-                        block.name,
-                        f"its {field} is {_shown(getattr(block, field))}, but the maps say "
-                        f"{_shown(getattr(found, field))}",
-                    )
-        elif (block.kind == "opaque") == entry.is_scop or (
-            block.kind == "movement" and not OPS[self.values[block.name].op].is_movement
-        ):
-            yield self._said(block.name, f"its kind is {block.kind}")
+            return
+        if found is None:
+            kind = self._kind_of(block.name, entry)
+            if block.kind != kind:
+                yield self._said(block.name, f"its kind is {block.kind}, but the op makes it {kind}")
+            return
+        fuses = () if found.product in self.module.block_of() else (found.product,)
+        for field, right in (*((field, getattr(found, field)) for field in ROLE_FIELDS), ("fuses", fuses)):
+            given = getattr(block, field)
+            if given != right:
+                yield self._said(block.name, f"its {field} is {_shown(given)}, but the maps say {_shown(right)}")
 
-    def _edges(self) -> Iterator[Diag]:
-        blocks = self.module.block_of()
-        stated = {(e.source, e.target): e for e in self.module.edges if e.kind == "true"}
-        for block in self.module.blocks:
+    def _kind_of(self, name: str, entry: Entry) -> str:
+        """The kind of the block of a value that is no contraction."""
+        op = self.values[name].op
+        kinds = {"reduce": "reduction", "movement": "movement", "indirect": op.lower()}
+        return kinds.get(OPS[op].group, "elementwise") if entry.is_scop else "opaque"
+
+    def _edges(self, blocks: dict[str, Block]) -> Iterator[Diag]:
+        stated: dict[Ends, list[Edge]] = {}
+        for edge in self.module.edges:
+            stated.setdefault((edge.source, edge.target, edge.kind), []).append(edge)
+        wanted: dict[Ends, Any] = {}
+        for ends, relation in self._dependences(blocks):
+            wanted[ends] = wanted[ends].union(relation) if ends in wanted else relation
+        for (source, target, kind), relation in wanted.items():
+            given = stated.pop((source, target, kind), [])
+            if not given and not relation.is_empty():
+                yield self._said(target, f"the {kind} edge from {source} is missing")
+            elif not self.made_edges.issuperset(given):
+                together = functools.reduce(lambda a, b: a.union(b), (self._map(e.relation) for e in given))
+                yield from self._compare(target, f"{kind} edge from {source}", together, relation)
+        for source, target, kind in stated:
+            yield self._said(target, f"there is no {kind} dependence on {source}")
+
+    def _dependences(self, blocks: dict[str, Block]) -> Iterator[tuple[Ends, Any]]:
+        """(source, target, kind) of each dependence, with its relation: of a reader on the writer, and of what writes a
+        mutable state on what reads its old value."""
+        for block in blocks.values():
             for source in dict.fromkeys(r.source for r in block.reads if r.source in blocks):
-                edge = stated.get((source, block.name))
-                wanted = self._dependence(blocks[source], block)
-                if edge is None:
-                    if not wanted.is_empty():
-                        yield self._said(block.name, f"the edge from {source} is missing")
-                else:
-                    yield from self._compare(block.name, f"edge from {source}", self._map(edge.relation), wanted)
+                yield (source, block.name, "true"), self._dependence(blocks[source], block, source)
+        model = self.module.index.tiny.model
+        for result in self.module.index.tiny.results:
+            state, writer = model.input(result.output), blocks.get(result.value)
+            if state is None or state.attr("mutability") != "mutable" or writer is None:
+                continue
+            for block in blocks.values():
+                if block is not writer and any(r.source == state.name for r in block.reads):
+                    relation = self._dependence(writer, block, state.name).reverse()
+                    yield (block.name, writer.name, "anti"), relation
 
-    def _dependence(self, writer: Block, reader: Block) -> Any:
+    def _dependence(self, writer: Block, reader: Block, source: str) -> Any:
+        """From the instances that write an element to those that read it as one of `source`, the written value or the
+        state that is kept in it."""
+        import islpy as isl
+
         wrote = self._map(writer.write).intersect_domain(self._set(writer.domain))
         total = None
-        for read in (r for r in reader.reads if r.source == writer.name):
-            through = wrote.apply_range(self._map(read.relation).intersect_domain(self._set(reader.domain)).reverse())
+        for read in (r for r in reader.reads if r.source == source):
+            seen = self._map(read.relation).intersect_domain(self._set(reader.domain))
+            if source != writer.name:
+                seen = seen.set_tuple_name(isl.dim_type.out, self.names[writer.name])
+            through = wrote.apply_range(seen.reverse())
             total = through if total is None else total.union(through)
         return total
 

@@ -32,31 +32,35 @@ def stage_filter(
         reads=f"{reads} text",
         read=lambda session: read_module(session, reads),
         target=lambda: language_of(writes),
-        lower=lambda module, args, notes: _lowered(writes, module, notes if args.remarks else None, chosen(args)),
+        lower=lambda module, args, notes: lowered(writes, module, notes, bool(args.remarks), chosen(args)),
         options=options,
     )
 
 
-def _lowered(stage: str, module: Any, notes: Notes | None, chosen: dict[str, Any]) -> Any:
-    """The module of `stage`; what its lowering remarks on it goes to `notes`, when those are wanted."""
+def lowered(stage: str, module: Any, notes: Notes, has_remarks: bool, chosen: dict[str, Any]) -> Any:
+    """The module of `stage`. What its lowering warns of goes to `notes`, and when remarks are wanted what it remarks on
+    what it did and did not."""
     lowering = lowering_of(stage)
     result = lowering.lower(module, **chosen)
-    if notes is not None and hasattr(lowering, "remarks"):
+    if hasattr(lowering, "warnings"):
+        notes += lowering.warnings(module, **chosen)
+    if has_remarks and hasattr(lowering, "remarks"):
         notes += lowering.remarks(result)
-    if notes is not None and hasattr(lowering, "verdicts"):
+    if has_remarks and hasattr(lowering, "verdicts"):
         notes += lowering.verdicts(module, **chosen)
     return result
 
 
 def read_module(session: Session, stage: str) -> Any:
-    """The checked module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and what parse and
-    check find)."""
+    """The checked and validated module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and
+    what parse, check and validate find)."""
     writer = next(name for name, _, writes in FILTERS if writes == stage)
     text = session.read(f"{stage} text, as {writer} prints it")
     must_be(text, stage)
     language = language_of(stage)
     module = session.timed("parse", lambda: language.parse(text))
     session.must_hold(session.timed("check", lambda: language.check(module)))
+    session.must_hold(session.timed("validate", lambda: language.validate(module)))
     return module
 
 

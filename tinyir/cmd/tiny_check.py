@@ -72,7 +72,7 @@ def _body(session: Session) -> int | None:
     if session.args.proofs:
         _write_proofs(session, language.STAGE, module, diags)
     session.must_hold(diags)
-    session.must_hold(session.timed("prove", lambda: _validated(language.STAGE, module)))
+    session.must_hold(session.timed("validate", lambda: language.validate(module)))
     return None
 
 
@@ -90,13 +90,3 @@ def _write_proofs(session: Session, stage: str, module: Any, diags: Sequence[Dia
         tell(text)
     else:
         session.write(text)
-
-
-def _validated(stage: str, module: Any) -> list[Diag]:
-    """What translation validation finds, for the stages that carry the text they were made from."""
-    if stage not in ("index", "poly"):
-        return []
-    from ..analysis.validate import validate_index
-    from ..analysis.validate_blocks import validate_poly
-
-    return validate_index(module) if stage == "index" else [*validate_index(module.index), *validate_poly(module)]

@@ -9,9 +9,8 @@ from typing import Any
 from ..ir.pipeline import STAGES
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import refuse
-from ..lower import lower_to
 from .source import must_hold, read_source, shape_option
-from .stage import language_of, stage_of
+from .stage import language_of, lowered, stage_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
 DUMPS = {
@@ -82,12 +81,17 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
         given = stage
         module = session.timed("parse", lambda: language_of(given).parse(text))
     must_hold(session, session.timed(f"check {stage}", lambda: language_of(stage).check(module)))
+    must_hold(session, session.timed(f"validate {stage}", lambda: language_of(stage).validate(module)))
     if STAGES.index(stage) > STAGES.index(last):
         raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
     yield stage, _printer(stage, module)
+    has_remarks = bool(session.args.remarks)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
-        module = session.timed(following, lambda: lower_to(following, module, arch))  # noqa: B023
-        must_be_faultless(session.timed(f"check {following}", lambda: language_of(following).check(module)))  # noqa: B023
+        chosen = {"arch": arch} if following == "plan" else {}
+        module = session.timed(following, lambda: lowered(following, module, session.notes, has_remarks, chosen))  # noqa: B023
+        found = session.timed(f"check {following}", lambda: language_of(following).check(module))  # noqa: B023
+        must_be_faultless(found)
+        must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads
         yield following, _printer(following, module)
 
 

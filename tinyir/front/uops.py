@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir.expr import Expr
-from ..ir.ops import OPS, REDUCERS, Op
+from ..ir.ops import OPS, REDUCERS, UPDATES, Op
 from ..ir.types import TensorType
 from .builder import Builder, Operand, Ref, rounded
 from .ops.contraction import tensor
 from .ops.table import REQUIRED, Attr, Attrs, FrontOp
 
-_UPDATES = ("UPDATE", "SUM", "PROD", "MAX", "MIN")
 _KINDS = {
     "number": "number",
     "literal": "literal",
@@ -43,7 +42,7 @@ def _attrs_of(op: Op) -> tuple[Attr, ...]:
     for name, (kind, is_required) in (op.attrs or {}).items():
         default = REQUIRED if is_required else None
         if kind == "name":
-            found.append(Attr(name, "word", default, words=tuple(REDUCERS) if op.name != "SCATTER" else _UPDATES))
+            found.append(Attr(name, "word", default, words=tuple(REDUCERS) if op.name != "SCATTER" else UPDATES))
         else:
             found.append(Attr(name, _KINDS[kind], default))
     return tuple(found)

@@ -77,8 +77,12 @@ def _check_axes(value: Any, entry: Any) -> Iterator[Diag]:
         f"k{n}" for n in range(len(rest))
     ]:
         fault = "the axes are not called i0, i1, ... | k0, k1, ..."
-    elif tuple(a.size for a in own) != value.type.shape:
-        fault = f"the axes have sizes [{', '.join(str(a.size) for a in own)}] but the value is {value.type}"
+    elif len(own) != value.type.rank:
+        fault = f"there are {len(own)} axes of its own but the value is {value.type}"
+    for axis, size in () if fault else zip(own, value.type.shape):
+        if axis.size != size:
+            facts = {"left": f"{axis.name}: {axis.size}", "right": f"{size} in {value.type}"}
+            yield Diag("E1304", entry.value, facts, value.span)
     if fault:
         yield Diag("E1202", entry.value, {"fault": fault}, value.span)
 

@@ -333,7 +333,8 @@ def check(module: Module) -> list[Diag]:
     1. the tiny text holds its own invariants                                                           (E0xxx, E1xxx)
     2. no symbol is called as an axis is                                                                (E1208)
     3. the book has one entry a value, in the same order                                                (E1201)
-    4. own axes are i0, i1, ... with the sizes of the value's type, then k0, k1, ... of kind reduce or indirect (E1202)
+    4. own axes are i0, i1, ..., then k0, k1, ... of kind reduce or indirect                            (E1202); own
+       ones have the sizes of the value's type                                                          (E1304)
     5. sizes and maps name the signature's symbols and the entry's axes only                            (E1304, E1205)
     6. there is one access an operand; a step reads that operand, and an index has its rank             (E1204)
     7. the last piece of an access has no guard, and only the last                                      (E1204)

@@ -196,3 +196,4 @@ REDUCERS: dict[str, Reducer] = {
         Reducer("ARGMIN", None, "highest", "argmin"),
     )
 }
+UPDATES = ("UPDATE", "SUM", "PROD", "MAX", "MIN")  # what SCATTER does to an element: the last update stays, or a fold

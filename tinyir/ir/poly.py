@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..kit.diag import Diag
-from ..kit.text import Grammar, body_of, header
+from ..kit.diag import Diag, refuse
+from ..kit.text import Grammar, body_of, header, token_span
 from . import index, tiny
 from .blocks import ROLES, Block, Edge, Module, Param, Reading, Window, tuple_names
 from .expr import Expr
@@ -42,10 +42,11 @@ from .verify_poly import check_blocks
 
 STAGE = "poly"
 GRAMMAR = Grammar("poly", "poly")
+UNSTATED = {"domain": "", "write": ""}
 
 
 def parse(text: str) -> Module:
-    """The Module of a poly text. Raises Refused (E00xx text, E01xx words)."""
+    """The Module of a poly text. Raises Refused (E00xx text, E01xx words, E1214 a line of a block given twice)."""
     body_of(text, STAGE)
     return module_of(GRAMMAR.parse(text).children[1:], text)
 
@@ -70,33 +71,32 @@ def module_of(parts: list[Any], whole: str) -> Module:
 
 def _block_of(parts: list[Any]) -> Block:
     name, kind, pattern, *lines = parts
-    fields: dict[str, Any] = {"domain": "", "write": ""}
-    reads, windows, fuses = [], [], []
+    own = name_of(name.children[0])
+    fields: dict[str, Any] = {}
+    reads, windows = [], []
     for line in lines:
         word, inside = str(line.data), line.children
-        if word == "fuses":
-            fuses += [name_of(t) for t in inside]
-        elif word == "roles":
-            fields.update(
-                (str(role), tuple(str(e) for e in index.read_index(str(axes))))
-                for role, axes in zip(inside[::2], inside[1::2])
-            )
+        if word == "roles":
+            stated = dict(zip(inside[::2], inside[1::2]))
+            for role in inside[::2]:
+                if role not in ROLES:
+                    raise refuse("E1212", own, fault=f"{role} is no role: {', '.join(ROLES)}", span=token_span(role))
+                axes = tuple(str(e) for e in index.read_index(str(stated[role])))
+                _put_once(fields, own, str(role), axes, role)
         elif word == "window":
             windows.append(Window(tiny.ref_of(inside[0]), int(inside[1]), expr_of(inside[2])))
         elif word == "poly_read":
             reads.append(Reading(tiny.ref_of(inside[0]), str(inside[1])))
         else:
-            fields[word] = str(inside[0])
+            _put_once(fields, own, word, tuple(map(name_of, inside)) if word == "fuses" else str(inside[0]), inside[0])
     pattern = None if pattern is None else str(pattern)
-    return Block(
-        name_of(name.children[0]),
-        str(kind),
-        pattern,
-        reads=tuple(reads),
-        windows=tuple(windows),
-        fuses=tuple(fuses),
-        **fields,
-    )
+    return Block(own, str(kind), pattern, reads=tuple(reads), windows=tuple(windows), **{**UNSTATED, **fields})
+
+
+def _put_once(fields: dict[str, Any], block: str, word: str, value: Any, token: Any) -> None:
+    if word in fields:
+        raise refuse("E1214", block, word=word, block=block, span=token_span(token))
+    fields[word] = value
 
 
 def show(module: Module) -> str:
@@ -137,10 +137,12 @@ def check(module: Module) -> list[Diag]:
     1. the index text holds its own invariants                                                     (E0xxx, E1xxx)
     2. the parameters are the symbols and sizes made of them, each once                            (E1209)
     3. a block is of a known kind, computes one live value of the program, and stands in its order (E1210)
-    4. a block reads and fuses values and inputs that exist                                        (E1210)
+    4. a block reads and fuses values and inputs that exist                                        (E1210), and says
+       no read twice                                                                               (E1214)
     5. isl reads every set and relation; its tuples are the block's and the tensors', of their rank (E1211)
     6. the axes of a contraction are its domain's, each in one role                                (E1212)
-    7. an edge runs from a block to one that reads it, or overwrites what it read                  (E1213)
+    7. an edge runs from a block to one that reads it, or overwrites what it read                  (E1213), and
+       stands once                                                                                 (E1214)
     """
     faults = index.check(module.index)
     return faults if any(d.is_error for d in faults) else [*faults, *check_blocks(module)]

@@ -200,9 +200,16 @@ def _axis_from(tree: Any) -> Axis:
 
 def _read_reduce(parts: list[Any], names: Names) -> Body:
     keyword, op, axes, init, dtype, inside = parts[0], parts[1], parts[2:-3], parts[-3], parts[-2], parts[-1]
-    found = dtype_named(dtype, names)
+    found = _accumulator(dtype, keyword, names)
     start = None if init is None else _value_of(found, _number(*init.children), names, token_span(keyword))
     return Reduce(str(op), tuple(map(_axis_from, axes)), body_from(inside, names), found, start, token_span(keyword))
+
+
+def _accumulator(dtype: Any, keyword: Any, names: Names) -> DType:
+    """The dtype that a fold accumulates in, which must be stated. Raises Refused (E0101, E1005)."""
+    if dtype is None:
+        raise refuse("E1005", names.at, span=token_span(keyword))
+    return dtype_named(dtype, names)
 
 
 def _read_scan(parts: list[Any], names: Names) -> Body:
@@ -219,7 +226,7 @@ def _read_scan(parts: list[Any], names: Names) -> Body:
         str(op),
         str(axis),
         body,
-        dtype_named(dtype, names),
+        _accumulator(dtype, keyword, names),
         "reverse" in flags,
         "exclusive" in flags,
         token_span(keyword),

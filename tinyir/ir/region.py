@@ -209,6 +209,7 @@ def _region_of(parts: list[Any], whole: str) -> Region:
     values: dict[str, Any] = {}
     names = Names({}, values, whole, name_of(token))
     faults: list[Diag] = []
+    faulty: set[str] = set()  # values whose own line is at fault: who reads them is not
     origin = analysis = None
     for part in parts[1:]:
         if part is None:
@@ -237,7 +238,8 @@ def _region_of(parts: list[Any], whole: str) -> Region:
                 else:
                     yields.append(_yield_of(part.children, names, origin))
             except Refused as fault:
-                faults.extend(fault.diags)
+                faults.extend(d for d in fault.diags if d.code != "E0202" or d.facts["name"] not in faulty)
+                faulty |= {name_of(part.children[0])} if part.data == "let" else set()
     if faults:
         raise Refused(faults)
     return Region(name_of(token), *map(tuple, (inputs, outputs, iters, lets, yields)), analysis, token_span(token))

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..kit.diag import refuse
 from .expr import ONE, Expr
-from .ops import OPS, REDUCERS, Op
+from .ops import OPS, REDUCERS, UPDATES, Op
 from .types import DTYPES, DType, TensorType, is_exact
 
 
@@ -239,11 +239,21 @@ def _indirect(
 ) -> TensorType:
     source = types[0]
     axis = _axis(attrs["axis"], source.rank, at)
+    if op.name == "SCAN":
+        known = [name for name, row in REDUCERS.items() if row.fold]
+        if attrs["op"] not in known:
+            raise refuse("E0106", at, given=attrs["op"], known=", ".join(known))
+        return TensorType(attrs["dtype"], source.shape)
+    if not types[1].dtype.is_integer:
+        raise refuse("E1002", at, fault=f"{op.name} takes integer indices, not {types[1].dtype}")
+    chosen = TensorType(source.dtype, source.shape[:axis] + types[1].shape + source.shape[axis + 1 :])
     if op.name == "GATHER":
-        if not types[1].dtype.is_integer:
-            raise refuse("E1002", at, fault=f"GATHER takes integer indices, not {types[1].dtype}")
-        return TensorType(source.dtype, source.shape[:axis] + types[1].shape + source.shape[axis + 1 :])
-    return source if op.name == "SCATTER" else TensorType(attrs["dtype"], source.shape)
+        return chosen
+    if attrs["op"] not in UPDATES:
+        raise refuse("E0106", at, given=attrs["op"], known=", ".join(UPDATES))
+    if types[2] != chosen:
+        raise refuse("E1002", at, fault=f"SCATTER takes updates of {chosen} here, not {types[2]}")
+    return source
 
 
 _RULES = {

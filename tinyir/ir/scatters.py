@@ -55,17 +55,24 @@ def is_ordered(op: str, dtype: DType) -> bool:
     return dtype.is_float and (op not in ("max", "min") or dtype.name != "fp32")
 
 
+def reordered(region: Region, atomics: str) -> Scatter | None:
+    """The scatter of the region where its bits depend on the order and a plan that says `atomics` so does not leave the
+    order open; None where no bit changes, or where no atomics fold it."""
+    scatter = scatter_of(region)
+    is_fixed = not isinstance(scatter, str) and is_ordered(scatter.op, scatter.dtype) and atomics != UNORDERED
+    return scatter if is_fixed else None
+
+
 def unmet_by_atomics(region: Region, atomics: str) -> str:
     """Why no atomics fold this region's updates where a plan says `atomics` so; empty where they do."""
     scatter = scatter_of(region)
     if isinstance(scatter, str):
         return scatter
-    is_open = is_ordered(scatter.op, scatter.dtype) and atomics != UNORDERED
+    if reordered(region, atomics) is None:
+        return ""
     return (
         f"gives other bits at each run, as a {scatter.op} of {scatter.dtype} in any order does: `atomics "
         f"{UNORDERED}` allows it"
-        if is_open
-        else ""
     )
 
 
@@ -76,4 +83,4 @@ def _through(region: Region, body: Body) -> Body:
     return body
 
 
-__all__ = ["base_of", "is_ordered", "scatter_of", "unmet_by_atomics", "updates_of"]
+__all__ = ["base_of", "is_ordered", "reordered", "scatter_of", "unmet_by_atomics", "updates_of"]

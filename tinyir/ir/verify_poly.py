@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ..kit.diag import Diag
@@ -44,9 +45,10 @@ def _check_names(module: Module) -> Iterator[Diag]:
     known = {*values, *(t.name for t in module.index.tiny.model.inputs)}
     last = -1
     for block in module.blocks:
+        span = getattr(values.get(block.name), "span", None)
 
         def fault(text: str) -> Diag:
-            return Diag("E1210", block.name, {"fault": text}, getattr(values.get(block.name), "span", None))  # noqa: B023
+            return Diag("E1210", block.name, {"fault": text}, span)  # noqa: B023
 
         if block.kind not in KINDS:
             yield fault(f"{block.kind} is no kind of block")
@@ -59,6 +61,9 @@ def _check_names(module: Module) -> Iterator[Diag]:
         for name in [*(r.source for r in block.reads), *block.fuses, *(w.source for w in block.windows)]:
             if name not in known:
                 yield fault(f"it names {name}, which is neither a value nor an input")
+        for reading, count in Counter(block.reads).items():
+            if count > 1:
+                yield Diag("E1214", block.name, {"word": f"read {reading.source}", "block": block.name}, span)
     have = {b.name for b in module.blocks}
     for result in module.index.tiny.results:
         if result.value in values and result.value not in have:
@@ -138,8 +143,10 @@ def _check_roles(module: Module) -> Iterator[Diag]:
 
 def _check_edges(module: Module) -> Iterator[Diag]:
     blocks = module.block_of()
-    for edge in module.edges:
+    for edge, count in Counter(module.edges).items():
         fault = ""
+        if count > 1:
+            yield Diag("E1214", edge.target, {"word": f"edge {edge.source} -> {edge.target}", "block": edge.target})
         if edge.source not in blocks or edge.target not in blocks:
             fault = "an end of it is no block"
         elif edge.kind == "true" and edge.source not in {r.source for r in blocks[edge.target].reads}:

@@ -1,2 +1,77 @@
-"""Kernel families, each a folder that states what it knows once, and the parts that families share. `plain` is the
-first to live here."""
+"""The families of kernels, and all that they share. `FAMILIES` lists them in the order in which their plans are
+proposed; who asks about a plan or about regions asks here, and gets a `Family` (`family.py`).
+
+A family is a folder with one object, `FAMILY`, or one for each form of the same kernel; `parts/` holds what several of
+them share. No family imports another."""
+
+from __future__ import annotations
+
+from ..ir.plan.fields import Plan
+from ..ir.plan.verify import fault_of
+from ..ir.region import Region
+from ..kit.diag import Refused
+from . import (
+    flash,
+    gemv,
+    look_back,
+    maps,
+    multistage,
+    plain,
+    rows,
+    scans,
+    scatter_atomic,
+    streaming,
+    synchronous,
+    transposed,
+    warp_specialized,
+)
+from .family import Family
+from .problem import Kernel, kernels_of
+
+FAMILIES: tuple[Family, ...] = (
+    warp_specialized.FAMILY,
+    multistage.FAMILY,
+    gemv.FAMILY,
+    synchronous.FAMILY,
+    flash.FAMILY,
+    streaming.FAMILY,
+    rows.RESIDENT,
+    rows.STREAMED,
+    scans.BLOCK,
+    scans.THREAD,
+    look_back.FAMILY,
+    maps.FAMILY,
+    transposed.FAMILY,
+    scatter_atomic.FAMILY,
+    plain.FAMILY,
+)
+
+_BY_ALGO = {family.algo: family for family in FAMILIES}
+
+
+def find(algo: str) -> Family | None:
+    """The family whose plans say `algo`."""
+    return _BY_ALGO.get(algo)
+
+
+def family_of(plan: Plan) -> Family:
+    """The family of a plan. Raises Refused (E1503 an algo that no family has)."""
+    found = find(plan.algo)
+    if found is None:
+        raise Refused([fault_of(plan, "E1503", "algo", what="algo", given=plan.algo, known=", ".join(_BY_ALGO))])
+    return found
+
+
+def families_for(kernel: Kernel) -> tuple[Family, ...]:
+    """The families that compute this kind of problem."""
+    return tuple(family for family in FAMILIES if type(kernel) is family.problem)
+
+
+def can_hold(regions: tuple[Region, ...]) -> bool:
+    """Whether a family other than the one that holds everything can compute the regions in one kernel."""
+    if len(regions) > 1:
+        return any(not isinstance(family.match(regions), str) for family in FAMILIES if family.match is not None)
+    return any(families_for(kernel) for kernel in kernels_of(regions[0]))
+
+
+__all__ = ["FAMILIES", "can_hold", "families_for", "family_of", "find"]

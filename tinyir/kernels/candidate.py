@@ -12,17 +12,9 @@ from ..ir.plan import Bind, Layout, Plan
 from ..ir.region import Region
 from ..target.device import Device
 from .cost import Cost
-from .problem import Contraction
+from .problem import Contraction, Map
 
 Regions = tuple[Region, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A plan that a family thought of, and why not even its cost is worth asking (`stop`, usually empty)."""
-
-    plan: Plan
-    stop: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +42,13 @@ def math_of(kernel: Contraction, card: Device) -> str:
     """How tensor cores multiply the factors: fp32 as `card.fp32` says, where it says nothing as exactly as fp32; others
     as they are."""
     return (card.fp32 or "tf32x3") if kernel.lhs.dtype.name == "fp32" else ""
+
+
+def element_binds(kernel: Map) -> tuple[Bind, ...]:
+    """Where the elements of a map are counted, all axes as one number; nowhere of a scalar."""
+    if not kernel.axes:
+        return ()
+    return Bind(parts_of_axes(kernel.axes, "o"), "cta.x"), Bind(parts_of_axes(kernel.axes, "i"), "thread.x")
 
 
 def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:

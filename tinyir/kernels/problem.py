@@ -16,7 +16,7 @@ plain         anything: each result by a thread that computes all it needs; no r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Union
+from typing import ClassVar, Union
 
 from ..ir.body import (
     Axis,
@@ -62,6 +62,7 @@ class Contraction:
     folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows
     the accumulator is then its epilogue."""
 
+    kind: ClassVar[str] = "contraction"
     value: str
     dtype: DType
     lhs: Read
@@ -90,6 +91,7 @@ class Row:
     """Folds over `row` for each point of `rows`. `passes` counts folds that need the result of an earlier one, plus the
     final pass."""
 
+    kind: ClassVar[str] = "row"
     rows: tuple[Axis, ...]
     row: tuple[Axis, ...]
     passes: int
@@ -109,6 +111,7 @@ class Row:
 class Prefix:
     """Scans along the one axis of `row` for each point of `rows`, from its end when `reverse`."""
 
+    kind: ClassVar[str] = "scan"
     rows: tuple[Axis, ...]
     row: tuple[Axis, ...]
     reverse: bool
@@ -123,6 +126,7 @@ class Prefix:
 class Map:
     """One output element a point of `axes`."""
 
+    kind: ClassVar[str] = "map"
     axes: tuple[Axis, ...]
 
     @property
@@ -135,6 +139,7 @@ class Map:
 class Plain:
     """Anything: each result by a thread of its own, whatever the axes."""
 
+    kind: ClassVar[str] = "plain"
     axes: tuple[Axis, ...] = ()
 
     @property
@@ -145,7 +150,6 @@ class Plain:
 
 Kernel = Union[Contraction, Row, Prefix, Map, Plain]  # noqa: UP007
 SIBLING = "sibling"  # the axis of a contraction that says which of several it is (`kernels.siblings`)
-FAMILY = {Contraction: "contraction", Row: "row", Prefix: "scan", Map: "map", Plain: "plain"}
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
 

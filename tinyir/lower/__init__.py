@@ -26,13 +26,21 @@ def lower_to(stage: str, module: Any, arch: str, card: str | None = None) -> Any
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The verbs of a stage as the pipeline speaks them: where a text contains plans, `check` asks the families too."""
+    """The verbs of a stage as the pipeline speaks them: where a text contains plans, `check` asks the families too.
+    `validate` is for a module that holds and was read: what it states beside its program must be what the program
+    means, since a person may have edited it."""
 
     parse: Callable[[str], Any]
     show: Callable[[Any], str]
     check: Callable[[Any], list[Diag]]
     STAGE: str
     Module: type
+
+    def validate(self, module: Any) -> list[Diag]:
+        """What the text states and its program does not mean: maps and axes of the book (E1221, E1223, E1224, E1304),
+        blocks and edges (E1222), the analysis of regions (E1413). A text that a filter printed costs the work of that
+        filter and no question to isl beyond it."""
+        return _validated(self.STAGE, module)
 
 
 def language_of(stage: str) -> Language:
@@ -47,3 +55,22 @@ def language_of(stage: str) -> Language:
         return [*spoken.check(module), *check_plans(module if stage == "plan" else module.plans)]
 
     return Language(spoken.parse, spoken.show, check, spoken.STAGE, spoken.Module)
+
+
+def _validated(stage: str, module: Any) -> list[Diag]:
+    if stage == "tiny":
+        return []
+    if stage in ("index", "poly"):
+        from ..analysis.validate import validate_index
+        from ..analysis.validate_blocks import validate_poly
+
+        book = module if stage == "index" else module.index
+        said = validate_index(book, lowering_of("index").lower(book.tiny))
+        if stage == "poly" and not said:
+            said = validate_poly(module, lowering_of("poly").lower(book))
+        return said
+    from ..analysis.validate_regions import validate_regions
+
+    regions = {"region": lambda: module, "plan": lambda: module.program, "gpu": lambda: module.plans.program}
+    program = regions.get(stage, lambda: module.region)()
+    return validate_regions(program) if program is not None else []

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SHARED_ALIGNMENT = 128  # bytes: where each array in shared memory begins
+
+
+def aligned(size: int) -> int:
+    """Bytes of an array in shared memory with what follows it up to the next one."""
+    return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+
 
 @dataclass(frozen=True, slots=True)
 class Arch:

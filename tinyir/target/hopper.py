@@ -18,6 +18,13 @@ WGMMA_BYTES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}  # of one byte; both operan
 WGMMA_WORDS = {"tf32": "tf32"}  # fp32 of which 11 bits are looked at; what comes from shared memory lies along the sum
 PTX_OF = WGMMA_TYPES | WGMMA_BYTES | WGMMA_WORDS
 PRODUCT_BYTES = 32  # along the sum, of one wgmma
+WARPGROUP = 128  # threads
+WARPGROUP_ROWS = 64  # of its matrix product
+HELD_COLUMNS = (
+    8  # columns of which a thread has four elements one behind another: the least step of a product's columns
+)
+SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
+SPANS = (128, 64, 32)  # bytes of such rows
 MOST_DIMS = 5
 HELD = ("fp16", "bf16", "fp32")  # of an output to which a warpgroup stores its accumulator
 _INLINE = "__device__ __forceinline__ "

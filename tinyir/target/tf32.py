@@ -24,6 +24,7 @@ from __future__ import annotations
 Rows = tuple[tuple[str, str], ...]
 
 LOW_SCALE = 1024  # of low parts, in the texts below too
+PRODUCTS = {"": 1, "tf32": 1, "tf32x3": 3}  # of a multiply-add, by a plan's `math`
 
 _INLINE = "__device__ __forceinline__ "
 _WORD = "unsigned int"

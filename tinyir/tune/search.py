@@ -80,9 +80,7 @@ def _chain(
     """The best plan, and after one that assumes something the best that assumes nothing: of those tried, else of those
     listed."""
     if not ordered:
-        listing = (
-            "; ".join(f"{t.plan.algo} {'x'.join(map(str, t.plan.tile))}: {t.reason}" for t in trials) or "there is none"
-        )
+        listing = "; ".join(f"{' '.join(t.plan.headline)}: {t.reason}" for t in trials) or "there is none"
         raise Refused([Diag("E1591", program.model.name, {"region": program.model.name, "reasons": listing})])
     general = next((p for p in (*ordered, *listed) if not p.assume), None)
     return (ordered[0], *((general,) if ordered[0].assume and general else ()))

@@ -13,7 +13,7 @@ COLUMNS = ("", "algo", "tile", "made of", "model us", "measured us", "regs", "sp
 
 def trial_line(trial: Trial) -> str:
     """One trial in a few words."""
-    return f"{trial.plan.algo} {_tile(trial.plan)} " + (
+    return f"{' '.join(trial.plan.headline)} " + (
         f"{trial.microseconds:.2f} us" if trial.microseconds is not None else trial.reason[:60]
     )
 
@@ -37,9 +37,7 @@ def log_rows(
         estimate = t.plan.estimate
         figures = [t.flops, t.bytes, estimate.occupancy if estimate else "", estimate.microseconds if estimate else ""]
         actual = "" if t.microseconds is None else f"{t.microseconds:.3f}"
-        rows.append(
-            [name, device, compiler, at, t.plan.algo, _tile(t.plan), *figures, actual, t.reason, show_plan(t.plan)]
-        )
+        rows.append([name, device, compiler, at, *t.plan.headline, *figures, actual, t.reason, show_plan(t.plan)])
     return rows
 
 
@@ -51,8 +49,7 @@ def _row(number: int, trial: Trial) -> tuple[str, ...]:
     measured = f"{trial.microseconds:.2f}" if trial.microseconds is not None else ""
     return (
         str(number),
-        trial.plan.algo,
-        _tile(trial.plan),
+        *trial.plan.headline,
         _parts(trial.plan),
         model,
         measured,
@@ -60,10 +57,6 @@ def _row(number: int, trial: Trial) -> tuple[str, ...]:
         spilled,
         trial.reason,
     )
-
-
-def _tile(plan: Plan) -> str:
-    return "x".join(map(str, plan.tile))
 
 
 def _parts(plan: Plan) -> str:

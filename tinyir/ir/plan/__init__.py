@@ -273,7 +273,7 @@ def check(module: Module) -> list[Diag]:
     1. the region program holds its own invariants                                                        (E13xx, E14xx)
     2. every region is planned once or by alternatives, and deferred neighbours together                  (E1504, E1506,
       E1521)
-    3. arch, family, algo and every word of a field are known, and the algo's own fields are there        (E1502, E1503)
+    3. the architecture and every word of a field are known                                               (E1503)
     """
     from .verify import check_coverage, check_words
 

@@ -1,4 +1,4 @@
-"""The fields of a plan: what `ir.plan` reads and writes, `kernels.resources` counts and `kernels.check` checks."""
+"""The fields of a plan: what `ir.plan` reads and writes, and the families of kernels obey."""
 
 from __future__ import annotations
 
@@ -190,6 +190,11 @@ class Plan:
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
 
     @property
+    def headline(self) -> tuple[str, str]:
+        """Algo and tile, as tables print them."""
+        return self.algo, "x".join(map(str, self.tile))
+
+    @property
     def name(self) -> str:
         """The kernel's name: its regions', joined by dots."""
         return ".".join(self.regions)
@@ -245,8 +250,8 @@ class Plan:
     @property
     def has_one_tile(self) -> bool:
         """Whether a warp-specialised CTA has one tile, or a cluster's share of one: where the sum is cut, and where a
-        tile that does not stay leaves transposed. Its threads end the sum in shared memory, but for those that
-        `resources.ends_held` tells of."""
+        tile that does not stay leaves transposed. Its threads end the sum in shared memory, or in their
+        registers."""
         return self.parts > 1 or self.swap_ab and not self.persistent
 
     @property

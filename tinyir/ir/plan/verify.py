@@ -8,7 +8,7 @@ from typing import Any
 
 from ...kit.diag import Diag
 from ...target.arch import ARCHS
-from .words import FAMILIES, NEEDS, WORDS
+from .words import WORDS
 
 
 def fault_of(plan: Any, code: str, word: str, **facts: Any) -> Diag:
@@ -49,9 +49,7 @@ def _are_alternatives(plans: list[Any]) -> bool:
 
 def check_words(plan: Any) -> Iterator[Diag]:
     """Invariant 3, of one plan."""
-    given = [("arch", "plan", plan.arch, tuple(ARCHS)), ("family", "plan", plan.family, tuple(FAMILIES))]
-    if plan.family in FAMILIES:
-        given.append(("algo", "algo", plan.algo, FAMILIES[plan.family]))
+    given = [("arch", "plan", plan.arch, tuple(ARCHS))]
     given += [("place", "bind", b.place, WORDS["place"]) for b in plan.bind]
     given += [("cache", "cache", c.where, WORDS["cache"]) for c in plan.cache]
     given += [("load", "load", item.by, WORDS["load"]) for item in plan.load]
@@ -75,6 +73,3 @@ def check_words(plan: Any) -> Iterator[Diag]:
     for what, word, value, known in given:
         if value not in known:
             yield fault_of(plan, "E1503", word, what=what, given=value, known=", ".join(known))
-    for word in NEEDS.get(plan.algo, ()):
-        if not getattr(plan, word):
-            yield fault_of(plan, "E1502", "plan", field=word)

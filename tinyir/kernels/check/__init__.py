@@ -5,29 +5,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ...ir.body import Axis
-from ...ir.expr import Expr
-from ...ir.model import Model, show_name
+from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
-from ...ir.plan.verify import check_words, fault_of
-from ...ir.plan.words import FAMILIES, STREAMING
-from ...ir.scatters import unmet_by_atomics
+from ...ir.plan import Plan
+from ...ir.plan.verify import check_words as words_of_language
+from ...ir.plan.verify import fault_of
+from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...kit.diag import Diag, Edit
+from ...kit.diag import Diag, Edit, Refused
 from ...target.arch import ARCHS
-from .. import resources
-from ..flash.legal import matched, unmoved
-from ..flash.legal import unmet_by as flash_unmet_by
-from ..problem import FAMILY, Contraction, Kernel, Prefix, Row, kernel_of, kernels_of
-from ..siblings import are_neighbours, siblings_of
-from ..streaming.match import Streaming, streaming_of, unmet_by
-from .case import Case
-from .copies import check_boxes, check_copies
+from .. import family_of, resources
+from ..family import Family, Needs, Problem
+from ..launch import problem_of
+from ..parts.guards import guarded_axes
+from ..problem import Contraction, Kernel, Prefix, Row
+from ..resources import MAX_STAGES
+from ..streamed import Streaming
+from .words import check_words
 
-MAX_STAGES = 16
 MAX_PARTS = 256
 MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
@@ -36,7 +34,8 @@ def check(module: Any) -> list[Diag]:
     """What the families ask of plans, one function each, in this order. What rests on a word that is not known is not
     looked at, so that one fault is one message.
 
-    1. the first region is of the plan's family                                                           (E1517)
+    1. kind and algo are known, the algo's own fields are there, and the regions are of its kind, siblings, or two that
+      it computes together                                                       (E1502, E1503, E1517, E1580, E1582)
     2. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
     3. cache, load, store, multicast, layout and edge name tensors and values of the regions              (E1506)
     4. no part of an axis is bound twice, and every parallel axis reaches the grid                        (E1507, E1522)
@@ -50,48 +49,52 @@ def check(module: Any) -> list[Diag]:
     11. predicate covers every axis that the tile is not proven to divide                                 (E1514)
     12. epilogue lists the values that follow the accumulator, in order                                   (E1515)
     13. an access is at most 16 bytes, a power of two of elements                                         (E1516)
-    14. a resident row fits in its tile at every length that the symbols allow                            (E1518)
-    15. what TMA moves lies so that TMA can move it                                                       (E1523)
-    16. what cp.async copies lies on multiples of 4, 8 or 16 bytes, and what gemv reads on its accesses   (E1570)
-    17. a streaming plan is of two regions that one kernel can compute, its rows in lanes, its depth whole (E1580,
-      E1581)
-    18. atomics fold one scatter, in an order that its bits do not depend on or that the plan leaves open (E1583)
+    14. only what tma or cp.async fetches is copied before, and only a constant once                      (E1523)
+    15. only a family that has atomics is asked for them                                                  (E1583)
+    16. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581,
+      E1583, E1584)
     """
     program = module.program.program
     diags: list[Diag] = []
     for plan in module.plans:
+        found = list(check_words(plan))
+        diags += found
         regions = tuple(r for r in map(program.region, plan.regions) if r is not None)
-        if any(check_words(plan)) or len(regions) != len(plan.regions):
+        if found or any(words_of_language(plan)) or len(regions) != len(plan.regions):
             continue
-        if plan.algo in STREAMING:
-            kernel = streaming_of(*regions) if len(regions) == 2 else "not two regions"
-            flash = matched(kernel, regions) if plan.algo == "streaming_softmax" else ""
-            kernel = flash if isinstance(flash, str) and flash else kernel
-            if isinstance(kernel, str):
-                diags.append(
-                    fault_of(plan, "E1580", "algo", algo=plan.algo, regions=", ".join(plan.regions), reason=kernel)
-                )
-                continue
-        elif len(regions) > 1:
-            found = (
-                siblings_of(regions)
-                if are_neighbours(regions, program.regions)
-                else "another region stands between them"
-            )
-            if isinstance(found, str):
-                diags.append(fault_of(plan, "E1582", "plan", regions=", ".join(plan.regions), reason=found))
-                continue
-            kernel = found.kernel
-        else:
-            kernel = kernel_of(regions[0], plan.family)
-        if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone:
-            can = ", ".join(FAMILY[type(k)] for k in kernels_of(regions[0])) or "-"
-            diags.append(fault_of(plan, "E1517", "plan", region=regions[0].name, family=plan.family, known=can))
+        family = family_of(plan)
+        try:
+            problem = problem_of(family, plan, regions, module.program)
+        except Refused as fault:
+            diags += fault.diags
             continue
-        case = Case(plan, regions, kernel, module.program.model)
-        for check in _CHECKS if _has_counts(plan, kernel) else _FORM_CHECKS:
+        case = Case(plan, family, problem)
+        for check in _CHECKS if _has_counts(plan, problem.kernel) else _FORM_CHECKS:
             diags += check(case)
     return diags
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One plan with its family and the problem that it is a plan of."""
+
+    plan: Plan
+    family: Family
+    problem: Problem
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The regions of the plan."""
+        return self.problem.regions
+
+    @property
+    def kernel(self) -> Kernel:
+        """They as the kind of kernel that the family computes."""
+        return self.problem.kernel
+
+    def needs(self) -> Needs:
+        """What a CTA takes."""
+        return self.family.declare(self.plan, self.problem)
 
 
 def _has_counts(plan: Any, kernel: Kernel) -> bool:
@@ -169,8 +172,7 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
     if isinstance(kernel, Contraction):
         yield from ((a, 1) for a in kernel.batch)
         yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
-        if plan.algo not in STREAMING:
-            yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
+        yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
     elif isinstance(kernel, Streaming):
         yield from ((a, 1) for a in kernel.outer)
         yield kernel.row, tile[0]
@@ -199,36 +201,24 @@ def _check_tile(case: Case) -> Iterator[Diag]:
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
     """How many threads stand along each number of the tile, as `bind` says."""
-    groups = (
-        kernel.groups[:2] if isinstance(kernel, (Contraction, Streaming)) and plan.algo != "gemv" else kernel.groups
-    )
-    for group in groups:
+    for group in kernel.groups:
         place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)
         yield plan.threads[position] if position is not None and position < len(plan.threads) else 1
 
 
 def _check_threads(case: Case) -> Iterator[Diag]:
-    plan, kernel = case.plan, case.kernel
+    plan = case.plan
     threads, most = resources.threads_of(plan), ARCHS[plan.arch].threads_per_cta
     if len(plan.threads) > 3 or not 1 <= threads <= most or (len(plan.threads) == 3 and plan.threads[2] > 64):
         yield fault_of(plan, "E1509", "threads", threads=threads, wanted=f"1..{most}")
-    elif isinstance(kernel, (Row, Prefix)) and plan.algo != "scan_thread" and threads % 32:
+    elif case.family.in_warps and threads % ARCHS[plan.arch].warp:
         yield fault_of(plan, "E1509", "threads", threads=threads, wanted="32 * n")
 
 
 def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
-    ringless = plan.algo in (
-        "synchronous",
-        "gemv",
-        "streaming",
-        *FAMILIES["row"],
-        *FAMILIES["scan"],
-        *FAMILIES["map"],
-        *FAMILIES["plain"],
-    )
-    counts = [("stages", "stages", plan.stages, 1, 1 if ringless else MAX_STAGES)]
+    counts = [("stages", "stages", plan.stages, 1, MAX_STAGES if case.family.obeys("stages") else 1)]
     counts.append(("partials", "partials", plan.partials, 1, 2 if plan.promote else 1))
     counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
     if plan.asynchrony:
@@ -275,17 +265,15 @@ def _check_arch(case: Case) -> Iterator[Diag]:
 
 
 def _check_smem(case: Case) -> Iterator[Diag]:
-    plan, regions, kernel = case.plan, case.regions, case.kernel
-    taken, arch = resources.smem_of(plan, regions[0], kernel, regions[1:]), ARCHS[plan.arch]
-    most = arch.static_smem if plan.algo == "synchronous" else arch.smem_per_cta
+    plan, taken, arch = case.plan, case.needs().smem, ARCHS[case.plan.arch]
+    most = arch.static_smem if case.family.has_static_smem else arch.smem_per_cta
     if taken > most:
         yield fault_of(plan, "E1512", "tile", smem=taken, arch=plan.arch, most=most)
 
 
 def _check_registers(case: Case) -> Iterator[Diag]:
-    plan, kernel = case.plan, case.kernel
-    arch = ARCHS[plan.arch]
-    threads, held = resources.threads_of(plan), resources.accumulators_of(plan, kernel)
+    plan, arch = case.plan, ARCHS[case.plan.arch]
+    threads, held = resources.threads_of(plan), case.needs().accumulators
     takes = [
         (
             "micro" if plan.micro else "tile",
@@ -294,10 +282,6 @@ def _check_registers(case: Case) -> Iterator[Diag]:
             arch.registers_per_thread,
         )
     ]
-    if plan.algo == "row_resident" and plan.threads and len(plan.tile) == 2:
-        takes.append(("tile", "elements of a row", resources.each_of(plan), arch.registers_per_thread))
-    if plan.algo == "scan_look_back":
-        takes.append(("tile", "elements of a tile", resources.held_of(plan), arch.registers_per_thread))
     if plan.regs:
         consumers = plan.consumers.count if plan.consumers else 1
         takes.append(
@@ -326,23 +310,9 @@ def _check_predicate(case: Case) -> Iterator[Diag]:
             yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
 
 
-def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
-    """The axes of a group that predicate must name: none where the tile divides their product, else those of symbolic
-    size, else all."""
-    if is_multiple(extent_of(group), tile):
-        return ()
-    symbolic = tuple(a.name for a in group if a.size is None or a.size.constant is None)
-    return symbolic or tuple(a.name for a in group)
-
-
-def is_multiple(size: Expr, tile: int) -> bool:
-    """True when every value of `size` is a multiple of `tile`, read off its coefficients."""
-    return all(coefficient % tile == 0 for coefficient, _ in size.terms)
-
-
 def _check_epilogue(case: Case) -> Iterator[Diag]:
     plan, regions, kernel = case.plan, case.regions, case.kernel
-    if plan.algo in STREAMING:
+    if isinstance(kernel, Streaming):
         return
     wanted = (
         [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
@@ -368,42 +338,38 @@ def _check_vectors(case: Case) -> Iterator[Diag]:
             )
 
 
-def _check_row(case: Case) -> Iterator[Diag]:
-    plan, kernel = case.plan, case.kernel
-    if plan.algo != "row_resident" or len(plan.tile) != 2:
-        return
-    length = extent_of(kernel.row)
-    most = most_of(length, case.model)
-    if most is None or most > plan.tile[1]:
-        yield fault_of(plan, "E1518", "tile", length=length, tile=plan.tile[1])
-
-
-def _check_streaming(case: Case) -> Iterator[Diag]:
-    plan, kernel = case.plan, case.kernel
-    if not isinstance(kernel, Streaming):
-        return
-    flash = matched(kernel, case.regions) if plan.algo == "streaming_softmax" else None
-    unmet = unmet_by(kernel, plan) if flash is None else flash_unmet_by(flash, plan)
-    for field, given, wanted in unmet:
-        yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
-    for word, tensor, fault in unmoved(flash, plan, case.regions[1], case.model) if flash is not None else ():
-        yield fault_of(plan, "E1523", word, tensor=tensor, fault=fault)
+def _check_layout(case: Case) -> Iterator[Diag]:
+    plan = case.plan
+    for item in plan.layout:
+        way = item.hint.replace("_", " ")
+        if plan.is_copied(item.tensor) and plan.load_of(item.tensor).by not in ("tma", "cp_async"):
+            yield fault_of(
+                plan,
+                "E1523",
+                "layout",
+                tensor=item.tensor,
+                fault=f"{item.tensor} is {way}, and fetched neither by tma nor by cp_async",
+            )
+        if plan.is_kept(item.tensor) and not any(
+            is_constant(t) for t in case.problem.model.inputs if t.name == item.tensor
+        ):
+            yield fault_of(
+                plan,
+                "E1523",
+                "layout",
+                tensor=item.tensor,
+                fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)",
+            )
 
 
 def _check_atomics(case: Case) -> Iterator[Diag]:
-    plan, region = case.plan, case.regions[0]
-    if plan.algo != "scatter_atomic":
-        if plan.atomics:
-            yield fault_of(plan, "E1583", "atomics", region=region.name, fault=f"has no atomics in algo {plan.algo}")
-    elif fault := unmet_by_atomics(region, plan.atomics):
-        yield fault_of(plan, "E1583", "algo", region=region.name, fault=fault)
+    plan, region = case.plan, case.problem.region
+    if plan.atomics and not case.family.obeys("atomics"):
+        yield fault_of(plan, "E1583", "atomics", region=region.name, fault=f"has no atomics in algo {plan.algo}")
 
 
-def most_of(size: Expr, model: Model) -> int | None:
-    """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
-    if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
-        return None
-    return size.evaluate({name: model.range_of(name).high for name in size.names()})
+def _check_family(case: Case) -> Iterator[Diag]:
+    yield from case.family.legal(case.plan, case.problem)
 
 
 _FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
@@ -415,10 +381,8 @@ _CHECKS = (
     _check_predicate,
     _check_epilogue,
     _check_vectors,
-    _check_row,
-    check_boxes,
-    check_copies,
-    _check_streaming,
+    _check_layout,
     _check_atomics,
+    _check_family,
 )
-__all__ = ["check", "guarded_axes", "is_multiple", "most_of"]
+__all__ = ["check"]

@@ -1,11 +1,44 @@
-"""Algo `streaming_softmax`: two contractions with a softmax between them on sm90's tensor cores, where `streaming` has
-CUDA cores.
+"""Two contractions with a softmax between them on sm90's tensor cores, where `streaming` has CUDA cores: the scores
+stay in the registers of warpgroups, become weights there, and are the left operand of the second product.
 
-The copy engine fetches 16-bit factors into rings, warpgroups multiply: the scores stay in registers, become weights
-there, and are the left operand of the second product. It wins wherever the maps let the copy engine fetch what is read,
-depth and width are at most 256, and there are rows enough to fill the card.
-
-Fields: `tile` [64 rows for each consumer, columns of scores, depth], `stages` (blocks of keys and values on their way),
-`consumers`, `regs`, `bind`, `persistent`, `order group` (heads that run together), `cache`, `load`, `store` (`tma` or
-`global`), `assume`, `predicate`, `async ... overlap epilogue` (the next query is fetched while a tile ends), `edge`.
+It wins wherever the maps let the copy engine fetch what is read, depth and width are at most 256, and there are rows
+enough to fill the card. `tile` is [64 rows for each consumer, columns of scores, depth], `stages` blocks of keys and
+values on their way, `order group` heads that run together; with `async ... overlap epilogue` the next query is fetched
+while a tile ends.
 """
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..streamed import Streaming
+
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="streaming_softmax",
+    problem=Streaming,
+    needs=("consumers",),
+    fields=(
+        "stages",
+        "regs",
+        "bind",
+        "persistent",
+        "order",
+        "cache",
+        "load",
+        "store",
+        "assume",
+        "predicate",
+        "async",
+        "barrier",
+        "edge",
+    ),
+    match=here("match", "two_regions_of_tensor_cores"),
+    space=here("space", "propose_flash"),
+    declare=here("declare", "declare"),
+    legal=here("legal", "legal"),
+    clocks=here("clocks", "flash_clocks"),
+    emit=here("emit", "flash_kernel"),
+)
+
+__all__ = ["FAMILY"]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...ir.plan import Plan
-from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...target.device import Device
-from ..streaming.clocks import touched_share
-from ..streaming.match import Streaming
-from .declare import WARPGROUP_ROWS, sizes_of
+from ..family import Clocks, Conditions, Problem
+from ..parts.touched import touched_share
+from .declare import sizes_of
 
 PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
 EXPONENTIALS = 16  # of an SM in a clock
@@ -19,16 +15,15 @@ TILE_CLOCKS = 1500  # of each tile: the first scores, the last values, the way o
 BESIDE = {1: 1.15, 2: 1.0, 3: 0.92}  # how much of the exponentials' time stays beside the products, by warpgroups
 
 
-def flash_parts(
-    plan: Plan, region: Region, kernel: Streaming, sizes: Mapping[str, int], device: Device, moved: int
-) -> dict[str, float]:
+def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     """Microseconds by what binds. Exponentials run beside products only in part: measured on an H200, a block takes
     about the sum of both."""
+    kernel, sizes, device = problem.kernel, at.sizes, at.device
     tile, count = sizes_of(plan, kernel), plan.consumers.count
     height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
     tiles = -(-height // tile.rows) * extent_of(kernel.outer).evaluate(sizes)
-    known = tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names()))
-    blocks = -(-length // tile.columns) * touched_share(region, kernel, (tile.rows, tile.columns), known)
+    share = touched_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
+    blocks = -(-length // tile.columns) * share
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
     products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS
     weights = tile.rows * tile.columns / EXPONENTIALS * BESIDE[count]
@@ -36,10 +31,11 @@ def flash_parts(
     mine = max(tiles / device.sms, 1.0)
     waves = mine + (0.5 if blocks * tile.columns < length else -(-tiles // device.sms) - mine)
     fetched = tiles * (blocks * tile.columns * (tile.deep + tile.wide) + tile.rows * tile.deep) * 2
-    return {
+    parts = {
         "compute": waves * one / device.clock_ghz / 1e3,
-        "memory": max(fetched / device.l2_bytes_per_us, moved / device.dram_bytes_per_us),
+        "memory": max(fetched / device.l2_bytes_per_us, at.work.bytes / device.dram_bytes_per_us),
     }
+    return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
 
 
-__all__ = ["WARPGROUP_ROWS", "flash_parts"]
+__all__ = ["flash_clocks"]

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from ...ir.plan.fields import Plan
 from ...target.arch import ARCHS
-from ..streaming.match import Streaming
+from ...target.hopper import WARPGROUP_ROWS
+from ..family import Array, Needs, Problem
+from ..resources import threads_of
+from ..streamed import Streaming
 
-WARPGROUP = 128  # threads
-WARPGROUP_ROWS = 64
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
-ALIGNMENT = 1024  # bytes, of a swizzled tile
-MBARRIER_BYTES = 8
 ROW_REGISTERS = 12  # what a thread knows of its two rows
 ADDRESSING = 18  # registers beside the arrays
 
@@ -35,26 +34,12 @@ class Sizes:
     piece: int
     rings: tuple[int, int, int]
 
-    @property
-    def shared(self) -> tuple[int, ...]:
-        """Bytes of the tiles of query, key, value and output."""
-        query, ring, out = self.rings
-        return tuple(
-            -(-2 * count // ALIGNMENT) * ALIGNMENT
-            for count in (
-                query * self.rows * self.deep,
-                ring * self.columns * self.deep,
-                ring * self.columns * self.wide,
-                out * WARPGROUP_ROWS * self.piece,
-            )
-        )
 
-
-def sizes_of(plan: Plan, kernel: Streaming, outputs: int = 1) -> Sizes:
-    """The tiles of a plan; `outputs` leave through shared memory."""
+def sizes_of(plan: Plan, kernel: Streaming) -> Sizes:
+    """The tiles of a plan."""
     (rows, columns, _), (deep, wide) = plan.tile, kernel.sizes
     width = -(-wide // STEP) * STEP
-    staged = sum(s.by == "tma" for s in plan.store) if outputs else 0
+    staged = sum(s.by == "tma" for s in plan.store)
     return Sizes(
         rows,
         columns,
@@ -72,10 +57,18 @@ def has_two_queries(plan: Plan) -> bool:
     return plan.asynchrony is not None and plan.asynchrony.overlap == "epilogue"
 
 
-def smem_of(plan: Plan, kernel: Streaming) -> int:
-    """Bytes of shared memory of a CTA."""
-    sizes = sizes_of(plan, kernel)
-    return sum(sizes.shared) + MBARRIER_BYTES * 2 * (sizes.rings[0] + 2 * sizes.rings[1])
+def declare(plan: Plan, problem: Problem) -> Needs:
+    """Rings of query, key and value, pieces of outputs; the registers are a consumer's."""
+    sizes = sizes_of(plan, problem.kernel)
+    query, ring, out = sizes.rings
+    tiles = (
+        ("q", sizes.rows * sizes.deep, query),
+        ("k", sizes.columns * sizes.deep, ring),
+        ("v", sizes.columns * sizes.wide, ring),
+        ("out", WARPGROUP_ROWS * sizes.piece, out),
+    )
+    shared = tuple(Array(name, 2 * elements, slots) for name, elements, slots in tiles if slots)
+    return Needs(shared, 2 * (query + 2 * ring), launched_with(plan), registers_of(plan, problem.kernel))
 
 
 def registers_of(plan: Plan, kernel: Streaming) -> int:
@@ -86,11 +79,23 @@ def registers_of(plan: Plan, kernel: Streaming) -> int:
 
 def most_registers(plan: Plan) -> int:
     """Registers that a consumer's thread has."""
-    threads = WARPGROUP * (1 + plan.consumers.count)
+    return plan.regs.consumer if plan.regs else launched_with(plan)
+
+
+def launched_with(plan: Plan) -> int:
+    """Registers that each thread of a CTA has at first: an equal share of an SM's."""
     arch = ARCHS[plan.arch]
-    if plan.regs:
-        return plan.regs.consumer
-    return min(arch.registers_per_thread, arch.registers_per_sm // threads // 8 * 8)
+    return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
 
 
-__all__ = ["ADDRESSING", "SPAN", "STAGED", "STEP", "Sizes", "most_registers", "registers_of", "sizes_of", "smem_of"]
+__all__ = [
+    "ADDRESSING",
+    "SPAN",
+    "STAGED",
+    "STEP",
+    "Sizes",
+    "declare",
+    "most_registers",
+    "registers_of",
+    "sizes_of",
+]

@@ -21,17 +21,17 @@ from ...ir.body import Binary, Body, Read, Reduce, Ref, Select, Ternary, Unary, 
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.model import Model
 from ...ir.plan import Plan
-from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES, TensorType, round_to
+from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
+from ..family import Problem
 from ..parts.point import Fresh, Values, below, divides, element_store, names_in, needed, split
 from ..parts.tiles import fewer
-from ..streaming.match import Streaming
-from .declare import SPAN, STAGED, STEP, WARPGROUP, WARPGROUP_ROWS, sizes_of
+from ..streamed import Streaming
+from .declare import SPAN, STAGED, STEP, sizes_of
 from .masks import AFTER, Walk, sides_of, walk_of
-from .match import Box, Flash
+from .match import Box, Flash, flash_of
 
 FP32 = DTYPES["fp32"]
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
@@ -40,20 +40,23 @@ BOX_ROWS = 256  # at most
 MOST_TILES = 2**31 - 2**16  # so that a tile's number stays an int when CTAs go on
 
 
-def flash_kernel(plan: Plan, first: Region, second: Region, kernel: Flash, model: Model) -> Kernel:
+def flash_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `streaming_softmax`."""
-    return _Template(plan, first, second, kernel, model).kernel_text()
+    return _Template(plan, problem).kernel_text()
 
 
 class _Template:
     """The template with one plan's numbers and two regions' maps in it."""
 
-    def __init__(self, plan: Plan, first: Region, second: Region, kernel: Flash, model: Model):
-        self.plan, self.first, self.second, self.kernel, self.model = plan, first, second, kernel, model
+    def __init__(self, plan: Plan, problem: Problem):
+        self.plan, self.model, (first, second) = plan, problem.model, problem.regions
+        self.first, self.second = first, second
+        self.kernel: Flash = flash_of(problem.kernel, first, second)
+        kernel = self.kernel
         self.streaming: Streaming = kernel.streaming
         self.sizes = sizes_of(plan, self.streaming)
         self.count = plan.consumers.count
-        self.fresh = Fresh({*names_in(first), *names_in(second), *model.symbols()})
+        self.fresh = Fresh({*names_in(first), *names_in(second), *self.model.symbols()})
         self.of = self.fresh.of
         self.row, self.column = self.streaming.row, self.streaming.column
         self.m0 = Expr.of(self.of("m0"))

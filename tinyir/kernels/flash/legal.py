@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.model import Model
 from ...ir.plan import Bind, Plan
-from ...ir.region import Region
-from ..streaming.match import Streaming
-from .declare import ADDRESSING, STEP, WARPGROUP_ROWS, most_registers, registers_of
+from ...ir.plan.verify import fault_of
+from ...kit.diag import Diag
+from ...target.hopper import WARPGROUP_ROWS
+from ..family import Problem
+from ..streamed import Streaming
+from .declare import ADDRESSING, STEP, most_registers, registers_of
 from .match import WIDEST, Flash, flash_of
 
 MOST_CONSUMERS = 3
 LEAST_STAGES = 2
+
+
+def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
+    """E1581 for each field that the template cannot obey, E1523 for what the copy engine cannot move."""
+    kernel = flash_of(problem.kernel, *problem.regions)
+    for field, given, wanted in unmet_by(kernel, plan):
+        yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
+    for word, tensor, fault in unmoved(kernel, plan, problem):
+        yield fault_of(plan, "E1523", word, tensor=tensor, fault=fault)
 
 
 def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
@@ -59,22 +70,17 @@ def show_bind(bind: tuple[Bind, ...]) -> str:
     return ", ".join(f"{'*'.join(b.axes)} -> {b.place}" for b in bind)
 
 
-def unmoved(kernel: Flash, plan: Plan, second: Region, model: Model) -> Iterator[tuple[str, str, str]]:
+def unmoved(kernel: Flash, plan: Plan, problem: Problem) -> Iterator[tuple[str, str, str]]:
     """What the copy engine cannot move as a plan says: the field, the tensor, why."""
-    for item, box in zip(second.yields, kernel.outputs):
+    for item, box in zip(problem.regions[1].yields, kernel.outputs):
         by = plan.store_of(item.output).by
         if by not in ("tma", "global"):
             yield "store", item.output, f"{item.output} leaves by {by}"
         elif by == "tma" and box is None:
             yield "store", item.output, f"{item.output} does not take the tile as it is"
-    for need in kernel.needs(model):
+    for need in kernel.needs(problem.model):
         if need not in plan.assume:
             yield "load", plan.name, f"nothing assumes {need}"
 
 
-def matched(kernel: Streaming | str, regions: tuple[Region, ...]) -> Flash | str:
-    """The regions of a streaming kernel as one of this family, or why they are not."""
-    return kernel if isinstance(kernel, str) else flash_of(kernel, *regions)
-
-
-__all__ = ["bind_of", "matched", "unmet_by", "unmoved"]
+__all__ = ["bind_of", "legal"]

@@ -21,7 +21,7 @@ from ...ir.model import Model, is_exchanged
 from ...ir.region import Region, Tensor, Yield
 from ...ir.types import DType
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
-from ..streaming.match import Streaming
+from ..streamed import Streaming, two_regions
 
 DTYPES = ("fp16", "bf16")  # of factors
 STEP = 16  # columns of a left operand that one product takes; of 16-bit numbers
@@ -86,6 +86,13 @@ class Flash:
         axes = (*self.streaming.outer, self.streaming.row, self.streaming.column)
         least = (b for a in axes for b in at_least(a.size, 1, model))
         return tuple(dict.fromkeys((*(b for box in boxes for b in box.needs), *least)))
+
+
+def two_regions_of_tensor_cores(regions: tuple[Region, ...]) -> Streaming | str:
+    """The regions of a plan as one streaming kernel that this family computes, or why they are none."""
+    kernel = two_regions(regions)
+    found = kernel if isinstance(kernel, str) else flash_of(kernel, *regions)
+    return found if isinstance(found, str) else kernel
 
 
 class _No(Exception):
@@ -235,4 +242,4 @@ def _is_total(kernel: Streaming, region: Region) -> bool:
     )
 
 
-__all__ = ["Box", "Flash", "STEP", "flash_of"]
+__all__ = ["Box", "Flash", "STEP", "WIDEST", "flash_of", "two_regions_of_tensor_cores"]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from ...ir.body import Read
 from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
-from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
 from ...target.device import Device
-from ..candidate import Proposal, holds_everywhere
-from ..check import guarded_axes
-from ..streaming.match import Streaming
-from .declare import ADDRESSING, WARPGROUP_ROWS, most_registers, registers_of, smem_of
+from ...target.hopper import WARPGROUP_ROWS
+from ..candidate import holds_everywhere
+from ..family import Problem, Proposal
+from ..parts.guards import guarded_axes
+from .declare import ADDRESSING, declare, most_registers, registers_of
 from .legal import bind_of
 from .match import Flash, flash_of
 
@@ -24,9 +24,10 @@ SHARE_OF_L2 = 32 << 20  # bytes of keys and values that heads which run together
 MOST_ORDER = 256
 
 
-def propose_flash(kernel: Streaming, first: Region, second: Region, model: Model, card: Device) -> tuple[Proposal, ...]:
+def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile that registers and shared memory hold; none where the copy engine or the tensor cores cannot serve."""
-    found = flash_of(kernel, first, second) if card.arch.has_tma else ""
+    kernel, model = problem.kernel, problem.model
+    found = flash_of(kernel, *problem.regions) if card.arch.has_tma else ""
     if isinstance(found, str):
         return ()
     assume = found.needs(model)
@@ -36,7 +37,7 @@ def propose_flash(kernel: Streaming, first: Region, second: Region, model: Model
     for count in CONSUMERS:
         for columns in COLUMNS:
             for ahead in (True, False):
-                plan = _largest(found, first, second, model, card, count, columns, ahead, assume)
+                plan = _largest(found, problem, card, count, columns, ahead, assume)
                 held = registers_of(plan, kernel) + ADDRESSING
                 most = most_registers(plan)
                 proposals.append(Proposal(plan, f"{held} registers a thread, over {most}" if held > most else ""))
@@ -45,9 +46,7 @@ def propose_flash(kernel: Streaming, first: Region, second: Region, model: Model
 
 def _largest(
     found: Flash,
-    first: Region,
-    second: Region,
-    model: Model,
+    problem: Problem,
     card: Device,
     count: int,
     columns: int,
@@ -55,18 +54,16 @@ def _largest(
     assume: tuple,
 ) -> Plan:
     """The plan with as long a ring as fits, of two slots at least."""
-    plans = (_plan(found, first, second, model, card, count, columns, stages, ahead, assume) for stages in STAGES)
+    plans = (_plan(found, problem, card, count, columns, stages, ahead, assume) for stages in STAGES)
     for plan in plans:
-        if smem_of(plan, found.streaming) <= card.arch.smem_per_cta:
+        if declare(plan, problem).smem <= card.arch.smem_per_cta:
             break
     return plan
 
 
 def _plan(
     found: Flash,
-    first: Region,
-    second: Region,
-    model: Model,
+    problem: Problem,
     card: Device,
     count: int,
     columns: int,
@@ -74,7 +71,7 @@ def _plan(
     ahead: bool,
     assume: tuple,
 ) -> Plan:
-    kernel = found.streaming
+    kernel, (first, second) = found.streaming, problem.regions
     row, column = kernel.row, kernel.column
     rows = WARPGROUP_ROWS * count
     names = ((kernel.query, row), (kernel.key, column), (kernel.value, column))
@@ -91,7 +88,7 @@ def _plan(
         regs=REGS.get(count),
         bind=bind_of(kernel),
         persistent=card.sms,
-        order=Order("group", _together(found, model)) if kernel.outer else None,
+        order=Order("group", _together(found, problem.model)) if kernel.outer else None,
         cache=tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items()),
         load=tuple(Load(tensor, "tma", 128) for tensor in reads),
         store=stores,

@@ -11,25 +11,23 @@ several rows cost it does not know.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
-from ...target.device import Device
-from .. import resources
-from ..problem import Contraction
+from ..family import Clocks, Conditions, Problem
+from ..resources import threads_of
+from .declare import stands_along_sum
 
 
-def gemv_parts(
-    plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int
-) -> dict[str, float]:
-    """Microseconds of computing and of memory, at the symbol values `sizes`."""
+def gemv_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Microseconds of computing and of memory."""
+    kernel, sizes, device, occupancy, moved = problem.kernel, at.sizes, at.device, at.occupancy, at.work.bytes
     g = device.gemv
     rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
     ctas = plan.parts * -(-rows // plan.tile[0]) * -(-columns // plan.tile[1]) * extent_of(kernel.batch).evaluate(sizes)
     steps = -(--(-depth // plan.tile[2]) // plan.parts)
-    threads, weights = resources.threads_of(plan), plan.micro[1] * plan.micro[2]
+    threads, weights = threads_of(plan), plan.micro[1] * plan.micro[2]
     waves = -(-ctas // (device.sms * occupancy))
     resident = min(ctas, device.sms * occupancy)
     on_their_way = resident * threads * weights * kernel.rhs.dtype.bytes
@@ -40,8 +38,9 @@ def gemv_parts(
     an_element = plan.micro[0] + g["widening"] + plan.micro[0] * g["row"] / plan.micro[1]
     issued = threads / device.arch.warp * steps * weights * an_element * -(-resident // device.sms)
     busy = waves * issued / (device.arch.schedulers * device.reached["ffma"]) / device.clock_ghz / 1e3
-    end = g["end_us"] + (
-        0 if resources.stands_along_sum(plan, kernel) else g["fold_us"] * plan.threads[1] * plan.tile[0] / 64
-    )
+    end = g["end_us"] + (0 if stands_along_sum(plan, kernel) else g["fold_us"] * plan.threads[1] * plan.tile[0] / 64)
     end += g["cluster_us"] * plan.parts if plan.parts > 1 else 0
-    return {"compute": busy + waves * end, "memory": moved / rate + waves * end}
+    return Clocks({"compute": busy + waves * end, "memory": moved / rate + waves * end}, g["start_us"])
+
+
+__all__ = ["gemv_clocks"]

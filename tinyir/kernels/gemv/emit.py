@@ -30,13 +30,14 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import refuse
+from ..family import Problem
 from ..parts import shared_sum
 from ..parts.boxes import View, unread, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import below, guarded, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
-from ..resources import stands_along_sum
+from .declare import stands_along_sum
 
 WARP = 32
 
@@ -164,8 +165,9 @@ class _Thread:
         return (self.kernel.sum if self.is_along_sum else self.kernel.right)[-1].name
 
 
-def gemv_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
+def gemv_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `gemv`. Raises Refused (E1611) for what the template has no place for."""
+    region, kernel, model = problem.region, problem.kernel, problem.model
     _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     thread = _Thread(plan, region, kernel, fresh)

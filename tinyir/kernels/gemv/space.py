@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.model import Model
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Bind, Plan, SplitK, Vectorize
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
 from ...target.device import Device
-from ..candidate import Proposal, batch_bind, holds_everywhere, parts_of_axes
-from ..check import guarded_axes
+from ..candidate import batch_bind, holds_everywhere, parts_of_axes
+from ..family import Problem, Proposal
 from ..parts.boxes import View, multiple_of, unread, view_of
+from ..parts.guards import guarded_axes
+from ..parts.sum_arrays import share_of
 from ..problem import Contraction
-from ..resources import share_of
 
 MOST_ROWS = 4  # with more, the tensor cores are idle for nothing
 ACROSS = ((4, 128), (8, 64), (16, 32), (32, 16), (4, 256))  # threads along the columns and along the sum
@@ -29,9 +29,10 @@ COLUMNS = (4, 2)  # of a thread that stands along the sum
 PARTS = (1, 2, 4, 8)  # of a sum that a cluster shares
 
 
-def propose_gemv(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
+def propose_gemv(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every shape of a CTA with each cut of the sum; none where there are many rows or the large operand's neighbours
     are of no one axis."""
+    kernel, region, model = problem.kernel, problem.region, problem.model
     rows = extent_of(kernel.left).evaluate(sizes_of(model))
     view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
     if (

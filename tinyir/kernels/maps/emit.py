@@ -1,92 +1,16 @@
-"""The flat template of a map: the output's elements in one line, some to each thread, a block's width apart.
-
-    for u in 0..4 unroll
-      let e = 1024*cta.x + 256*u + thread.x
-      if e < M*N
-        let i0 = floor(e/N)
-        let i1 = e - N*floor(e/N)
-        the values at this point, and the stores
-
-A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers.
-Neighbours that are known to lie side by side are taken in vectors (`flat_vector`), without a guard each where the whole
-tile is inside, so that all are on their way at once; what is left behind the last of them is the first CTA's, an
-element a thread.
-"""
+"""The kernel of a map (`kernels.parts.elements`)."""
 
 from __future__ import annotations
 
-from ...ir.expr import ZERO, Bound, Expr
-from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Kernel, Statement
+from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
-from ...ir.region import Region
-from ...ir.runs import Run, map_run
-from ...ir.traits import extent_of
-from ...kit.diag import refuse
-from ..parts.point import Fresh, divides, names_in, numbered
-from ..parts.statements import Statements
-from ..problem import Map
-from .vector import vector_statements
+from ..family import Problem
+from ..parts.elements import element_kernel
 
 
-def flat_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+def flat_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `flat`. Raises Refused (E1611) for what the template has no place for."""
-    (threads,), each, (tile,) = plan.threads, plan.micro[0], plan.tile
-    run, fresh = _run_of(plan, region), Fresh(names_in(region))
-    width = run.width if run else 1
-    if threads * each != tile or each % width:
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("micro"),
-            what=f"{each} elements for each of {threads} threads in a tile of {tile}",
-            region=region.name,
-        )
-    turn, turns, total = Expr.of(fresh.of("u")), each // width, extent_of(kernel.axes)
-    number = tile // width * Expr.of("cta.x") + "thread.x" + (threads * turn if turns > 1 else 0)
-    is_guarded = not divides(tile, total)
-
-    def taken(is_guarded: bool) -> tuple[Statement, ...]:
-        body = (
-            vector_statements(region, fresh, run, number, is_guarded)
-            if run
-            else _element(region, fresh, number, is_guarded)
-        )
-        return (nodes.For(str(turn), ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
-
-    if run and turns > 1 and is_guarded:
-        inside = Bound(
-            tile // width * Expr.of("cta.x"), upper=run.whole(ZERO) * (total // run.extent) - (tile // width - 1)
-        )
-        body: tuple[Statement, ...] = (nodes.If((inside,), taken(False), taken(True)),)
-    else:
-        body = taken(is_guarded)
-    if run and not run.is_whole:
-        left = _element(region, fresh, Expr.of("thread.x") + width * run.whole(ZERO), True, "left")
-        body = (*body, nodes.If((Bound(Expr.of("cta.x"), equals=ZERO),), left))
-    return Kernel(
-        plan.name, plan.regions, plan.arch, (total.ceildiv(width).ceildiv(tile // width),), plan.threads, body
-    )
+    return element_kernel(plan, problem.region, problem.kernel)
 
 
-def _run_of(plan: Plan, region: Region) -> Run | None:
-    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by
-    side."""
-    if not plan.vectorize:
-        return None
-    (item,) = plan.vectorize
-    run = map_run(region, len(item.axes), item.width)
-    if run is None or [a.name for a in run.axes] != list(item.axes):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("vectorize"),
-            what=f"{item.width} neighbours that are not known to lie side by side",
-            region=region.name,
-        )
-    return run
-
-
-def _element(region: Region, fresh: Fresh, number: Expr, is_guarded: bool, word: str = "e") -> tuple[Statement, ...]:
-    """What a thread does with the element of this number, which is called `word` where there are several axes."""
-    return numbered(region.iters, fresh, number, word, Statements(region, fresh).at_point(region.yields), is_guarded)
+__all__ = ["flat_kernel"]

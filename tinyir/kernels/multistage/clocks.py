@@ -12,35 +12,27 @@ instructions as the synchronous template's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...ir.plan import Plan
-from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...target.device import Device
-from .. import resources
+from ...target.tf32 import PRODUCTS
+from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import View, view_of
 from ..parts.padding_clocks import padding_us
-from ..problem import Contraction
+from ..parts.tile_clocks import roofline
+from ..resources import threads_of
 
 SHARED_BYTES = 128  # a clock, of an SM
-PRODUCTS = {"": 1, "tf32": 1, "tf32x3": 3}  # of a multiply-add, by `math`
 
 
-def multistage_parts(
-    plan: Plan,
-    region: Region,
-    kernel: Contraction,
-    sizes: Mapping[str, int],
-    device: Device,
-    occupancy: int,
-    moved: int,
-) -> dict[str, float]:
-    """Microseconds of computing and of memory, at the symbol values `sizes`."""
+def multistage_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Microseconds of computing and of memory; on a card of which no timings are known those of its peak."""
+    region, kernel, sizes, device = problem.region, problem.kernel, at.sizes, at.device
+    if not device.mma:
+        return roofline(plan, problem, at)
     c = device.mma
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     bm, bn, bk = plan.tile
-    size, threads = kernel.lhs.dtype.bytes, resources.threads_of(plan)
+    size, threads = kernel.lhs.dtype.bytes, threads_of(plan)
     tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
     unit = "tf32" if plan.math else kernel.lhs.dtype.name
     products = (
@@ -73,7 +65,7 @@ def multistage_parts(
     )
 
     mine = -(-tiles // device.sms)
-    resident = min(occupancy, mine)
+    resident = min(at.occupancy, mine)
     rounds, rest = divmod(mine, resident)
     steps = -(-depth // bk)
 
@@ -82,4 +74,8 @@ def multistage_parts(
 
     clocks = rounds * turn(resident) + (turn(rest) if rest else 0.0)
     before = padding_us(plan, region, kernel, sizes, device)
-    return {"compute": before + clocks / device.clock_ghz / 1e3, "memory": before + moved / device.dram_bytes_per_us}
+    memory = before + at.work.bytes / device.dram_bytes_per_us
+    return Clocks({"compute": before + clocks / device.clock_ghz / 1e3, "memory": memory}, c["start_us"])
+
+
+__all__ = ["multistage_clocks"]

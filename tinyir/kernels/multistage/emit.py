@@ -31,12 +31,15 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
+from ...target.hopper import SWIZZLE_BYTES
+from ..family import Problem
 from ..parts.boxes import MMA_FACTORS, View, is_along_sum, misfit, padded, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
-from ..resources import SWIZZLE_BYTES, register_limit
+from ..resources import register_limit
+from .declare import declare
 from .epilogue import warp_epilogue
 
 STEP = 16  # along the sum, of one set of fragments
@@ -83,8 +86,9 @@ class Operand:
         return (f"first.{self.tile}", f"load.{self.tile}") if self.is_async else ()
 
 
-def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
+def multistage_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `multistage`. Raises Refused (E1611) for what the template has no place for."""
+    region, kernel, model = problem.region, problem.kernel, problem.model
     _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
@@ -112,7 +116,7 @@ def multistage_kernel(plan: Plan, region: Region, kernel: Contraction, model: Mo
         (grid,),
         plan.threads,
         tuple(body),
-        regs=register_limit(plan, region, kernel),
+        regs=register_limit(plan, declare(plan, problem)),
     )
 
 
@@ -131,6 +135,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
             raise _refusal(plan, "tile", f"{size} in a row of an operand that lies across the sum")
         if plan.load_of(operand.read.tensor).swizzle != operand.swizzle:
             raise _refusal(plan, "load", f"{operand.read.tensor} without swizzle {operand.swizzle}")
+    if any(plan.is_turned(item.tensor) for item in plan.layout):
+        raise _refusal(plan, "layout", "`layout` turned in algo multistage")
     if plan.stages < 2:
         raise _refusal(plan, "stages", "one stage")
 

@@ -26,7 +26,7 @@ from ..parts.columns import Columns
 from ..parts.fresh import Fresh
 from ..parts.point import below, divides, split
 from ..problem import Contraction
-from ..resources import FRAGMENT_PAD, FRAGMENT_ROWS
+from .declare import FRAGMENT_PAD, FRAGMENT_ROWS
 
 LANES = 32
 UNROLLED = 8  # turns of a lane's columns that are written out at most

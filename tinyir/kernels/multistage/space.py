@@ -16,18 +16,18 @@ from collections.abc import Iterator
 
 from ...ir.body import Axis, Read
 from ...ir.expr import Bound
-from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Layout, Load, Order, Plan, Vectorize
 from ...ir.plan.words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...target.ampere import COPIES
 from ...target.device import Device
-from ..candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
-from ..check import guarded_axes
+from ...target.hopper import SWIZZLE_BYTES
+from ..candidate import batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
+from ..family import Problem, Proposal
 from ..parts.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multiple_of, view_of
+from ..parts.guards import guarded_axes
 from ..problem import Contraction
-from ..resources import SWIZZLE_BYTES
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = (
@@ -49,9 +49,10 @@ STAGES = (5, 4, 3)
 ORDER = 8  # rows of tiles that are taken together
 
 
-def propose_multistage(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
+def propose_multistage(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as
     `card.fp32` says, where it says nothing as exactly as fp32."""
+    kernel, region, model = problem.kernel, problem.region, problem.model
     math = math_of(kernel, card)
     least = at_least(extent_of(kernel.sum), LEAST_SUM[math], model) if math == "tf32x3" else ()
     if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):

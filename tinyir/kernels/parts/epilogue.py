@@ -31,13 +31,13 @@ from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, extent_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
+from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
-from ..resources import SPANS, STAGED, STAGED_STORES, SWIZZLE_BYTES, WARPGROUP_ROWS, leave_by_rows, staged_pieces
 from .boxes import STAGED_DTYPES, Vector, View, store_view, vectors_of
 from .fresh import Fresh
+from .leaving import STAGED, STAGED_STORES, leave_by_rows, staged_pieces
 from .point import Values, below, divides, element_store, guarded, split
 
-WARPGROUP = 128  # threads
 HELD = "held"  # how an output leaves
 MOST_HELD = (
     128  # numbers of an accumulator in a thread, beside which a vector's elements find registers through the first step
@@ -82,7 +82,7 @@ def turned(plan: Plan, pair: tuple) -> tuple:
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
     """The epilogue of a plan, of which so many rows and columns of a warpgroup's accumulator leave together
-    (`resources.piece_of`). Raises Refused (E1611) for an output that cannot leave as the plan says."""
+    (`leaving.piece_beside`). Raises Refused (E1611) for an output that cannot leave as the plan says."""
     down, chunk = sides
     leaving = tuple(
         _leaving(plan, region, kernel, fresh, y, sides)

@@ -44,14 +44,15 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
+from ...target.hopper import WARPGROUP_ROWS
 from ..problem import Contraction
-from ..resources import SUM_PAD, WARPGROUP_ROWS, ends_held, share_of
 from .columns import Columns
 from .epilogue import Staged, turned
 from .fresh import Fresh
 from .point import below, split
+from .sum_arrays import PARTS, SUM_PAD, SUMS, share_of
 
-SUMS, PARTS, JOINED = "sums", "parts", "joined"
+JOINED = "joined"
 WIDTHS = (4, 2)  # neighbours that a thread may end together: four words of shared memory are one access
 COLUMNS = 64  # of the accumulator that are written at once, at most
 
@@ -76,9 +77,9 @@ def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, 
     )
 
 
-def set_up(plan: Plan, fresh: Fresh) -> tuple[Statement, ...]:
+def set_up(plan: Plan, fresh: Fresh, arrivals: int = 1) -> tuple[Statement, ...]:
     """The barrier on which the others' parts land, where there are parts."""
-    return (nodes.Mbarrier(fresh(JOINED), plan.consumers.count if ends_held(plan) else 1),) if plan.parts > 1 else ()
+    return (nodes.Mbarrier(fresh(JOINED), arrivals),) if plan.parts > 1 else ()
 
 
 def told(plan: Plan) -> tuple[Statement, ...]:
@@ -107,7 +108,7 @@ def kept(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]
 @dataclass(frozen=True, slots=True)
 class Turns:
     """How threads share the elements of a tile of `rows` x `columns` with the `parts` CTAs of a cluster
-    (`resources.share_of`); neighbours along a row are neighbouring threads', `width` of them each."""
+    (`share_of`); neighbours along a row are neighbouring threads', `width` of them each."""
 
     rows: int
     columns: int

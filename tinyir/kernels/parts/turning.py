@@ -31,10 +31,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.traits import extent_of
 from ..problem import Contraction
-from ..resources import pitch_of
 from .boxes import Dim, View, turned, view_of
 from .fold import type_of
 from .fresh import Fresh
+from .pitch import pitch_of
 from .point import below, divides, guarded, split
 from .tiles import countable
 

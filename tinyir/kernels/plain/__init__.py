@@ -19,7 +19,20 @@ Fields: `tile [T]`, the results of a CTA, and `threads [T]`, the same number.
 
 from __future__ import annotations
 
-from .emit import plain_kernel
-from .space import propose_plain
+from ..family import Family, functions_of
+from ..problem import Plain
 
-__all__ = ["plain_kernel", "propose_plain"]
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="plain",
+    problem=Plain,
+    needs=("threads",),
+    space=here("space", "propose_plain"),
+    declare=here("declare", "declare"),
+    clocks=here("clocks", "plain_clocks"),
+    emit=here("emit", "plain_kernel"),
+    is_fallback=True,
+)
+
+__all__ = ["FAMILY"]

@@ -14,15 +14,16 @@ from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
+from ..family import Problem
 from ..parts.fold import Accumulator
 from ..parts.point import Fresh, Values, choice, element_store, free_axes, numbered
 from ..parts.point import names_in as names_of
 from ..parts.scatter import thread_scatter
-from ..problem import Plain
 
 
-def plain_kernel(plan: Plan, region: Region, kernel: Plain) -> Kernel:
+def plain_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `plain`. Raises Refused (E1611) where the tile is not a result for each thread."""
+    region = problem.region
     if plan.tile != plan.threads:
         raise refuse(
             "E1611",

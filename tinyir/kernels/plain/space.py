@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ...ir.plan import Plan
-from ...ir.region import Region
+from ...target.device import Device
+from ..family import Problem, Proposal
 
 THREADS = 256
 
 
-def propose_plain(region: Region, arch: str) -> Plan:
-    """The plan of a region for an architecture: a thread for each result of a CTA."""
-    return Plan((region.name,), arch, "plain", "plain", (THREADS,), threads=(THREADS,))
+def propose_plain(problem: Problem, card: Device) -> tuple[Proposal, ...]:
+    """One plan: a thread for each result of a CTA."""
+    return (Proposal(Plan((problem.region.name,), card.arch.name, "plain", "plain", (THREADS,), threads=(THREADS,))),)
 
 
 __all__ = ["propose_plain"]

@@ -1,1 +1,34 @@
 """Folds along rows: a team of threads for each row, which stays in registers or is read again in each pass."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..problem import Row
+
+here = functions_of(__name__)
+
+RESIDENT = Family(
+    algo="row_resident",
+    problem=Row,
+    needs=("threads",),
+    fields=("cluster", "bind", "vectorize", "predicate"),
+    space=here("space", "propose_resident"),
+    declare=here("declare", "declare"),
+    legal=here("legal", "legal_resident"),
+    clocks=here("clocks", "resident_clocks"),
+    emit=here("emit", "resident_kernel"),
+    in_warps=True,
+)
+STREAMED = Family(
+    algo="row_streamed",
+    problem=Row,
+    needs=("threads",),
+    fields=("bind", "vectorize", "predicate"),
+    space=here("space", "propose_streamed"),
+    declare=here("declare", "declare"),
+    clocks=here("clocks", "streamed_clocks"),
+    emit=here("emit", "streamed_kernel"),
+    in_warps=True,
+)
+
+__all__ = ["RESIDENT", "STREAMED"]

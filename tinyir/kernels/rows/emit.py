@@ -16,6 +16,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
 from ...kit.diag import refuse
+from ..family import Problem
 from ..parts.point import Fresh, names_in
 from ..problem import Row
 from .ends import Ends
@@ -23,14 +24,22 @@ from .passes import Passes
 from .team import Team
 
 
-def row_kernel(plan: Plan, region: Region, kernel: Row) -> Kernel:
-    """The kernel of a plan of algo `row_streamed` or `row_resident`. Raises Refused (E1611) for what the template has
-    no place for."""
+def resident_kernel(plan: Plan, problem: Problem) -> Kernel:
+    """The kernel of a plan of algo `row_resident`. Raises Refused (E1611) for what the template has no place for."""
+    return _kernel(plan, problem.region, problem.kernel, is_resident=True)
+
+
+def streamed_kernel(plan: Plan, problem: Problem) -> Kernel:
+    """The kernel of a plan of algo `row_streamed`. Raises Refused (E1611) for what the template has no place for."""
+    return _kernel(plan, problem.region, problem.kernel, is_resident=False)
+
+
+def _kernel(plan: Plan, region: Region, kernel: Row, is_resident: bool) -> Kernel:
     fresh = Fresh(names_in(region))
     team = Team.of(plan, region, kernel, fresh)
     run = _run_of(plan, region, kernel, team)
     ends = Ends.of(run, fresh, team.number) if run else None
-    body = Passes(plan, region, kernel, team, ends).statements()
+    body = Passes(plan, region, kernel, team, ends, is_resident).statements()
     cluster = (team.ctas,) if team.ctas > 1 else ()
     return Kernel(
         plan.name,
@@ -69,4 +78,4 @@ def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
     return run
 
 
-__all__ = ["row_kernel"]
+__all__ = ["resident_kernel", "streamed_kernel"]

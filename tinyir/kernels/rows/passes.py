@@ -39,6 +39,7 @@ class Passes:
     kernel: Row
     team: Team
     ends: Ends | None
+    is_resident: bool
     known: dict[str, Body] = field(default_factory=dict)
     held: dict[Body, str] = field(default_factory=dict)
 
@@ -50,7 +51,6 @@ class Passes:
         self.width = self.ends.run.width if self.ends else 1
         self.is_cut = self.ends is not None and not self.ends.run.is_whole
         self.each = self.plan.tile[1] // self.team.size
-        self.is_resident = self.plan.algo == "row_resident"
         self.kept = used_twice(self.region, self.row) if self.is_resident else set()
 
     def statements(self) -> tuple[Statement, ...]:

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 
 from ...ir.accumulate import is_plain, wide
 from ...ir.body import Reduce, walk
-from ...ir.model import Model
 from ...ir.plan import Bind, Cluster, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.runs import Run, row_runs
 from ...ir.traits import bodies_of, extent_of
 from ...target.device import Device
-from ..candidate import Proposal, over_registers, parts_of_axes
-from ..check import guarded_axes, most_of
+from ..candidate import over_registers, parts_of_axes
+from ..family import Problem, Proposal
+from ..parts.guards import guarded_axes, most_of
 from ..parts.kept import words_beside, words_resident
 from ..problem import Row
-from ..resources import WALK, each_of
+from ..resources import WALK
+from .declare import each_of
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 LANES = (4, 8, 16, 32)  # of a warp that share a row with no other warp
@@ -32,32 +33,41 @@ HELD_ALONE = 32  # and where no CTA of many threads needs them
 AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
 
 
-def propose_row(kernel: Row, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
-    """Each team of threads, the row resident where its longest length fits their registers; in vectors where neighbours
-    are known to lie side by side."""
-    longest, found, resident = most_of(extent_of(kernel.row), model), [], words_resident(region, kernel)
-    for run in (*row_runs(region, kernel), None):
-        beside = run.width * words_beside(region, {a.name for a in run.axes}, True) if run else 0
-        plans, first = _Plans(kernel, region, card.arch.name, longest, run), len(found)
-        for threads in THREADS:
-            found += plans.resident((threads,), HELD)
-            found += [plan for many in (AT_ONCE if run else (WALK,)) for plan in plans.streamed((threads,), many)]
+def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
+    """Each team of threads where the row's longest length fits their registers."""
+    kernel, region = problem.kernel, problem.region
+    resident = words_resident(region, kernel)
+    for plans in _ways(problem, card):
+        found = [plan for threads in THREADS for plan in plans.resident((threads,), HELD)]
         for lanes in LANES if kernel.rows else ():
             found += plans.resident((lanes, OF_ROWS // lanes), HELD_ALONE)
-        found += plans.streamed((LANES[-1], OF_ROWS // LANES[-1]), AT_ONCE[1]) if kernel.rows else ()
-        for ctas in (
-            CLUSTERS if card.arch.has_tma and longest is not None and longest >= LONG and _is_of_fp32(region) else ()
-        ):
-            found += [
-                plan
-                for threads in OF_CLUSTER
-                for plan in plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)
-            ]
-        found[first:] = [
-            Proposal(p, over_registers(beside + ((each_of(p) + 1) * resident if p.algo == "row_resident" else 0), card))
-            for p in found[first:]
+        is_long = plans.longest is not None and plans.longest >= LONG
+        for ctas in CLUSTERS if card.arch.has_tma and is_long and _is_of_fp32(region) else ():
+            for threads in OF_CLUSTER:
+                found += plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)
+        yield from (Proposal(p, over_registers(plans.beside + (each_of(p) + 1) * resident, card)) for p in found)
+
+
+def propose_streamed(problem: Problem, card: Device) -> Iterator[Proposal]:
+    """Each team of threads with several accesses at once."""
+    for plans in _ways(problem, card):
+        found = [
+            plan
+            for threads in THREADS
+            for many in (AT_ONCE if plans.run else (WALK,))
+            for plan in plans.streamed((threads,), many)
         ]
-    return tuple(found)
+        found += plans.streamed((LANES[-1], OF_ROWS // LANES[-1]), AT_ONCE[1]) if problem.kernel.rows else ()
+        yield from (Proposal(p, over_registers(plans.beside, card)) for p in found)
+
+
+def _ways(problem: Problem, card: Device) -> Iterator[_Plans]:
+    """In vectors of each width in which neighbours are known to lie side by side, and element by element."""
+    kernel, region = problem.kernel, problem.region
+    longest = most_of(extent_of(kernel.row), problem.model)
+    for run in (*row_runs(region, kernel), None):
+        beside = run.width * words_beside(region, {a.name for a in run.axes}, True) if run else 0
+        yield _Plans(kernel, region, card.arch.name, longest, run, beside)
 
 
 def _is_of_fp32(region: Region) -> bool:
@@ -68,13 +78,14 @@ def _is_of_fp32(region: Region) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """The plans of one kernel in one way to move its elements."""
+    """The plans of one kernel in one way to move its elements, which takes so many registers `beside` what is held."""
 
     kernel: Row
     region: Region
     arch: str
     longest: int | None
     run: Run | None
+    beside: int
 
     @property
     def width(self) -> int:
@@ -118,4 +129,4 @@ class _Plans:
         )
 
 
-__all__ = ["propose_row"]
+__all__ = ["propose_resident", "propose_streamed"]

@@ -1,1 +1,32 @@
-"""Prefix folds: a CTA or a thread for each row, or tiles that look back at those before them."""
+"""Prefix folds: a CTA for each row, whose threads share what they fold, or a thread for each row."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..problem import Prefix
+
+here = functions_of(__name__)
+
+BLOCK = Family(
+    algo="scan_block",
+    problem=Prefix,
+    needs=("threads",),
+    fields=("bind", "vectorize", "predicate"),
+    space=here("space", "propose_block"),
+    declare=here("declare", "declare_block"),
+    clocks=here("clocks", "block_clocks"),
+    emit=here("emit", "block_kernel"),
+    in_warps=True,
+)
+THREAD = Family(
+    algo="scan_thread",
+    problem=Prefix,
+    needs=("threads",),
+    fields=("bind", "predicate"),
+    space=here("space", "propose_thread"),
+    declare=here("declare", "declare_thread"),
+    clocks=here("clocks", "thread_clocks"),
+    emit=here("emit", "thread_kernel"),
+)
+
+__all__ = ["BLOCK", "THREAD"]

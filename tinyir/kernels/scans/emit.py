@@ -28,40 +28,44 @@ from ...ir.runs import row_run
 from ...ir.traits import extent_of, scans_of
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ..family import Problem
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, split
+from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
-from .prefixes import Prefixes, name_of
 from .vector import scan_vector_kernel
 
 WARP = 32
 
 
-def scan_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
-    """The kernel of a plan of algo `scan_block` or `scan_thread`. Raises Refused (E1611) for what the template has no
-    place for."""
-    is_block = plan.algo == "scan_block"
+def block_kernel(plan: Plan, problem: Problem) -> Kernel:
+    """The kernel of a plan of algo `scan_block`. Raises Refused (E1611) for what the template has no place for."""
+    region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
-    if len(plan.threads) != 1 or plan.tile != ((1, plan.threads[0] * width) if is_block else (plan.threads[0], 1)):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("tile"),
-            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
-            region=region.name,
-        )
+    _check_tile(plan, region, (1, plan.threads[0] * width))
+    if width == 1:
+        return _block_kernel(plan, region, kernel)
+    run = row_run(region, kernel, width)
+    if run is None:
+        what = f"{width} neighbours that are not known to lie side by side"
+        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=region.name)
+    return scan_vector_kernel(plan, region, kernel, run)
+
+
+def thread_kernel(plan: Plan, problem: Problem) -> Kernel:
+    """The kernel of a plan of algo `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
+    _check_tile(plan, problem.region, (plan.threads[0], 1))
+    width = plan.width_of(problem.kernel.row[0].name)
     if width > 1:
-        run = row_run(region, kernel, width) if is_block else None
-        if run is None:
-            raise refuse(
-                "E1611",
-                plan.name,
-                plan.span_of("vectorize"),
-                what=f"{width} neighbours that are not known to lie side by side",
-                region=region.name,
-            )
-        return scan_vector_kernel(plan, region, kernel, run)
-    return (_block_kernel if is_block else _thread_kernel)(plan, region, kernel)
+        what = f"{width} neighbours at once, a thread a row"
+        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=problem.region.name)
+    return _thread_kernel(plan, problem.region, problem.kernel)
+
+
+def _check_tile(plan: Plan, region: Region, wanted: tuple[int, int]) -> None:
+    if len(plan.threads) != 1 or plan.tile != wanted:
+        what = f"tile {list(plan.tile)} on {list(plan.threads)} threads"
+        raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
 
 
 def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:
@@ -145,3 +149,6 @@ def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         plan.threads,
         (number, *((nodes.If(guard, body),) if guard else body)),
     )
+
+
+__all__ = ["block_kernel", "thread_kernel"]

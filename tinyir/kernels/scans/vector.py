@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ...ir.accumulate import cast, fold_word, neutral_of, wide
 from ...ir.body import Binary, Read
-from ...ir.expr import ZERO, Bound, Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
@@ -29,9 +29,9 @@ from ...ir.runs import Run
 from ...ir.traits import extent_of, scans_of
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, split
+from ..parts.prefixes import Prefixes, limits_of, name_of
 from ..parts.side_by_side import SideBySide
 from ..problem import Prefix
-from .prefixes import Prefixes, name_of
 
 WARP = 32
 
@@ -94,10 +94,4 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     )
 
 
-def limits_of(run: Run) -> tuple[Bound, ...]:
-    """What says that an element of a vector is one of the row's."""
-    low, high = None if run.start == ZERO else ZERO, None if run.is_whole else run.extent
-    return () if low is high is None else (Bound(Expr.of(run.axes[0].name), low, high),)
-
-
-__all__ = ["limits_of", "scan_vector_kernel"]
+__all__ = ["scan_vector_kernel"]

@@ -1,1 +1,23 @@
 """Updates folded by atomics into a tensor that another kernel has written before."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..problem import Map
+
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="scatter_atomic",
+    problem=Map,
+    needs=("micro", "threads"),
+    fields=("atomics", "bind", "vectorize", "predicate"),
+    space=here("space", "propose_scatter"),
+    declare=here("declare", "declare"),
+    legal=here("legal", "legal"),
+    clocks=here("clocks", "scatter_atomic_clocks"),
+    emit=here("emit", "scatter_atomic_kernel"),
+    before=here("emit", "base_before"),
+)
+
+__all__ = ["FAMILY"]

@@ -29,14 +29,15 @@ from ...ir.region import Region
 from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
-from ..maps.emit import flat_kernel
+from ..family import Before, Problem
+from ..parts.elements import element_kernel
 from ..parts.point import Fresh, divides, names_in, numbered
 from ..parts.statements import Statements
-from ..problem import Map
 
 
-def scatter_atomic_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+def scatter_atomic_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of the updates. Raises Refused (E1611) where no atomics fold them."""
+    region = problem.region
     scatter, fresh, (threads,) = _scatter(plan, region), Fresh(names_in(region)), plan.threads
     axes = updates_of(region, scatter)
     total = extent_of(axes)
@@ -51,11 +52,11 @@ def scatter_atomic_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
 
 
-def base_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
-    """The kernel in front, which writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the
+def base_before(plan: Plan, problem: Problem) -> Before:
+    """The kernel that writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the
     flat template do."""
-    made = flat_kernel(plan, base_of(region, _scatter(plan, region)), kernel)
-    return replace(made, name=f"{plan.name}.start")
+    made = element_kernel(plan, base_of(problem.region, _scatter(plan, problem.region)), problem.kernel)
+    return Before((replace(made, name=f"{plan.name}.start"),))
 
 
 def _scatter(plan: Plan, region: Region) -> Scatter:
@@ -90,4 +91,4 @@ def _folded(region: Region, scatter: Scatter, fresh: Fresh) -> tuple[Statement, 
     )
 
 
-__all__ = ["base_kernel", "scatter_atomic_kernel"]
+__all__ = ["base_before", "scatter_atomic_kernel"]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir.plan.words import UNORDERED
-from ...ir.region import Region
 from ...ir.scatters import base_of, is_ordered, scatter_of
 from ...target.device import Device
-from ..candidate import Proposal
-from ..maps.space import propose_flat
-from ..problem import Map
+from ..family import Problem, Proposal
+from ..parts.element_plans import element_plans
 
 
-def propose_scatter(kernel: Map, region: Region, card: Device) -> tuple[Proposal, ...]:
+def propose_scatter(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Where one scatter is all that the region does: the flat plans of its base. One whose bits would depend on the
     order is stopped, unless the card is asked for such."""
+    region = problem.region
     scatter = scatter_of(region)
     if isinstance(scatter, str):
         return ()
     atomics = UNORDERED if is_ordered(scatter.op, scatter.dtype) else ""
     stop = "other bits at each run" if atomics and card.atomics != UNORDERED else ""
-    flat = (p.plan for p in propose_flat(kernel, base_of(region, scatter), card) if p.plan.algo == "flat")
-    return tuple(Proposal(replace(plan, algo="scatter_atomic", atomics=atomics), stop) for plan in flat)
+    of_base = element_plans(problem.kernel, base_of(region, scatter), card)
+    return tuple(Proposal(replace(p.plan, algo="scatter_atomic", atomics=atomics), stop) for p in of_base)

@@ -1,1 +1,23 @@
 """Two contractions with a softmax between them on CUDA cores: rows are never whole (seed 001 section 15.3)."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..streamed import Streaming, two_regions
+
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="streaming",
+    problem=Streaming,
+    needs=("micro", "threads"),
+    fields=("bind", "cache", "predicate", "edge"),
+    match=two_regions,
+    space=here("space", "propose_streaming"),
+    declare=here("declare", "declare"),
+    legal=here("legal", "legal"),
+    clocks=here("clocks", "streaming_clocks"),
+    emit=here("emit", "streaming_kernel"),
+)
+
+__all__ = ["FAMILY"]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
-
-from ...analysis.tiles import classes_of
 from ...ir.plan import Plan
-from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...target.device import Device, longer_of
-from .. import resources
-from .match import Streaming
+from ...target.device import longer_of
+from ..family import Clocks, Conditions, Problem
+from ..parts.touched import touched_share
+from ..resources import threads_of
+from .declare import width_each
 
 SOFTMAX_ISSUE = (
     14  # instructions of a thread for each score beside the products: mask, maximum, exponential, sum, store
@@ -19,20 +16,17 @@ SOFTMAX_ISSUE = (
 ROW_ISSUE = 24  # and for each row of its tile: folding over lanes, scaling
 
 
-def streaming_parts(
-    plan: Plan, region: Region, kernel: Streaming, sizes: Mapping[str, int], device: Device, occupancy: int, moved: int
-) -> dict[str, float]:
+def streaming_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     """Microseconds by what binds: each tile of columns costs its copies, two products and the work on the scores;
     resident CTAs hide one another's waits."""
-    simt, threads = device.simt, resources.threads_of(plan)
+    region, kernel, sizes, device = problem.region, problem.kernel, at.sizes, at.device
+    simt, threads = device.simt, threads_of(plan)
     rows, columns, depth = plan.tile
     m, n = plan.micro
-    width, access, words = resources.width_each(plan, kernel), kernel.access, max(1, kernel.dtype.bytes // 4)
+    width, access, words = width_each(plan, kernel), kernel.access, max(1, kernel.dtype.bytes // 4)
     height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
     ctas = -(-height // rows) * extent_of(kernel.outer).evaluate(sizes)
-    tiles = -(-length // columns) * touched_share(
-        region, kernel, (rows, columns), tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names()))
-    )
+    tiles = -(-length // columns) * touched_share(region, kernel, (rows, columns), sizes)
     lanes = device.arch.warp / device.arch.fp32_lanes * words / device.reached["ffma"]
     products = m * (n * depth + width * columns) * max(lanes, words / device.arch.schedulers / device.reached["ffma"])
     reads = depth / access * (m + n) + columns / access * m + columns * -(-width // access)
@@ -41,7 +35,7 @@ def streaming_parts(
     busy = threads / device.arch.warp * (products + issued / device.arch.schedulers)
     chain = 3 * simt["wait_clocks"] + copied * simt["copy_wait_clocks"]
     mine = -(-ctas // device.sms)
-    resident = max(1, min(occupancy, mine))
+    resident = max(1, min(at.occupancy, mine))
 
     def step(together: int) -> float:
         return longer_of(together * busy, chain, simt["sharpness"])
@@ -49,19 +43,12 @@ def streaming_parts(
     rounds, rest = divmod(mine, resident)
     clocks = tiles * (rounds * step(resident) + (step(rest) if rest else 0.0))
     fetched = ctas * tiles * columns * (depth + kernel.sizes[1]) * kernel.dtype.bytes / 2
-    return {
-        "latency" if chain > resident * busy else "compute": clocks / device.clock_ghz / 1e3,
-        "memory": max(fetched / device.l2_bytes_per_us, moved / device.dram_bytes_per_us),
-    }
+    return Clocks(
+        {
+            "latency" if chain > resident * busy else "compute": clocks / device.clock_ghz / 1e3,
+            "memory": max(fetched / device.l2_bytes_per_us, at.work.bytes / device.dram_bytes_per_us),
+        }
+    )
 
 
-@functools.lru_cache(maxsize=1024)
-def touched_share(
-    region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tuple[tuple[str, int], ...]
-) -> float:
-    """The share of tiles that have an element inside the masks."""
-    known = dict(sizes)
-    whole = {a.name: max(1, a.size.evaluate(known)) for a in (*kernel.outer, *kernel.depth)}
-    found = classes_of(region, {**whole, kernel.row.name: tile[0], kernel.column.name: tile[1]}, known)
-    total = found.full + found.partial + found.empty
-    return (found.full + found.partial) / total if total else 1.0
+__all__ = ["streaming_clocks"]

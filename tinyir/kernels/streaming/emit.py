@@ -1,5 +1,5 @@
-"""The streaming template: two contractions with a softmax between them, without tensor cores (ir.streaming has the
-algebra).
+"""The streaming template: two contractions with a softmax between them, without tensor cores (`kernels.streamed` has
+the algebra).
 
     copy q                                        the CTA's rows of the query, once
     for each tile of columns that the masks touch
@@ -27,24 +27,28 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES
+from ..family import Problem
 from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, needed, split
-from ..resources import register_limit, streamed_tiles, width_each
-from .match import Streaming, masks_of, tile_is_touched
+from ..resources import register_limit
+from ..streamed import masks_of, tile_is_touched
+from .declare import TILES, declare, streamed_tiles, width_each
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
 
 
-def streaming_kernel(plan: Plan, first: Region, second: Region, kernel: Streaming) -> Kernel:
+def streaming_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `streaming`."""
-    return _Template(plan, first, second, kernel).kernel_text()
+    return _Template(plan, problem).kernel_text()
 
 
 class _Template:
     """The template with one plan's numbers and two regions' maps in it."""
 
-    def __init__(self, plan: Plan, first: Region, second: Region, kernel: Streaming):
-        self.plan, self.first, self.second, self.kernel = plan, first, second, kernel
+    def __init__(self, plan: Plan, problem: Problem):
+        kernel, (first, second) = problem.kernel, problem.regions
+        self.plan, self.problem = plan, problem
+        self.first, self.second, self.kernel = first, second, kernel
         self.dtype = kernel.dtype
         self.rows, self.columns = plan.tile[:2]
         self.each_row, self.each_column = plan.micro
@@ -54,7 +58,7 @@ class _Template:
         self.fresh = Fresh({*names_in(first), *names_in(second)})
         self.across = plan.threads[0]
         of = self.fresh.of
-        self.q, self.k, self.v, self.p = map(of, ("q.tile", "k.tile", "v.tile", "p.tile"))
+        self.q, self.k, self.v, self.p = map(of, TILES)
         self.acc, self.scores, self.top, self.total = map(of, ("acc", "sc", "top", "total"))
         self.m0, self.n0, self.i, self.j, self.u = map(of, ("m0", "n0", "i", "j", "u"))
         self.row = self.m0_expr + self.each_row * Expr.of("thread.y") + self.i
@@ -124,7 +128,7 @@ class _Template:
             self._grid(),
             plan.threads,
             tuple(body),
-            regs=register_limit(plan, self.first, kernel),
+            regs=register_limit(plan, declare(plan, self.problem)),
         )
 
     @property

@@ -7,10 +7,10 @@ from ...ir.body import Body, Read, walk
 from ...ir.plan import Bind, Cache, Edge, Plan
 from ...ir.region import Region
 from ...target.device import Device
-from ..candidate import Proposal
-from ..check import guarded_axes
-from ..resources import width_each
-from .match import Streaming
+from ..family import Problem, Proposal
+from ..parts.guards import guarded_axes
+from ..streamed import Streaming
+from .declare import width_each
 
 ROWS = (16, 32, 64, 128)
 COLUMNS = (16, 32, 64)
@@ -18,9 +18,9 @@ THREADS = ((16, 16), (16, 8), (8, 16), (8, 8), (16, 4), (32, 4))  # x, y
 MICRO = 8  # of the scores, either way
 
 
-def propose_streaming(kernel: Streaming, first: Region, second: Region, card: Device) -> tuple[Proposal, ...]:
+def propose_streaming(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile and thread block that divide one another, the biggest first."""
-    found = []
+    kernel, (first, second), found = problem.kernel, problem.regions, []
     for across, down in THREADS:
         for rows in reversed(ROWS):
             for columns in reversed(COLUMNS):

@@ -1,2 +1,23 @@
 """A contraction on CUDA cores, any architecture, any maps: tiles in shared memory between two barriers, micro tiles of
 accumulators (seed 002 section 6)."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..problem import Contraction
+
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="synchronous",
+    problem=Contraction,
+    needs=("micro", "threads"),
+    fields=("bind", "cache", "predicate", "epilogue"),
+    space=here("space", "propose_contraction"),
+    declare=here("declare", "declare"),
+    clocks=here("clocks", "synchronous_clocks"),
+    emit=here("emit", "synchronous_kernel"),
+    has_static_smem=True,
+)
+
+__all__ = ["FAMILY"]

@@ -22,15 +22,16 @@ from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
-from ...ir.region import Region
-from ...ir.traits import extent_of, nearest
+from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ...target.arch import ARCHS
-from .. import resources
+from ..family import Problem
 from ..parts.fold import type_of
 from ..parts.picks import sibling_let
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
-from ..problem import SIBLING, Contraction
+from ..problem import SIBLING
+from ..resources import taken_by, threads_of
+from .declare import declare, lies_along_sum, width_of
 
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
 LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes are half a sector
@@ -73,25 +74,25 @@ class Side:
         return not divides(self.size, self.extent)
 
 
-def synchronous_kernel(plan: Plan, region: Region, kernel: Contraction) -> Kernel:
+def synchronous_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `synchronous`. Raises Refused (E1611) for what the template has no place for."""
-    return _Template(plan, region, kernel).kernel_text()
+    return _Template(plan, problem).kernel_text()
 
 
 class _Template:
     """The template with one plan's numbers and one region's maps in it."""
 
-    def __init__(self, plan: Plan, region: Region, kernel: Contraction):
+    def __init__(self, plan: Plan, problem: Problem):
         self.plan = plan
-        self.region = region
-        self.kernel = kernel
-        self.fold: Reduce = region.let(kernel.value).expr
+        self.problem = problem
+        self.region, self.kernel = problem.region, problem.kernel
+        self.fold: Reduce = self.region.let(self.kernel.value).expr
         self.dtype = wide(self.fold.body.dtype)
         self.depth = plan.tile[2]
-        self.names = Fresh(names_in(region))
+        self.names = Fresh(names_in(self.region))
         self.acc, self.k, self.kk = map(self.names.of, ("acc", "k", "kk"))
-        self.number = self._cta_of(kernel.batch) if kernel.batch else ZERO  # along the batch axes
-        self.batch = split(self.number, kernel.batch)
+        self.number = self._cta_of(self.kernel.batch) if self.kernel.batch else ZERO  # along the batch axes
+        self.batch = split(self.number, self.kernel.batch)
         self.sides = self._sides()
 
     def kernel_text(self) -> Kernel:
@@ -125,9 +126,9 @@ class _Template:
         """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many:
         the count may err, and a spill costs more than a CTA."""
         plan = self.plan
-        counted = resources.taken_by(plan, self.region, self.kernel).occupancy
+        counted = taken_by(plan, declare(plan, self.problem)).occupancy
         ctas = max(1, counted - (counted > 2))
-        return ARCHS[plan.arch].registers_for(ctas, resources.threads_of(plan))
+        return ARCHS[plan.arch].registers_for(ctas, threads_of(plan))
 
     def _sides(self) -> tuple[Side, Side]:
         """The operands as the plan cuts them."""
@@ -140,7 +141,7 @@ class _Template:
             if threads * micro != size:
                 what = f"a micro tile of {micro} on {threads} threads for a tile of {size}"
                 raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
-            width = resources.width_of(plan, kernel, at)
+            width = width_of(plan, kernel, at)
             named_so = (
                 self.names.of(bases[at])
                 for bases in (("a", "b"), ("ar", "br"), ("m0", "n0"), ("i", "j"), ("row", "col"))
@@ -160,7 +161,7 @@ class _Template:
 
     def _is_along_k(self, side: Side) -> bool:
         """Whether neighbours along the sum are neighbours in memory."""
-        return self.kernel.sum[-1].name in nearest(side.read.index)
+        return lies_along_sum(self.kernel, side.read)
 
     def _grid(self) -> tuple[Expr, ...]:
         counts = {s.cta: s.extent.ceildiv(s.size) for s in self.sides if s.cta}

@@ -6,8 +6,9 @@ from __future__ import annotations
 from ...ir.plan import Bind, Cache, Plan
 from ...ir.region import Region
 from ...target.device import Device
-from ..candidate import Proposal, batch_bind, parts_of_axes
-from ..check import guarded_axes
+from ..candidate import batch_bind, parts_of_axes
+from ..family import Problem, Proposal
+from ..parts.guards import guarded_axes
 from ..problem import Contraction
 
 SIDES = (16, 32, 64, 128)
@@ -16,9 +17,9 @@ THREADS = ((8, 8), (16, 8), (16, 16), (32, 8))  # x, y
 MICRO = 8  # an 8 x 8 micro tile of fp32 is what 255 registers hold with its fragments
 
 
-def propose_contraction(kernel: Contraction, region: Region, card: Device) -> tuple[Proposal, ...]:
+def propose_contraction(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile, depth and thread block that divide one another, the biggest first."""
-    found = []
+    kernel, region, found = problem.kernel, problem.region, []
     for across, down in THREADS:
         for rows in reversed(SIDES):
             for columns in reversed(SIDES):

@@ -1,1 +1,21 @@
 """A map that reads along one axis and writes along another: square tiles through shared memory."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..problem import Map
+
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="transposed",
+    problem=Map,
+    needs=("micro", "threads"),
+    fields=("bind", "cache", "predicate"),
+    space=here("space", "propose_transposed"),
+    declare=here("declare", "declare"),
+    clocks=here("clocks", "transposed_clocks"),
+    emit=here("emit", "transposed_kernel"),
+)
+
+__all__ = ["FAMILY"]

@@ -24,19 +24,19 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.neighbours import across_of, crossed_reads
 from ...ir.plan import Plan
-from ...ir.region import Region
 from ...kit.diag import refuse
+from ..family import Problem
 from ..parts.fold import type_of
+from ..parts.pitch import pitch_of
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
-from ..problem import Map
-from ..resources import pitch_of
 
 LANES, WARPS = 32, 8
 
 
-def transposed_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `transposed`. Raises Refused (E1611) for what the template has no place for."""
+    region = problem.region
     side, reads = math.isqrt(plan.tile[0]), crossed_reads(region)
     if not reads or side % LANES or side * side != plan.tile[0] or plan.threads != (LANES * WARPS,):
         raise refuse(

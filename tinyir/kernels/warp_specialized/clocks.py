@@ -23,11 +23,14 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...target.device import Device, longer_of
-from ..multistage.clocks import PRODUCTS
+from ...target.hopper import WARPGROUP
+from ...target.tf32 import PRODUCTS
+from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
+from ..parts.tile_clocks import roofline
 from ..problem import Contraction
-from ..resources import WARPGROUP, across_of, fetched_along, piece_of
+from .declare import across_of, fetched_along, piece_of
 
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
@@ -35,17 +38,13 @@ CAPPED = 8.0  # how sharply what all SMs take from L2 rules a step
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
 
-def warp_specialized_parts(
-    plan: Plan,
-    region: Region,
-    kernel: Contraction,
-    sizes: Mapping[str, int],
-    device: Device,
-    occupancy: int,
-    moved: int,
-) -> dict[str, float]:
-    """Microseconds of computing and of memory, at the symbol values `sizes`. What ends a tile's sum follows memory as
-    it follows products."""
+def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Microseconds of computing and of memory; on a card of which no timings are known those of its peak. What ends a
+    tile's sum follows memory as it follows products."""
+    region, kernel, sizes, device, occupancy = problem.region, problem.kernel, at.sizes, at.device, at.occupancy
+    if not device.tensor:
+        return roofline(plan, problem, at)
+    moved = at.work.bytes
     t = device.tensor
     rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     bm, bn, bk = plan.tile
@@ -94,9 +93,10 @@ def warp_specialized_parts(
     fetching = longer_of(fetching, _lines_beyond(plan, kernel, sizes) * t["beyond_clocks"] / clock, t["sharpness"])
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining + late) / clock}
     bound = max(found, key=lambda part: found[part])
-    return {
+    parts = {
         part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()
     }
+    return Clocks(parts, t["start_us"])
 
 
 def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
@@ -179,13 +179,13 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
     down, across = across_of(plan)
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
-    for read, side, sharing in ((kernel.lhs, plan.tile[0], across), (kernel.rhs, plan.tile[1], down)):
+    for side, (read, sharing) in enumerate(((kernel.lhs, across), (kernel.rhs, down))):
         is_aligned = plan.is_copied(read.tensor) or _starts_on_lines(region, kernel, read, sizes)
         # all CTAs fetch at the same time: L2 serves those that ask for the same lines together, shared or not
         is_near = plan.has_one_tile and is_aligned
         shares = sharing if read.tensor in multicast and not is_near else 1
         fetched += (
-            fetched_along(read, kernel, side)
+            fetched_along(kernel, side, plan.tile[side])
             / shares
             * plan.tile[2]
             * read.dtype.bytes
@@ -224,3 +224,6 @@ def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: M
         or len(view.dims) < 2
         or math.gcd(view.dims[-1].size.evaluate(sizes) * read.dtype.bytes, LINE_BYTES) == LINE_BYTES
     )
+
+
+__all__ = ["warp_specialized_clocks"]

@@ -32,16 +32,20 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
+from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
+from ..family import Problem
 from ..parts import shared_sum
 from ..parts.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
 from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors, turned
 from ..parts.fresh import Fresh
+from ..parts.leaving import PIECE
 from ..parts.picks import sibling_let
 from ..parts.point import split
 from ..parts.tiles import countable, counts, fewer, tile_at
 from ..problem import SIBLING, Contraction
-from ..resources import HELD_COLUMNS, PIECE, SWIZZLE_BYTES, WARPGROUP_ROWS, across_of, ends_held, piece_of, threads_of
+from ..resources import threads_of
 from . import split_words
+from .declare import across_of, ends_held, piece_of
 from .held_sum import held_end
 from .warpgroup_sum import Factors, sum_of
 
@@ -117,9 +121,10 @@ class Walk:
         )
 
 
-def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, model: Model) -> Kernel:
+def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place
     for."""
+    region, kernel, model = problem.region, problem.kernel, problem.model
     sides = piece_of(plan, region, kernel)
     if plan.swap_ab:
         plan, kernel = _swapped(plan, kernel)
@@ -141,7 +146,12 @@ def warp_specialized_kernel(plan: Plan, region: Region, kernel: Contraction, mod
         else []
     )
     body.append(nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages))
-    body += [*low[1:], *shared_sum.set_up(plan, fresh), nodes.Fence("mbarrier_init"), *shared_sum.told(plan)]
+    body += [
+        *low[1:],
+        *shared_sum.set_up(plan, fresh, _arrivals(plan)),
+        nodes.Fence("mbarrier_init"),
+        *shared_sum.told(plan),
+    ]
     body += [
         nodes.Barrier("cluster" if _cluster(plan) > 1 else "cta"),
         *(() if ends_held(plan) else (*walk.before, steps)),
@@ -241,6 +251,11 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
 
 def _refusal(plan: Plan, word: str, what: str) -> Refused:
     return refuse("E1611", plan.name, plan.span_of(word), what=what, region=plan.name)
+
+
+def _arrivals(plan: Plan) -> int:
+    """How many threads tell a CTA what the others send it."""
+    return plan.consumers.count if ends_held(plan) else 1
 
 
 def _cluster(plan: Plan) -> int:

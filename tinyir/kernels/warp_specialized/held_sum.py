@@ -36,6 +36,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.types import TensorType
 from ...target.hopper import HELD as STORED
+from ...target.hopper import WARPGROUP_ROWS
 from ..parts.boxes import View, store_view
 from ..parts.epilogue import (
     FIRST_THREAD,
@@ -52,13 +53,12 @@ from ..parts.epilogue import (
 from ..parts.fresh import Fresh
 from ..parts.shared_sum import JOINED, other_of, slot_of
 from ..problem import Contraction
-from ..resources import WARPGROUP_ROWS
 
 SENT = "sent"
 
 
 def held_end(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Epilogue:
-    """How the consumers end a cut sum: `resources.ends_held`."""
+    """How the consumers end a cut sum: `declare.ends_held`."""
     columns, rows = plan.tile[1] // plan.parts, plan.tile[0] // plan.consumers.count
     staged = staged_vectors(plan, region, kernel, fresh)
     sent = nodes.Shared(

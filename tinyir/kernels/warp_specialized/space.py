@@ -19,9 +19,9 @@ from ...ir.plan.words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
 from ...target.device import Device
-from .. import resources
-from ..candidate import Proposal, batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
-from ..check import MAX_STAGES, guarded_axes
+from ...target.hopper import HELD_COLUMNS, WARPGROUP_ROWS
+from ..candidate import batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
+from ..family import Problem, Proposal
 from ..parts.boxes import (
     LINE_BYTES,
     WGMMA_FACTORS,
@@ -34,8 +34,11 @@ from ..parts.boxes import (
     turned,
     view_of,
 )
+from ..parts.guards import guarded_axes
+from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES
 from ..problem import Contraction
-from ..resources import HELD_COLUMNS, OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS
+from ..resources import MAX_STAGES
+from .declare import OPERAND_DEPTH, OPERAND_SETS, piece_of, smem_of
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
 # along the columns A.
@@ -109,9 +112,10 @@ FEW_CLUSTERS = (
 FEW_ROWS = 128  # at most, for which tiles may be many; with more, none of the 64 of a product need be empty
 
 
-def propose_warp_specialized(kernel: Contraction, model: Model, region: Region, card: Device) -> tuple[Proposal, ...]:
+def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy
     engine cannot serve."""
+    kernel, region, model = problem.kernel, problem.region, problem.model
     math = math_of(kernel, card)
     if not card.arch.has_tma or math not in WGMMA_FACTORS or misfit(region, kernel, WGMMA_FACTORS[math]):
         return ()
@@ -332,12 +336,11 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
 
 def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> str:
     """Why an output cannot leave through shared memory in pieces of these columns, in words; empty when all can."""
-    columns = resources.piece_of(plan, region, kernel)[not plan.swap_ab]
+    columns = piece_of(plan, region, kernel)[not plan.swap_ab]
     narrow = (
         t.name
         for t in region.outputs
-        if plan.store_of(t.name).by in resources.STAGED_STORES
-        and columns * t.type.dtype.bytes < resources.LEAST_SWIZZLE
+        if plan.store_of(t.name).by in STAGED_STORES and columns * t.type.dtype.bytes < LEAST_SWIZZLE
     )
     return next((f"{name} leaves in rows of {columns} bytes" for name in narrow), "")
 
@@ -367,7 +370,7 @@ def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resid
     """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
     arch = card.arch
     most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
-    taken = functools.cache(lambda count: resources.smem_of(replace(plan, stages=count), region, kernel))
+    taken = functools.cache(lambda count: smem_of(replace(plan, stages=count), region, kernel))
     found = min(MAX_STAGES, max(0, 1 + (most - taken(1)) // (taken(2) - taken(1))))
     return next(
         n for n in range(found, MAX_STAGES + 1) if n == MAX_STAGES or taken(n + 1) > most

@@ -28,11 +28,11 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...target.hopper import WARPGROUP_ROWS
 from ..parts.epilogue import bounds_of, turned
 from ..parts.fresh import Fresh
 from ..parts.point import Values, split
 from ..problem import Contraction
-from ..resources import WARPGROUP_ROWS
 
 
 def splitter_steps(plan: Plan, fresh: Fresh) -> Statement:

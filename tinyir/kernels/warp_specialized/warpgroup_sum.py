@@ -66,11 +66,11 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.types import DTYPES, DType, TensorType
-from ...target.hopper import PRODUCT_BYTES
+from ...target.hopper import PRODUCT_BYTES, WARPGROUP_ROWS
 from ...target.tf32 import LOW_SCALE
 from ..parts import shared_sum
 from ..parts.fresh import Fresh
-from ..resources import OPERAND_DEPTH, OPERAND_SETS, WARPGROUP_ROWS, ends_held
+from .declare import OPERAND_DEPTH, OPERAND_SETS, ends_held
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
         ]
         shape += [f"stages {plan.stages}"] if plan.stages > 1 else []
         shape += [f"cluster {list(plan.cluster.shape)}"] if plan.cluster else []
-        yield comment(f"plan {plan.family} {plan.algo}: {', '.join(shape)}")
+        yield comment(f"plan {plan.family} {plan.headline[0]}: {', '.join(shape)}")
 
 
 def bounds_of(kernel: Kernel) -> str:

@@ -20,9 +20,9 @@ from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.rules import product
-from ...kernels.resources import WARPGROUP
 from ...kit.diag import refuse
 from ...target.arch import ARCHS
+from ...target.hopper import WARPGROUP
 from .index import UNARY
 from .matrix import CORE_ROWS, Matrices
 from .names import comment

@@ -18,8 +18,8 @@ from ...ir.plan import Module
 from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
 from ...ir.types import DType
-from ...kernels.resources import aligned
 from ...kit.diag import refuse
+from ...target.arch import aligned
 from .across import Across
 from .ampere import Ampere
 from .atomics import Atomics

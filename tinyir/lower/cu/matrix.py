@@ -17,8 +17,8 @@ from ...ir.gpu.memory import ROW_KINDS
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
-from ...kernels.resources import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from ...kit.diag import refuse
+from ...target.hopper import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
 from .names import comment, words_of
 from .rows import Rows
 

@@ -15,8 +15,8 @@ from ...ir.expr import Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.memory import ROW_KINDS
 from ...ir.intervals import Interval
-from ...kernels.resources import WARPGROUP_ROWS
 from ...kit.diag import refuse
+from ...target.hopper import WARPGROUP_ROWS
 
 HALVES = 2  # rows of which a thread holds elements
 SHARING = 4  # threads that hold a row together

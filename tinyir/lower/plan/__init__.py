@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from ...ir import plan, region
 from ...kernels.candidate import Candidate
-from ...kernels.problem import FAMILY
 from ...kit.diag import Refused
 from .choose import CROWDED, candidates, card_of
 from .kernels_for import in_parts, kernels_for, launches
@@ -60,4 +59,4 @@ def explain(
     return "\n".join(table_of(name, several, planner.card, is_whole) for name, several in found)
 
 
-__all__ = ["CROWDED", "Candidate", "FAMILY", "candidates", "card_of", "explain", "in_parts", "lower", "verdicts"]
+__all__ = ["CROWDED", "Candidate", "candidates", "card_of", "explain", "in_parts", "lower", "verdicts"]

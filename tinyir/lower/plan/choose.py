@@ -11,23 +11,13 @@ from ...analysis.work import Work, work_of
 from ...ir import plan, region
 from ...ir.rules import product
 from ...ir.traits import sizes_of, walks_apart
-from ...kernels import resources
-from ...kernels.candidate import Candidate, Proposal, Regions
+from ...kernels import FAMILIES, families_for, resources
+from ...kernels.candidate import Candidate, Regions
 from ...kernels.cost import cost_of
-from ...kernels.flash.space import propose_flash
-from ...kernels.gemv.space import propose_gemv
-from ...kernels.maps.space import propose_flat
-from ...kernels.multistage.space import propose_multistage
-from ...kernels.plain import propose_plain
-from ...kernels.problem import Contraction, Kernel, Map, Plain, Prefix, Row, kernel_of, kernels_of
-from ...kernels.rows.space import propose_row
-from ...kernels.scans.space import propose_scan
-from ...kernels.scatter_atomic.space import propose_scatter
+from ...kernels.family import Family, Needs, Problem, Proposal
+from ...kernels.problem import Kernel, Map, kernel_of, kernels_of
 from ...kernels.siblings import siblings_of
-from ...kernels.streaming.match import Streaming, streaming_of
-from ...kernels.streaming.space import propose_streaming
-from ...kernels.synchronous.space import propose_contraction
-from ...kernels.warp_specialized.space import propose_warp_specialized
+from ...kernels.streamed import streaming_of
 from ...kit.diag import Diag, Refused, refuse
 from ...target.arch import ARCHS
 from ...target.device import Device, get_device
@@ -115,15 +105,26 @@ def of_launch(module: region.Module, group: Regions, sizes: dict[str, int], card
 def _of_one(module: region.Module, one: region.Region, sizes: dict[str, int], card: Device) -> list[Candidate]:
     """The plans of one region: those of the families that hold it, or where none of them fits the card the plain one,
     which always does."""
-    kernels, work = kernels_of(one, sizes), work_of(one, sizes)
+    work = work_of(one, sizes)
     found = [
-        _judged(proposal, one, kernel, work, sizes, card)
-        for kernel in _worth(kernels, one)
-        for proposal in _propose(kernel, module, one, card)
+        candidate
+        for kernel in _worth(kernels_of(one, sizes), one)
+        for candidate in _all_of(Problem((one,), kernel, module.model), work, sizes, card)
     ]
-    if all(c.rejected for c in found):
-        found.append(_judged(Proposal(propose_plain(one, card.arch.name)), one, Plain(), work, sizes, card))
+    for family in FAMILIES if all(c.rejected for c in found) else ():
+        if family.is_fallback:
+            problem = Problem((one,), kernel_of(one, family.kind), module.model)
+            found += [_judged(family, proposal, problem, work, sizes, card) for proposal in family.space(problem, card)]
     return found
+
+
+def _all_of(problem: Problem, work: Work, sizes: dict[str, int], card: Device) -> list[Candidate]:
+    """Every plan that a family thinks of for a problem."""
+    return [
+        _judged(family, proposal, problem, work, sizes, card)
+        for family in families_for(problem.kernel)
+        for proposal in family.space(problem, card)
+    ]
 
 
 def _worth(kernels: tuple[Kernel, ...], one: region.Region) -> tuple[Kernel, ...]:
@@ -144,12 +145,13 @@ def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], c
     )
     work = Work(sum(w.flops for w in works), sum(w.bytes for w in works) - (len(group) - 1) * shared)
     names = tuple(one.name for one in group)
-    proposals = (
-        replace(p, plan=replace(p.plan, regions=names))
-        for p in _propose(found.kernel, module, first, card)
+    problem = Problem((first,), found.kernel, module.model)
+    return [
+        _judged(family, replace(p, plan=replace(p.plan, regions=names)), problem, work, sizes, card)
+        for family in families_for(found.kernel)
+        for p in family.space(problem, card)
         if not p.plan.layout
-    )
-    return [_judged(proposal, first, found.kernel, work, sizes, card) for proposal in proposals]
+    ]
 
 
 def readers_of(module: region.Module) -> dict[str, str]:
@@ -163,15 +165,11 @@ def _streamed(
 ) -> list[Candidate]:
     """The plans of two regions that share a kernel. Raises Refused (E1520) when none can compute both."""
     kernel = streaming_of(one, reader)
-    if not isinstance(kernel, Streaming):
+    if isinstance(kernel, str):
         raise Refused([Diag("E1520", one.name, {"region": f"{one.name} with {reader.name}", "what": kernel}, one.span)])
     works = [work_of(r, sizes) for r in (one, reader)]
     work = Work(sum(w.flops for w in works), sum(w.bytes for w in works))
-    proposals = (
-        *propose_flash(kernel, one, reader, module.model, card),
-        *propose_streaming(kernel, one, reader, card),
-    )
-    return [_judged(proposal, one, kernel, work, sizes, card) for proposal in proposals]
+    return _all_of(Problem((one, reader), kernel, module.model), work, sizes, card)
 
 
 def least_us(found: Iterable[Candidate]) -> float:
@@ -198,54 +196,31 @@ def card_of(arch: str, device: str | None, fp32: str = "", atomics: str = "") ->
     return replace(card, arch=ARCHS[arch])
 
 
-def _propose(kernel: Kernel, module: region.Module, one: region.Region, card: Device) -> tuple[Proposal, ...]:
-    if isinstance(kernel, Contraction):
-        on_tensor_cores = (
-            *propose_warp_specialized(kernel, module.model, one, card),
-            *propose_multistage(kernel, module.model, one, card),
-        )
-        return (
-            *on_tensor_cores,
-            *propose_gemv(kernel, module.model, one, card),
-            *propose_contraction(kernel, one, card),
-        )
-    if isinstance(kernel, Prefix):
-        return propose_scan(kernel, one, card)
-    return (
-        propose_row(kernel, module.model, one, card)
-        if isinstance(kernel, Row)
-        else (*propose_flat(kernel, one, card), *propose_scatter(kernel, one, card))
-    )
-
-
 def _judged(
-    proposal: Proposal, one: region.Region, kernel: Kernel, work: Work, sizes: dict[str, int], card: Device
+    family: Family, proposal: Proposal, problem: Problem, work: Work, sizes: dict[str, int], card: Device
 ) -> Candidate:
-    taken = resources.taken_by(proposal.plan, one, kernel)
-    stop = proposal.stop or _stop(proposal.plan, one, kernel, card, taken)
+    needs = family.declare(proposal.plan, problem)
+    taken = resources.taken_by(proposal.plan, needs)
+    stop = proposal.stop or _stop(family, proposal.plan, needs, card, taken.occupancy)
     if stop and not taken.occupancy:
         return Candidate(proposal.plan, None, stop)
-    cost = cost_of(proposal.plan, one, kernel, work, sizes, card, taken)
+    cost = cost_of(family, proposal.plan, problem, work, sizes, card, taken)
     return Candidate(replace(proposal.plan, estimate=cost.estimate()), cost, stop)
 
 
-def _stop(proposed: plan.Plan, one: region.Region, kernel: Kernel, card: Device, taken: resources.Taken) -> str:
-    """The stop rule that a plan breaks which takes so much, in words; empty when it breaks none. Two of them hold for
-    sm80 alone: Hopper's best kernels fill an SM with one CTA."""
-    arch = card.arch
-    smem, regs, ctas = taken.smem, taken.regs, taken.occupancy
+def _stop(family: Family, proposed: plan.Plan, needs: Needs, card: Device, ctas: int) -> str:
+    """The stop rule that a plan breaks which needs so much, with so many CTAs on an SM, in words; empty when it breaks
+    none. Two of them hold for sm80 alone: Hopper's best kernels fill an SM with one CTA."""
+    arch, smem = card.arch, needs.smem
     if smem > arch.smem_per_cta:
         return f"{smem} B of shared memory"
-    if smem > arch.static_smem and proposed.algo == "synchronous":
+    if smem > arch.static_smem and family.has_static_smem:
         return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
     most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
-    if (
-        resources.accumulators_of(proposed, kernel) + resources.leaving_of(proposed, one) + resources.ADDRESSING // 2
-        > most
-    ):
+    if needs.accumulators + needs.leaving + resources.ADDRESSING // 2 > most:
         return f"over {most} registers a thread"
     if ctas == 0:
-        return f"{regs} registers a thread do not fit an SM"
+        return f"{needs.registers} registers a thread do not fit an SM"
     if not arch.has_tma and smem > SMEM_SHARE * arch.smem_per_cta:
         return f"{smem} B of shared memory, over 80 %"
     if not arch.has_tma and ctas == 1:

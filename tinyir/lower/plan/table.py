@@ -31,7 +31,7 @@ def rows_of(found: Sequence[Candidate]) -> list[tuple[str, ...]]:
                 str(c.cost.occupancy),
             )
         )
-        rows.append((str(number), c.plan.algo, "x".join(map(str, c.plan.tile)), _parts(c.plan), *figures, verdict))
+        rows.append((str(number), *c.plan.headline, _parts(c.plan), *figures, verdict))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir import region
 from ...ir.traits import sizes_of
+from ...kernels import family_of
 from ...kernels.alternatives.materialize_prologues import materialize_prologues
 from ...kernels.alternatives.parts import with_parts
 from ...kernels.alternatives.split_siblings import split_siblings
@@ -61,7 +62,7 @@ def _plain(module: region.Module, planner: Planner) -> list[Diag]:
     said = []
     for group in launches(module, planner):
         one = group[0]
-        if planner.plans(module, *group)[0].algo == "plain":
+        if family_of(planner.plans(module, *group)[0]).is_fallback:
             found = candidates(module, one, planner.card.arch.name, planner.card.name)
             reason = why_none(one) or ", ".join(dict.fromkeys(c.rejected for c in found if c.rejected))
             said.append(Diag("R3475", one.name, {"region": one.name, "what": reason}, one.span))
@@ -79,7 +80,7 @@ def _without_unit(module: region.Module, arch: str, device: str | None, fp32: st
             and not misfit(one, kernel, WGMMA_FACTORS[""])
         ):
             dtypes = " and ".join(dict.fromkeys(r.dtype.name for r in (kernel.lhs, kernel.rhs)))
-            algo = candidates(module, one, arch, device, fp32=fp32)[0].plan.algo
+            algo, _ = candidates(module, one, arch, device, fp32=fp32)[0].plan.headline
             said.append(
                 Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span)
             )

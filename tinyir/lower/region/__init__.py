@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
-from ...kernels.streaming.match import streaming_of
+from ...kernels import can_hold
 from ...kit.diag import Diag
 from . import graph as graphs
-from .distribute import distribute
+from .distribute import distribute, rounding
 from .fuse import Partition, partition
 from .fuse_prologues import fuse_prologues
 from .join_siblings import join_siblings
@@ -53,11 +53,25 @@ def _settled(module: poly.Module, is_distributed: bool) -> tuple[frozenset[str],
         apart |= whole
 
 
+def warnings(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
+    """A warning for each region of which a factor leaves a sum of floats, which was asked for and rounds otherwise
+    (W2103)."""
+    if not is_distributed:
+        return []
+    found, streams, _ = cut(module, _settled(module, is_distributed)[0])
+    said = []
+    for one in assemble(found.graph, found, streams).regions:
+        for rewrite in PASSES[: PASSES.index(distribute)]:
+            one = rewrite(one)
+        said += rounding(distribute(one), distribute(one, is_asked=True))
+    return said
+
+
 def not_streamed(program: region.Program) -> frozenset[str]:
     """The deferred buffers whose two regions no kernel can share; their rows must be whole in memory."""
     makers = {t.name: r for r in program.regions for t in r.outputs if t.attr("materialize") == "deferred"}
     pairs = [(makers[t.name], r, t.name) for r in program.regions for t in r.inputs if t.name in makers]
-    return frozenset(name for first, second, name in pairs if isinstance(streaming_of(first, second), str))
+    return frozenset(name for first, second, name in pairs if not can_hold((first, second)))
 
 
 def passes(is_distributed: bool = False) -> tuple:
@@ -95,4 +109,4 @@ def cut(
     return found, streams, merged
 
 
-__all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts"]
+__all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts", "warnings"]

@@ -13,10 +13,11 @@ import functools
 import math
 from dataclasses import replace
 
-from ...ir.body import Binary, Body, Literal, Reduce, Select, Unary, rebuild
+from ...ir.body import Binary, Body, Literal, Reduce, Select, Unary, rebuild, walk
 from ...ir.meet import meet
 from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region
+from ...kit.diag import Diag
 
 TURNED = {"max": "min", "min": "max"}
 
@@ -34,6 +35,20 @@ def distribute(region: Region, is_asked: bool = False) -> Region:
 
     lets = tuple(replace(let, expr=moved(let.expr)) for let in region.lets)
     return replace(region, lets=lets, yields=tuple(replace(y, expr=moved(y.expr)) for y in region.yields))
+
+
+def rounding(kept: Region, moved: Region) -> list[Diag]:
+    """A warning (W2103) for each value of a region, and each output, that is not the same where factors leave sums of
+    floats."""
+    pairs = [(a.name, a.expr, b.expr) for a, b in zip(kept.lets, moved.lets)]
+    pairs += [(a.output, a.expr, b.expr) for a, b in zip(kept.yields, moved.yields)]
+    said = []
+    for name, before, after in pairs:
+        if before != after:
+            fold = next(n for n in walk(before) if isinstance(n, Reduce) and n.op == "sum" and n.dtype.is_float)
+            facts = {"option": "--distribute", "op": fold.op, "dtype": fold.dtype, "values": name, "region": kept.name}
+            said.append(Diag("W2103", name, facts, kept.span))
+    return said
 
 
 def _moved(fold: Reduce, iters: tuple[str, ...], axes_of: dict[str, tuple[str, ...]], is_asked: bool) -> Body:
@@ -69,4 +84,4 @@ def _may_leave(factor: Body, fold: Reduce, is_asked: bool) -> bool:
     return fold.op == "sum" and (fold.dtype.is_integer or fold.dtype.is_float and is_asked)
 
 
-__all__ = ["distribute"]
+__all__ = ["distribute", "rounding"]

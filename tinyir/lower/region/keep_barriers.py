@@ -1,5 +1,4 @@
-"""R4: a fold that needs another's result waits for the whole of it, and the values of each pass over the axis stand
-together.
+"""R4: a fold that needs another's result waits for the whole of it; the values of each pass are together.
 
 before: %m         = reduce max (k0: K) : fp32 { A[i0, k0] }
         %z         = reduce sum (k0: K) : fp32 { exp2(sub(A[i0, k0], %m)) }

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...ir.body import Gather, Reduce, Scan, Scatter, walk
 from ...ir.region import Region, Tensor
 from ...ir.traits import bodies_of
-from ...kernels.problem import kernels_of
+from ...kernels import can_hold
 from .apply_epilogue import apply_epilogue
 from .cluster import Cluster
 from .distribute import distribute
@@ -49,7 +49,7 @@ def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> s
     if all(cluster.members[name].kind == "gather" and name in cluster.place for name in chosen):
         return "size" if len(chosen) > MOST_FOLDED else ""
     region = drafted(cluster, graph, order)
-    if not kernels_of(region):
+    if not can_hold((region,)):
         return "family"
     held = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, (Reduce, Gather, Scan, Scatter))]
     return "size" if len(held) > MOST_FOLDED else ""

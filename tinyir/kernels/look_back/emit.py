@@ -40,12 +40,12 @@ from ...ir.traits import extent_of, scans_of
 from ...ir.types import DTYPES, TensorType
 from ...kit.diag import refuse
 from ...target.words import LEVELS, WORDS_OF
+from ..family import Before, Problem
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, split
+from ..parts.prefixes import Prefixes, limits_of, name_of
 from ..parts.side_by_side import SideBySide
 from ..problem import Prefix
-from .prefixes import Prefixes, name_of
-from .vector import limits_of
 
 WARP = 32
 START_THREADS = 256
@@ -60,8 +60,9 @@ class _Words:
     held: Tensor | None
 
 
-def look_back_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
+def look_back_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `scan_look_back`. Raises Refused (E1611) for what the template has no place for."""
+    region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
     turns = plan.tile[1] // (plan.threads[0] * width)
     if len(plan.threads) != 1 or turns < 1 or plan.tile != (1, plan.threads[0] * width * turns):
@@ -85,6 +86,12 @@ def look_back_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         if wide(scan.dtype).bytes not in WORDS_OF:
             raise refuse("E1611", plan.name, plan.span_of("algo"), what=f"a scan of {scan.dtype}", region=region.name)
     return _Writer(plan, region, kernel, run, turns).kernel_of_tiles()
+
+
+def before(plan: Plan, problem: Problem) -> Before:
+    """The kernel that clears what CTAs tell one another, and its memory."""
+    region, kernel = problem.region, problem.kernel
+    return Before((start_kernel(plan, region, kernel),), look_back_workspaces(plan, region, kernel))
 
 
 def tiles_of(plan: Plan, kernel: Prefix) -> Expr:
@@ -271,4 +278,4 @@ class _Writer:
         return nodes.For(self.turn, ZERO, Expr.of(self.turns), (*lets, *first, *within), unroll=0)
 
 
-__all__ = ["look_back_kernel", "look_back_workspaces", "start_kernel"]
+__all__ = ["before", "look_back_kernel"]

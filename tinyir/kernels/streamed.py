@@ -20,8 +20,9 @@ import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
-from ...ir.body import (
+from ..ir.body import (
     Axis,
     Binary,
     Body,
@@ -39,12 +40,11 @@ from ...ir.body import (
     Unary,
     walk,
 )
-from ...ir.expr import Bound, Expr
-from ...ir.neighbours import ACCESS_BYTES
-from ...ir.plan.fields import Plan
-from ...ir.region import Region, Yield
-from ...ir.traits import axes_of, bodies_of, extent_of
-from ...ir.types import DType
+from ..ir.expr import Bound, Expr
+from ..ir.neighbours import ACCESS_BYTES
+from ..ir.region import Region, Yield
+from ..ir.traits import axes_of, bodies_of, extent_of
+from ..ir.types import DType
 
 WIDEST = 256  # elements of a row of either operand that a CTA keeps
 
@@ -56,6 +56,7 @@ class Streaming:
     `scores` are values of the first region, `output` the sum of the second. `weight` is E; `norm` is `fdiv` or `mul`,
     by `norm_by`, or empty. `meets` gives for each axis of the second region that P has the axis of the first."""
 
+    kind: ClassVar[str] = "contraction"
     row: Axis
     column: Axis
     depth: tuple[Axis, ...]
@@ -104,6 +105,11 @@ def streaming_of(first: Region, second: Region) -> Streaming | str:
         return _streaming(first, second)
     except _No as reason:
         return str(reason)
+
+
+def two_regions(regions: tuple[Region, ...]) -> Streaming | str:
+    """The regions of a plan as one streaming kernel, or why they are none."""
+    return streaming_of(*regions) if len(regions) == 2 else "not two regions"
 
 
 def _streaming(first: Region, second: Region) -> Streaming:
@@ -347,14 +353,4 @@ def tile_is_touched(
     return tuple(found)
 
 
-def unmet_by(kernel: Streaming, plan: Plan) -> Iterator[tuple[str, list[int], str]]:
-    """The fields of a plan that the template cannot obey: the field, what it is, and what is needed."""
-    if len(plan.threads) != 2 or plan.threads[0] not in (1, 2, 4, 8, 16, 32):
-        yield "threads", list(plan.threads), "[x, y] with x a power of two, at most 32"
-    if plan.tile[2] != kernel.sizes[0]:
-        yield "tile", list(plan.tile), f"a third number of {kernel.sizes[0]}"
-    if plan.tile[1] % kernel.access:
-        yield "tile", list(plan.tile), f"a second number of whole accesses of {kernel.access}"
-
-
-__all__ = ["Streaming", "masks_of", "streaming_of", "tile_is_touched", "unmet_by"]
+__all__ = ["Streaming", "masks_of", "streaming_of", "tile_is_touched", "two_regions"]

@@ -36,11 +36,11 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.region import Region
 from ...ir.runs import Run
 from ...ir.traits import axes_of, extent_of
-from ..parts.fold import Accumulator, type_of
-from ..parts.point import Fresh, Values, below, needed, split
-from ..parts.side_by_side import SideBySide
-from ..parts.statements import FEW, Statements
 from ..resources import ON_THEIR_WAY
+from .fold import Accumulator, type_of
+from .point import Fresh, Values, below, needed, split
+from .side_by_side import SideBySide
+from .statements import FEW, Statements
 
 
 def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_guarded: bool) -> tuple[Statement, ...]:

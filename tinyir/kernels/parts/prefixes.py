@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 from ...ir.accumulate import cast, wide
 from ...ir.body import Body, Scan
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu.nodes import Statement
 from ...ir.region import Region
+from ...ir.runs import Run
 from ...kit.diag import refuse
-from ..parts.point import Values, free_axes, needed
-from ..parts.statements import Statements
+from .point import Values, free_axes, needed
+from .statements import Statements
 
 
 @dataclass
@@ -37,6 +39,12 @@ class Prefixes(Statements):
         lines = self.values(needed(self.region, (scan.body,)))
         value, before = self.body(scan.body)
         return [*lines, *before], cast(value, wide(scan.dtype))
+
+
+def limits_of(run: Run) -> tuple[Bound, ...]:
+    """What says that an element of a vector is one of the row's."""
+    low, high = None if run.start == ZERO else ZERO, None if run.is_whole else run.extent
+    return () if low is high is None else (Bound(Expr.of(run.axes[0].name), low, high),)
 
 
 def name_of(region: Region, scan: Scan) -> str:

@@ -1,0 +1,192 @@
+"""What a family of kernels states: one frozen object for each family, each fact once.
+
+    FAMILY = Family(
+        algo="gemv",                                the word in plan text
+        problem=Contraction,                        the kind of problem it computes
+        needs=("micro", "threads"),                 the plan fields that it cannot do without
+        fields=("bind", "split_k", ...),            the others that it obeys
+        space=here("space", "space"),               the plans worth trying, for the planner
+        declare=here("declare", "declare"),         what a CTA takes, for stop rules, checker, cost model and emit
+        legal=here("legal", "legal"),               what it asks of a plan beside what `kernels.check` asks of any
+        clocks=here("clocks", "clocks"),            what a plan takes on a card
+        emit=here("emit", "emit"),                  its kernel
+        before=here("emit", "before"),              the kernels that run before it, and the memory they fill
+    )
+
+`here = functions_of(__name__)` names functions of the family's own folder, which is imported when one is first called:
+a filter loads only what it asks for. `kernels.FAMILIES` lists the families; planner, checker and emission walk that
+list, and nothing outside this package compares an algo.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..ir.region import Region, Tensor
+from ..target.arch import aligned
+from .problem import Kernel, kernel_of
+
+if TYPE_CHECKING:  # what only annotations name: a filter that joins regions loads none of it
+    from ..analysis.work import Work
+    from ..ir import gpu
+    from ..ir.model import Model
+    from ..ir.plan import Plan
+    from ..kit.diag import Diag
+    from ..target.device import Device
+
+MBARRIER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What one launch computes: its regions, the first of them (or both, where two share a kernel) as the kind of
+    kernel that a family computes, and the signature."""
+
+    regions: tuple[Region, ...]
+    kernel: Kernel
+    model: Model
+
+    @property
+    def region(self) -> Region:
+        """The region that the plan's fields name: the first."""
+        return self.regions[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An array in shared memory: `slots` tiles of `bytes` each."""
+
+    name: str
+    bytes: int
+    slots: int = 1
+
+    @property
+    def taken(self) -> int:
+        """Bytes with what follows up to the next array."""
+        return aligned(self.bytes * self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one CTA of a plan takes: arrays in shared memory, mbarriers, registers a thread as the compiler is expected
+    to allot them. `accumulators` are the 32-bit registers that stay taken through the main loop, `leaving` those that
+    outputs on their way through shared memory take beside them."""
+
+    shared: tuple[Array, ...] = ()
+    mbarriers: int = 0
+    registers: int = 0
+    accumulators: int = 0
+    leaving: int = 0
+
+    @property
+    def smem(self) -> int:
+        """Bytes of shared memory."""
+        return sum(array.taken for array in self.shared) + MBARRIER_BYTES * self.mbarriers
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Where a plan is priced: symbol values, card, CTAs resident on an SM, and the work of the launch."""
+
+    sizes: Mapping[str, int]
+    device: Device
+    occupancy: int
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Microseconds of a launch by what may bound it, and those that it takes to start (None: the card's own)."""
+
+    parts: Mapping[str, float]
+    start_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A plan that a family proposes, and why not even its cost is worth asking (`stop`, usually empty)."""
+
+    plan: Plan
+    stop: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The kernels that run before a plan's kernel, and the memory that they hand to it."""
+
+    kernels: tuple[gpu.Kernel, ...] = ()
+    workspaces: tuple[Tensor, ...] = ()
+
+
+def _nothing(*_: Any) -> tuple[()]:
+    return ()
+
+
+def _no_kernels(*_: Any) -> Before:
+    return Before()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family of kernels. `in_warps`: its threads fold together, so a CTA has whole warps. `has_static_smem`: its
+    shared memory is what a kernel gets without asking. `is_fallback`: it holds every region, and is proposed only where
+    no plan of the others is kept. `match` reads the regions of a plan as its problem, or gives the reason in words why
+    they are not; without it one region is read as `problem`, and several as siblings (`kernels.siblings`)."""
+
+    algo: str
+    problem: type
+    space: Callable[[Problem, Device], Iterable[Proposal]]
+    declare: Callable[[Plan, Problem], Needs]
+    clocks: Callable[[Plan, Problem, Conditions], Clocks]
+    emit: Callable[[Plan, Problem], gpu.Kernel]
+    needs: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    legal: Callable[[Plan, Problem], Iterable[Diag]] = _nothing
+    before: Callable[[Plan, Problem], Before] = _no_kernels
+    match: Callable[[tuple[Region, ...]], Kernel | str] | None = None
+    in_warps: bool = False
+    has_static_smem: bool = False
+    is_fallback: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The word of plan text for the kind of problem."""
+        return self.problem.kind
+
+    def obeys(self, field: str) -> bool:
+        """Whether the plan field has a meaning for it."""
+        return field in self.needs or field in self.fields
+
+    def kernel_of(self, region: Region) -> Kernel | None:
+        """One region as its problem, or None."""
+        return kernel_of(region, self.kind)
+
+
+def functions_of(package: str) -> Callable[[str, str], Callable[..., Any]]:
+    """Names functions of the modules of a package, which are imported when the function is first called."""
+
+    def named(module: str, function: str) -> Callable[..., Any]:
+        @functools.cache
+        def found() -> Callable[..., Any]:
+            return getattr(importlib.import_module(f"{package}.{module}"), function)
+
+        return lambda *given: found()(*given)
+
+    return named
+
+
+__all__ = [
+    "Array",
+    "Before",
+    "Clocks",
+    "Conditions",
+    "Family",
+    "Needs",
+    "Problem",
+    "Proposal",
+    "functions_of",
+]

@@ -1,0 +1,82 @@
+"""A plan with its regions as the problem of its family, and the kernels that it becomes: what all families share around
+their own emission, siblings and picked operands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..ir import gpu, plan, region
+from ..ir.plan.verify import fault_of
+from ..ir.region import Region
+from ..kit.diag import Refused
+from . import family_of
+from .family import Before, Family, Problem
+from .parts.picks import region_of, with_picks
+from .problem import Contraction, kernels_of
+from .siblings import Siblings, are_neighbours, siblings_of
+
+
+def problem_of(family: Family, one: plan.Plan, regions: tuple[Region, ...], module: region.Module) -> Problem:
+    """The regions of a plan, in the order in which the plan names them, as its family's problem. Raises Refused (E1517
+    a region of another kind, E1580 regions that its family cannot compute together, E1582 regions that are no
+    siblings)."""
+    if family.match is not None:
+        found = family.match(regions)
+        if isinstance(found, str):
+            raise _refused(one, "E1580", "algo", algo=one.algo, regions=", ".join(one.regions), reason=found)
+        return Problem(regions, found, module.model)
+    if len(regions) > 1:
+        siblings = (
+            siblings_of(regions)
+            if are_neighbours(regions, module.program.regions)
+            else "another region stands between them"
+        )
+        if isinstance(siblings, str):
+            raise _refused(one, "E1582", "plan", regions=", ".join(one.regions), reason=siblings)
+        return Problem(regions, siblings.kernel, module.model)
+    kernel = family.kernel_of(regions[0])
+    if kernel is None or isinstance(kernel, Contraction) and not kernel.is_alone:
+        known = ", ".join(k.kind for k in kernels_of(regions[0])) or "-"
+        raise _refused(one, "E1517", "plan", region=regions[0].name, family=one.family, known=known)
+    return Problem(regions, kernel, module.model)
+
+
+def _refused(one: plan.Plan, code: str, word: str, **facts: Any) -> Refused:
+    return Refused([fault_of(one, code, word, **facts)])
+
+
+def launch(module: plan.Module, one: plan.Plan) -> tuple[gpu.Kernel, Before]:
+    """The kernel of a plan by its family, and what runs before it. Raises Refused (E1611 what its
+    family cannot hold, and as `problem_of`)."""
+    family = family_of(one)
+    regions = tuple(module.program.program.region(name) for name in one.regions)
+    problem = problem_of(family, one, regions, module.program)
+    _check_fields(one, family, problem)
+    return _emitted(family, one, problem), family.before(one, replace(problem, regions=regions[:1]))
+
+
+def _check_fields(one: plan.Plan, family: Family, problem: Problem) -> None:
+    """Raises Refused (E1611) for a field that the family does not obey."""
+    asked = {
+        "split_k": one.parts > 1,
+        "swap_ab": one.swap_ab,
+        "layout": bool(one.layout),
+        "store": any(s.by != "global" for s in one.store),
+        "math": bool(one.math),
+    }
+    for word in (word for word, is_asked in asked.items() if is_asked and not family.obeys(word)):
+        raise _refused(one, "E1611", word, what=f"`{word}` in algo {one.algo}", region=one.name)
+    if getattr(problem.kernel, "siblings", 1) > 1 and one.layout:
+        raise _refused(one, "E1611", "layout", what="`layout` in a plan of siblings", region=one.name)
+
+
+def _emitted(family: Family, one: plan.Plan, problem: Problem) -> gpu.Kernel:
+    """The family's own kernel, for siblings that of the first with picked tensors."""
+    siblings = siblings_of(problem.regions) if family.match is None and len(problem.regions) > 1 else None
+    if not isinstance(siblings, Siblings):
+        return family.emit(one, problem)
+    return with_picks(family.emit(one, replace(problem, regions=(region_of(siblings),))), siblings)
+
+
+__all__ = ["launch", "problem_of"]

@@ -1,0 +1,25 @@
+"""Prefix folds of long rows: CTAs take tiles of the rows in turn, and each looks back at what those before it fold
+to."""
+
+from __future__ import annotations
+
+from ..family import Family, functions_of
+from ..problem import Prefix
+
+here = functions_of(__name__)
+
+FAMILY = Family(
+    algo="scan_look_back",
+    problem=Prefix,
+    needs=("threads",),
+    fields=("bind", "vectorize", "predicate"),
+    space=here("space", "propose_look_back"),
+    declare=here("declare", "declare"),
+    legal=here("legal", "legal"),
+    clocks=here("clocks", "look_back_clocks"),
+    emit=here("emit", "look_back_kernel"),
+    before=here("emit", "before"),
+    in_warps=True,
+)
+
+__all__ = ["FAMILY"]

@@ -1,0 +1,36 @@
+"""What a multistage contraction asks of a plan: what cp.async copies lies so that it can copy it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.plan import Plan
+from ...ir.plan.verify import fault_of
+from ...kit.diag import Diag
+from ...target.ampere import COPIES
+from ..family import Problem
+from ..parts.boxes import View, multiple_of, view_of
+
+
+def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
+    """E1570 for what cp.async cannot copy."""
+    kernel, region = problem.kernel, problem.region
+    for read in (kernel.lhs, kernel.rhs):
+        if plan.load_of(read.tensor).by != "cp_async":
+            continue
+        view = view_of(region, read.tensor, read.index, kernel)
+        if not isinstance(view, View) and (read.dtype.bytes < COPIES[-1] or plan.is_padded(read.tensor)):
+            yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=view)
+        if not isinstance(view, View) or plan.is_padded(read.tensor):
+            continue
+        axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
+        width = plan.width_of(axis)
+        if width * read.dtype.bytes < COPIES[-1]:
+            fault = f"vectorize says {width * read.dtype.bytes} B along {axis}, {COPIES[-1]} B is the least"
+            yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=fault)
+        for need in multiple_of(size, width):
+            if need not in plan.assume:
+                yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
+
+
+__all__ = ["legal"]

@@ -1,0 +1,102 @@
+"""The cost of a map: a thread an element, what it folds or looks for included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir.body import Read, Reduce, Scatter, Select, walk
+from ...ir.neighbours import crossed_reads
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.rules import product
+from ...ir.runs import singles_of
+from ...ir.traits import axes_of, bodies_of, extent_of, walks_apart
+from ...target.device import longer_of
+from ..family import Clocks, Conditions, Problem
+from ..resources import ON_THEIR_WAY, WALK
+from .boxes import LINE_BYTES
+from .waiting import LINE_LOSS, MAP_ISSUE, WAITING_SHARPNESS
+
+SINGLE_ISSUE = 4  # warp instructions an element of a read that is taken one by one; counted in the text, not fitted
+LOOK_ISSUE = (
+    10  # warp instructions for one place: its load, which end it counts from, and whether it is the element's own
+)
+LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
+
+
+def element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool) -> Clocks:
+    """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few
+    elements at a time; for what is scattered there it looks at every place."""
+    region, device, sizes, occupancy = problem.region, at.device, at.sizes, at.occupancy
+    flops, moved = at.work.flops, at.work.bytes
+    elements = extent_of(problem.kernel.groups[0]).evaluate(sizes)
+    guards = sum(len(n.guard) for body in bodies_of(region) for n in walk(body) if isinstance(n, Select))
+    walked = sum(
+        extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)
+    )
+    looks = looks_of(region, sizes)
+    tiles = -(-elements // plan.tile[0])
+    mine = -(-tiles // device.sms)
+    width = plan.widest
+    singles, is_split = (
+        [step for item in plan.vectorize for step in singles_of(region, len(item.axes), item.width)],
+        any(len(item.axes) > 1 for item in plan.vectorize),
+    )
+    taken = (
+        MAP_ISSUE * (1 / width + walked / WALK / width + _apart(plan, region))
+        + LOOK_ISSUE * looks
+        + 2
+        + 2 * guards
+        + 2 * flops / max(elements, 1)
+    )
+    taken += len(singles) * (MAP_ISSUE if is_split else SINGLE_ISSUE)
+    issue = mine * plan.tile[0] * taken / device.arch.warp / device.arch.schedulers
+    issue = max(
+        issue, mine * plan.tile[0] * sum(singles) * width / LINE_BYTES
+    )  # lines that the lanes of a warp ask for, one a clock
+    issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
+    waves = -(-mine // max(1, min(occupancy, mine)))
+    turns = waves * (2 + plan.micro[0] // width * -(-walked // WALK))
+    read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
+    # of a walk, whose elements are on their way together
+    steps = -(-walked // (max(2, ON_THEIR_WAY // width) if width > 1 else WALK)) if walked else 1
+    # bytes that the resident threads wait for
+    under_way = min(tiles, device.sms * min(occupancy, mine)) * plan.tile[0] * read / max(elements, 1) / steps
+    waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
+    crossed = {r.tensor for r in crossed_reads(region)} if is_flat else set()
+    moved += (LINE_LOSS - 1) * sum(
+        product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed
+    )
+    through = moved * device.sms * mine / max(tiles, 1)  # the busiest SM's share, times SMs
+    memory = longer_of(
+        max(moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS
+    )
+    return Clocks(
+        {
+            "memory": memory,
+            "compute": issue / device.clock_ghz / 1e3,
+            "latency": (device.dram_latency_ns * turns + LOOK_CLOCKS / device.clock_ghz * looks * waves * plan.micro[0])
+            / 1e3,
+        }
+    )
+
+
+def _apart(plan: Plan, region: Region) -> int:
+    """Reads whose place a map works out for each element of a vector, since they do not lie as its run does."""
+    axes = {name for item in plan.vectorize if len(item.axes) > 1 for name in item.axes}
+    return sum(
+        bool(axes & set(axes_of(n))) and not axes <= axes_of(n)
+        for body in bodies_of(region)
+        for n in walk(body)
+        if isinstance(n, Read)
+    )
+
+
+def looks_of(region: Region, sizes: Mapping[str, int]) -> int:
+    """Places that one element of the region's result looks at."""
+    return sum(
+        extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)
+    )
+
+
+__all__ = ["element_clocks", "looks_of"]

@@ -1,0 +1,66 @@
+"""How the outputs of warpgroups leave through shared memory: in which pieces, how many of them at once."""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.plan.fields import Plan
+from ...ir.region import Region, Tensor
+from ...target.arch import ARCHS
+from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP_ROWS
+
+STAGED_STORES = ("tma", "rows")  # through shared memory
+PIECE = 16  # columns of the accumulator that a warp stores at once
+STAGED = 2  # pieces of an output that a warpgroup has on their way out by the copy engine
+LEAST_SWIZZLE = 32  # bytes of a row of a swizzled tile
+
+
+def staged_outputs(plan: Plan, region: Region) -> list[Tensor]:
+    """The outputs that leave through shared memory."""
+    return [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
+
+
+def leave_by_rows(plan: Plan, region: Region) -> bool:
+    """Whether threads write all outputs that leave through shared memory, of which there are some."""
+    return {plan.store_of(t.name).by for t in staged_outputs(plan, region)} == {"rows"}
+
+
+def staged_pieces(plan: Plan, region: Region) -> int:
+    """Pieces of an output that a warpgroup has in shared memory: two for the copy engine, which takes its time; threads
+    read one before they write the next."""
+    return 1 if leave_by_rows(plan, region) else STAGED
+
+
+def piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
+    """Rows and columns of a warpgroup's accumulator that leave together where so many bytes of shared memory are taken:
+    64 rows, and so many columns that they are one swizzled row of the widest output that leaves through shared memory,
+    or in a transposed product, whose columns are the output's rows, 64 at most. The copy engine takes boxes of one
+    size. Where threads write all rows (`leave_by_rows`) what is left of the columns leaves behind the others, and the
+    output's rows are as long as shared memory has room for, since their ends are dear."""
+    rows, columns = (*plan.tile, 1, 1)[:2][:: -1 if plan.swap_ab else 1]
+    sizes, count = (
+        [t.type.dtype.bytes for t in staged_outputs(plan, region)] or [2],
+        plan.consumers.count if plan.consumers else 1,
+    )
+    if not leave_by_rows(plan, region):
+        turned = max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
+        return WARPGROUP_ROWS, turned if plan.swap_ab else math.gcd(SWIZZLE_BYTES // max(sizes), columns)
+    if plan.swap_ab:
+        blocks = max(1, rows // count // WARPGROUP_ROWS)  # of a tile that no template takes there may be none
+        return WARPGROUP_ROWS * blocks, min(max(1, WARPGROUP_ROWS // blocks), columns)
+    one = max((span // max(sizes) for span in SPANS if span // max(sizes) <= columns), default=SPANS[-1] // max(sizes))
+    most = (ARCHS[plan.arch].smem_per_cta - taken) // (count * WARPGROUP_ROWS * sum(sizes))
+    is_wide = one * min(sizes) == SWIZZLE_BYTES and 2 * one <= min(columns, most)
+    return WARPGROUP_ROWS, 2 * one if is_wide else one
+
+
+__all__ = [
+    "LEAST_SWIZZLE",
+    "PIECE",
+    "STAGED",
+    "STAGED_STORES",
+    "leave_by_rows",
+    "piece_beside",
+    "staged_outputs",
+    "staged_pieces",
+]

@@ -1,0 +1,27 @@
+"""How much of a matrix of scores the masks of its first region leave."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from ...analysis.tiles import classes_of
+from ...ir.region import Region
+from ..streamed import Streaming
+
+
+def touched_share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: Mapping[str, int]) -> float:
+    """The share of tiles, of so many rows and columns, that have an element inside the masks."""
+    return _share(region, kernel, tile, tuple(sorted((s, sizes[s]) for a in region.iters for s in a.size.names())))
+
+
+@functools.lru_cache(maxsize=1024)
+def _share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tuple[tuple[str, int], ...]) -> float:
+    known = dict(sizes)
+    whole = {a.name: max(1, a.size.evaluate(known)) for a in (*kernel.outer, *kernel.depth)}
+    found = classes_of(region, {**whole, kernel.row.name: tile[0], kernel.column.name: tile[1]}, known)
+    total = found.full + found.partial + found.empty
+    return (found.full + found.partial) / total if total else 1.0
+
+
+__all__ = ["touched_share"]

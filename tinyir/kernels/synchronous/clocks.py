@@ -1,0 +1,77 @@
+"""The cost of the synchronous template. On an H100 it is off by 14 % (root mean square over 1192 timings of 149 emitted
+kernels), and the plan that it puts first took 8 % longer than the fastest on average, 20 % at worst."""
+
+from __future__ import annotations
+
+from ...analysis.work import ops_each
+from ...ir.body import Body, Unary, walk
+from ...ir.plan import Plan
+from ...ir.traits import extent_of
+from ...target.device import longer_of
+from ..family import Clocks, Conditions, Problem
+from ..parts.tile_clocks import dram_bytes
+from ..problem import Contraction
+from ..resources import threads_of
+from .declare import width_of
+
+
+def synchronous_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Per step of the sum every thread copies its share and does the prologues' work on it,
+    waits, and multiplies its micro tile. The resident CTAs of an SM hide one another's waits; a step takes the longer
+    of the SM's issue and one CTA's own chain, smoothly joined."""
+    kernel, device, sizes, simt = problem.kernel, at.device, at.sizes, at.device.simt
+    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    bm, bn, bk = plan.tile
+    steps = -(-depth // bk)
+    tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
+    threads = threads_of(plan)
+    m, n = plan.micro
+    words = max(1, kernel.dtype.bytes // 4)
+    reads = sum(count // width_of(plan, kernel, side) for side, count in enumerate(plan.micro))
+    issued = m * n * words + reads
+    lanes = m * n * words * device.arch.warp / device.arch.fp32_lanes
+    multiply = bk * max(
+        lanes / device.reached["ffma"],
+        issued / device.arch.schedulers / device.reached["ffma"],
+        _shared_reads(plan, kernel) * simt["shared_read_clocks"],
+    )
+    copied = (bm + bn) * bk / threads
+    prologue = sum(side * bk / threads * _prologue_ops(factor) for factor, side in zip(kernel.factors, (bm, bn)))
+    busy = threads / device.arch.warp * (multiply + (copied * simt["copy_issue"] + prologue) / device.arch.schedulers)
+    chain = simt["wait_clocks"] + copied * simt["copy_wait_clocks"]
+
+    def step(resident: int) -> float:
+        return longer_of(resident * busy, chain, simt["sharpness"])
+
+    mine = -(-tiles // device.sms)
+    resident = min(at.occupancy, mine)
+    rounds, rest = divmod(mine, resident)
+    clocks = steps * (rounds * step(resident) + (step(rest) if rest else 0.0))
+    traffic = tiles * steps * bk * (bm * kernel.lhs.dtype.bytes + bn * kernel.rhs.dtype.bytes)
+    return Clocks(
+        {
+            "latency" if chain > resident * busy else "compute": clocks / device.clock_ghz / 1e3,
+            "memory": max(
+                traffic / device.l2_bytes_per_us,
+                dram_bytes(plan, kernel, at, tiles, resident) / device.dram_bytes_per_us,
+            ),
+        }
+    )
+
+
+def _prologue_ops(factor: Body) -> int:
+    """Instructions an element of a tile beside its copy; a cast is part of that."""
+    return ops_each(factor) - sum(isinstance(n, Unary) and n.op == "cast" for n in walk(factor))
+
+
+def _shared_reads(plan: Plan, kernel: Contraction) -> float:
+    """Lines of 128 bytes that a warp reads from shared memory for one k: lanes that want the same element share it."""
+    across = min(plan.threads[0], 32)
+    total = 0.0
+    for side, lanes in ((0, max(1, 32 // across)), (1, across)):
+        count = plan.micro[side]
+        total += max(count // width_of(plan, kernel, side), count * kernel.factor_bytes * lanes / 128)
+    return total
+
+
+__all__ = ["synchronous_clocks"]

@@ -1,0 +1,46 @@
+"""What a CTA of the synchronous template takes: one tile of each operand, a micro tile of accumulators a thread."""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.body import Read
+from ...ir.neighbours import ACCESS_BYTES
+from ...ir.plan.fields import Plan
+from ...ir.traits import nearest
+from ..family import Array, Needs, Problem
+from ..problem import Contraction
+from ..resources import ADDRESSING, allotted
+
+
+def declare(plan: Plan, problem: Problem) -> Needs:
+    """What a CTA takes. The registers are enough for ptxas to spill none of 149 tiles; the more of the sum is unrolled,
+    the more it takes."""
+    kernel, depth = problem.kernel, plan.tile[2]
+    shared = tuple(
+        Array(name, depth * (plan.tile[side] + pad_of(plan, kernel, side)) * kernel.factor_bytes)
+        for side, name in enumerate("ab")
+    )
+    held = math.prod(plan.micro[:2]) * max(1, kernel.dtype.bytes // 4)
+    wide = 8 if kernel.lhs.dtype.bytes >= 4 else 0
+    unrolled = max(held - 16, 0) // 2 + 4 if depth > 8 else max(held - 16, 0) // 4
+    wanted = held + sum(plan.micro) + unrolled + wide + ADDRESSING
+    return Needs(shared, registers=allotted(plan, wanted), accumulators=held)
+
+
+def pad_of(plan: Plan, kernel: Contraction, side: int) -> int:
+    """Elements of padding of a row of an operand's tile: one access where the operand is contiguous along the sum."""
+    return width_of(plan, kernel, side) if lies_along_sum(kernel, (kernel.lhs, kernel.rhs)[side]) else 0
+
+
+def lies_along_sum(kernel: Contraction, read: Read) -> bool:
+    """Whether neighbours along the sum are neighbours in memory."""
+    return kernel.sum[-1].name in nearest(read.index)
+
+
+def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
+    """Elements of an operand that a thread takes from shared memory at once, 16 bytes at most."""
+    return math.gcd(plan.micro[side], max(1, ACCESS_BYTES // kernel.factor_bytes)) if len(plan.micro) > side else 1
+
+
+__all__ = ["declare", "lies_along_sum", "pad_of", "width_of"]

@@ -1,0 +1,36 @@
+"""What a warp-specialised contraction asks of a plan: what TMA moves lies so that TMA can move it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.plan import Plan
+from ...ir.plan.verify import fault_of
+from ...kit.diag import Diag
+from ..family import Problem
+from ..parts.boxes import View, copied, operand_needs, store_view, view_of
+
+
+def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
+    """E1523 for what TMA cannot move."""
+    kernel, region = problem.kernel, problem.region
+    moved = [
+        ("load", r.tensor, view_of(region, r.tensor, r.index, kernel))
+        for r in (kernel.lhs, kernel.rhs)
+        if plan.load_of(r.tensor).by == "tma"
+    ]
+    moved += [
+        ("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"
+    ]
+    views = []
+    for word, name, view in moved:
+        if isinstance(view, View):
+            views.append(copied(view, region, plan.layout_of(name)))
+        else:
+            yield fault_of(plan, "E1523", word, tensor=name, fault=view)
+    for need in operand_needs(kernel, problem.model, views, plan.least_sum):
+        if need not in plan.assume:
+            yield fault_of(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
+
+
+__all__ = ["legal"]
