@@ -185,11 +185,11 @@ def _attention(number: int = 0, **how: Any) -> Family:
     return _of_scores(test_streaming.planned(test_streaming.attention(**how), number))
 
 
-def _flash(tile: tuple[int, int], **how: Any) -> Family:
-    """On tensor cores, with a tile of so many rows and columns and two CTAs, so that each has several."""
+def _flash(tile: tuple[int, int], ctas: int, **how: Any) -> Family:
+    """On tensor cores, with a tile of so many rows and columns and so few CTAs that each goes round all rings."""
     module = test_streaming.regions_of(test_streaming.attention(**{"dtype": "fp16", **how}))
     found = (c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "streaming_softmax")
-    one = replace(next(p for p in found if p.tile[:2] == tile), persistent=2)
+    one = replace(next(p for p in found if p.tile[:2] == tile), persistent=ctas)
     return _of_scores(plan.Module(module, (one,)), 2e-2 if how.get("dtype") == "bf16" else 4e-3)
 
 
@@ -357,9 +357,9 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "attention": lambda: _attention(causal=True, s=70, t=70, d=64, dtype="fp16"),
     "attention masked": lambda: _attention(s=33, t=90, d=32, mask="bool", dtype="fp16"),
     "attention fp32": lambda: _attention(),
-    "flash": lambda: _flash((128, 64), causal=True, s=150, t=150, d=64),
-    "flash with a window": lambda: _flash((64, 48), causal=True, window=70, s=130, t=200, offset=70, d=80, e=96),
-    "flash with a mask": lambda: _flash((64, 32), mask="bool", s=70, t=90, d=40, dtype="bf16"),
+    "flash": lambda: _flash((128, 64), 2, heads=3, causal=True, s=150, t=150, d=64),
+    "flash with a window": lambda: _flash((64, 48), 1, causal=True, window=220, s=130, t=400, offset=270, d=80, e=96),
+    "flash with a mask": lambda: _flash((64, 32), 1, heads=3, mask="bool", s=70, t=90, d=40, dtype="bf16"),
     "scan": lambda: _scan("sum", "scan_block", 1024),
     "scan of odd rows": lambda: _region(
         "in X : fp32[R, 4101]\nout Y : fp32[R, 4101]",
