@@ -361,6 +361,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
           wgmma_commit();
         }
         mbarrier_wait(&full_v[v_s_slot], v_s_phase);
+        wgmma_fence();
         {
           const unsigned long long v_start = matrix_descriptor(v + 8192 * v_s_slot, 16384, 1024);
           #pragma unroll
@@ -443,6 +444,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
           wgmma_commit();
         }
         mbarrier_wait(&full_v[v_s_slot], v_s_phase);
+        wgmma_fence();
         {
           const unsigned long long v_start = matrix_descriptor(v + 8192 * v_s_slot, 16384, 1024);
           #pragma unroll
@@ -503,8 +505,8 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
       }
       if (warpgroup_thread == 0) mbarrier_arrive(&empty_q[q_s_slot]);
       if (++q_s_slot == 2) { q_s_slot = 0; q_s_phase ^= 1; }
-      wgmma_fence();
       mbarrier_wait(&full_v[v_s_slot], v_s_phase);
+      wgmma_fence();
       {
         const unsigned long long v_start = matrix_descriptor(v + 8192 * v_s_slot, 16384, 1024);
         #pragma unroll

@@ -210,7 +210,6 @@ class _Template:
             if low != high:
                 yield nodes.For(t, low, high, tuple(self._block(word, is_cut)))
         yield from self._give_back("q")
-        yield nodes.Fence("wgmma")
         yield from self._weighted("pv")
         yield nodes.WaitGroup("wgmma", 0, ("pv",))
         yield from self._give_back("v")
@@ -242,6 +241,7 @@ class _Template:
 
     def _weighted(self, token: str) -> Iterable[Statement]:
         yield nodes.Wait(Place(self.of("full.v"), slot=self._slot("v")), self._phase("v"), ("load.v",))
+        yield nodes.Fence("wgmma")  # of its own: without one ptxas puts one there, and says so (C7519)
         yield nodes.Wgmma(
             token,
             self.of("acc"),
