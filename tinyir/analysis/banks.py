@@ -9,7 +9,6 @@ shared memory.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -19,7 +18,6 @@ BANKS, WORD = 32, 4  # bytes of a word
 LINE = BANKS * WORD  # bytes that are served at once
 SWIZZLES = (128, 64, 32)  # bytes, the span of the XOR pattern
 ATOM = 16  # bytes that a swizzle keeps together
-MOST_PADDING = 32  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,8 @@ class Order:
             if span != self.swizzle and row % span == 0:
                 yield replace(plain, swizzle=span)
         if may_pad:
-            step = max(width, self.size) // math.gcd(max(width, self.size), self.size)
-            for more in range(step, MOST_PADDING // self.size + 1, step):
+            step = max(width, self.size, WORD) // self.size
+            for more in range(step, LINE // self.size, step):  # a whole line more is alike
                 yield replace(plain, pitch=self.columns + more)
 
     def __str__(self) -> str:
@@ -122,15 +120,24 @@ class Remedy:
         """Waves of all accesses together, which is what a remedy makes fewer."""
         return sum(c.waves for c in self.after)
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether no access has a conflict."""
+        return all(c.ways <= 1 for c in self.after)
 
-def remedy_of(order: Order, accesses: list[tuple[Touch, ...]], may_pad: bool) -> Remedy | None:
+
+def remedy_of(order: Order, accesses: list[tuple[Touch, ...]], width: int, may_pad: bool) -> Remedy | None:
     """The order in which the accesses of a tile together go to the banks the fewest times, the first of those that
-    `others` lists; None where it is no better than the tile's own."""
-    width = max((t.width for touches in accesses for t in touches), default=WORD)
+    `others` lists, in which accesses of `width` bytes stay whole; None where it is no better than the tile's own."""
     own = Remedy(order, tuple(conflicts_of(order, t) for t in accesses))
-    found = [Remedy(o, tuple(conflicts_of(o, t) for t in accesses)) for o in order.others(width, may_pad)]
-    best = min(found, key=lambda remedy: remedy.cost, default=own)
-    return best if best.cost < own.cost else None
+    best = own
+    for other in order.others(width, may_pad):
+        found = Remedy(other, tuple(conflicts_of(other, t) for t in accesses))
+        if found.cost < best.cost:
+            best = found
+        if best is not own and best.is_clean:
+            break
+    return None if best is own else best
 
 
 __all__ = ["Conflicts", "Order", "Remedy", "Touch", "conflicts_of", "remedy_of"]

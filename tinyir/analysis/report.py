@@ -75,10 +75,12 @@ class RegionReport:
 
 @dataclass(frozen=True, slots=True)
 class ArrayReport:
-    """One shared array: its accesses with the worst conflict of each, and the order in which they have fewer."""
+    """One shared array: its accesses with the worst conflict of each, also where the compiler joins neighbours, and the
+    order of its elements in which they have fewer."""
 
     accesses: tuple[Access, ...]
     conflicts: tuple[Conflicts, ...]
+    joined: tuple[Conflicts, ...]
     remedy: Remedy | None
 
 
@@ -148,8 +150,9 @@ def _of_array(accesses: tuple[Access, ...]) -> ArrayReport:
     is_plain = not accesses[0].array.kind and all(a.is_known for a in accesses)
     may_pad = not any(a.word in READ_BY_MATRICES for a in accesses)
     is_worse = any(c.ways > 1 for c in conflicts)
-    remedy = remedy_of(order, [a.touches for a in accesses], may_pad) if is_plain and is_worse else None
-    return ArrayReport(accesses, conflicts, remedy)
+    width = max((t.width for a in accesses for t in (*a.touches, *a.joined)), default=0)
+    remedy = remedy_of(order, [a.touches for a in accesses], width, may_pad) if is_plain and is_worse else None
+    return ArrayReport(accesses, conflicts, tuple(conflicts_of(order, a.joined) for a in accesses), remedy)
 
 
 # --- text
@@ -215,21 +218,28 @@ def _kernel_lines(one: KernelReport) -> Iterator[str]:
         ring = f" ring {array.ring}" if array.ring > 1 else ""
         swizzle = f" swizzle {array.swizzle}" if array.swizzle else ""
         yield f"  shared {show_name(array.name)} : {array.type}{ring}{swizzle}"
-        for number, (access, conflicts) in enumerate(zip(found.accesses, found.conflicts)):
-            yield f"    {access.word:<11} {access.place:<35} {_conflict_words(access, conflicts, found.remedy, number)}"
+        for number, access in enumerate(found.accesses):
+            yield f"    {access.word:<11} {access.place:<35} {_conflict_words(access, found, number)}"
 
 
-def _conflict_words(access: Access, conflicts: Conflicts, remedy: Remedy | None, number: int) -> str:
+def _conflict_words(access: Access, found: ArrayReport, number: int) -> str:
+    conflicts, joined = found.conflicts[number], found.joined[number]
     if not access.is_known:
         return "the data choose the place"
     if not conflicts.ways:
         return "not reached at these sizes"
+    text = f"{conflicts.ways}-way"
+    if conflicts.ways > 1:
+        text += f", {conflicts.waves} waves for {conflicts.least}"
+    if joined.ways and joined.ways != conflicts.ways:
+        text += f"; {access.run} neighbours at once: {joined.ways}-way"
     if conflicts.ways == 1:
-        return "1-way"
-    text = f"{conflicts.ways}-way, {conflicts.waves} waves for {conflicts.least}; "
-    if remedy is None:
-        return text + "no swizzle or row length has fewer"
-    return text + f"{remedy.order}: {remedy.after[number].ways}-way"
+        return text
+    if access.array.kind:
+        return text
+    if found.remedy is None:
+        return text + "; no swizzle or row length has fewer"
+    return text + f"; {found.remedy.order}: {found.remedy.after[number].ways}-way"
 
 
 def _source(name: str) -> str:
@@ -319,9 +329,10 @@ def _array_json(found: ArrayReport) -> dict[str, Any]:
                 "ways": conflicts.ways,
                 "waves": conflicts.waves,
                 "least": conflicts.least,
+                "joined": {"elements": access.run, "ways": joined.ways} if joined.ways else None,
                 "ways_after": None if remedy is None else remedy.after[number].ways,
             }
-            for number, (access, conflicts) in enumerate(zip(found.accesses, found.conflicts))
+            for number, (access, conflicts, joined) in enumerate(zip(found.accesses, found.conflicts, found.joined))
         ],
     }
 

@@ -1,138 +1,49 @@
 """Which elements of shared memory the lanes of each warp touch at once, statement by statement, read off gpu text.
 
-A kernel is walked once, with every integer of it as an array of [instructions, 32]: one row for each warp of two CTAs
-(the first and the one in the middle) and, of a loop, for its first turns and its last. A guard takes lanes out. What
-the data decide (a gathered place) is unknown, and so is an access whose index names it. The copy engine's own accesses
-(TMA, sends) are whole lines and are left out.
+A kernel is walked once: all turns of a loop together, or of many the first and the last (`lanes`). A guard takes lanes
+out. An access whose index the data decide (a gathered place) is not known. The copy engine's own accesses (TMA, sends)
+are whole lines and are left out.
 
-What a statement moves with `vector` is one access of a lane, as it is in the CUDA; ldmatrix, stmatrix and wgmma take
-rows of 16 bytes, where `target.ampere`, `target.tf32` and `target.hopper` have each lane's address.
+What a statement moves with `vector` is one access of a lane. Neighbours that a thread takes one after the other, in a
+loop that is unrolled or in `each`, are an access each, and the compiler may join them: `joined` has them so. ldmatrix,
+stmatrix and wgmma take rows of 16 bytes, where `target.ampere`, `target.tf32` and `target.hopper` have each lane's
+address.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..ir.body import Body, Read, Select, operands_of
-from ..ir.expr import ONE, ZERO, Bound, Expr
+from ..ir.expr import ONE, ZERO, Bound
 from ..ir.gpu import nodes
 from ..ir.gpu.nodes import Kernel, Place, Shared, Statement
 from .banks import ATOM, Order, Touch
+from .lanes import GROUP, WARP, Lanes, start_of
 
-LANES = 32
-TURNS = 4  # of a loop at its beginning, and as many at its end
-MOST_CASES = 2048  # instructions of one statement beyond which loops inside are walked once
-WARP, GROUP = 32, 128  # threads of a warp, of a warpgroup
-
-Numbers = Mapping[str, np.ndarray]
+TURNS = 4  # of a loop of too many, at its beginning, and as many at its end
+MOST_CASES = 2048  # instructions of one statement beyond which a loop is too long
 
 
 @dataclass(slots=True)
 class Access:
     """One access of a statement to a shared array: `word` says how (read, store, copy, cp_async, ldmatrix, stmatrix,
     store_rows, wgmma), `place` where, as the text has it. `touches` are its instructions; none where no lane gets
-    there. `is_known`: the index does not depend on the data."""
+    there. `joined` are those of `run` neighbours at once, where the compiler may make one access of them. `is_known`:
+    the index does not depend on the data."""
 
     word: str
     array: Shared
     place: str
     statement: Statement
     touches: tuple[Touch, ...] = ()
+    run: int = 1
+    joined: tuple[Touch, ...] = ()
     is_known: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """The lanes at a point of the walk: the value of each name, and which of them are there. `corner` are the names of
-    an `each` as the corner of the warp's 16 x 16 piece has them, where `is_first` is the piece's first element."""
-
-    names: Numbers
-    is_active: np.ndarray
-    corner: Numbers = field(default_factory=dict)
-    is_first: np.ndarray | None = None
-
-    @property
-    def count(self) -> int:
-        """Instructions."""
-        return len(self.is_active)
-
-    def at(self, e: Expr) -> np.ndarray:
-        """The value of an expression. Raises KeyError where the data decide it."""
-        with np.errstate(divide="ignore"):
-            return np.broadcast_to(np.asarray(e.evaluate(self.names), np.int64), self.is_active.shape)
-
-    def holds(self, guard: Iterable[Bound]) -> np.ndarray:
-        """Where a guard holds; everywhere as far as the data decide it."""
-        found = np.ones_like(self.is_active)
-        for bound in guard:
-            try:
-                value = self.at(bound.expr)
-                for limit, is_met in (
-                    (bound.lower, np.greater_equal),
-                    (bound.upper, np.less),
-                    (bound.equals, np.equal),
-                ):
-                    if limit is not None:
-                        found &= is_met(value, self.at(limit))
-            except KeyError:
-                continue
-        return found
-
-    def where(self, is_active: np.ndarray) -> Lanes:
-        """Those of the lanes that are there too."""
-        return replace(self, is_active=self.is_active & is_active)
-
-    def given(self, **names: np.ndarray | int) -> Lanes:
-        """Also these names."""
-        return self.with_names(names)
-
-    def with_names(self, names: Mapping[str, np.ndarray | int]) -> Lanes:
-        """Also these names, each a number a lane or the same for all."""
-        shape = self.is_active.shape
-        return replace(
-            self, names={**self.names, **{n: np.broadcast_to(np.asarray(v, np.int64), shape) for n, v in names.items()}}
-        )
-
-    def without(self, name: str) -> Lanes:
-        """With a name that the data decide."""
-        return replace(self, names={n: v for n, v in self.names.items() if n != name})
-
-    def with_let(self, name: str, value: Expr) -> Lanes:
-        """Also `let name = value`."""
-        try:
-            return self.with_names({name: self.at(value)})
-        except KeyError:
-            return self.without(name)
-
-    def times(self, count: int) -> tuple[Lanes, np.ndarray]:
-        """Every instruction `count` times, and which time it is."""
-
-        def again(array: np.ndarray) -> np.ndarray:
-            return np.repeat(array, count, axis=0)
-
-        more = Lanes(
-            {n: again(v) for n, v in self.names.items()},
-            again(self.is_active),
-            {n: again(v) for n, v in self.corner.items()},
-            None if self.is_first is None else again(self.is_first),
-        )
-        return more, np.tile(np.arange(count), self.count)[:, None]
-
-    def packed(self) -> Lanes:
-        """Without the instructions in which no lane takes part."""
-        kept = self.is_active.any(axis=1)
-        if kept.all():
-            return self
-        return Lanes(
-            {n: v[kept] for n, v in self.names.items()},
-            self.is_active[kept],
-            {n: v[kept] for n, v in self.corner.items()},
-            None if self.is_first is None else self.is_first[kept],
-        )
 
 
 def accesses_of(kernel: Kernel, sizes: Mapping[str, int]) -> list[Access]:
@@ -140,29 +51,6 @@ def accesses_of(kernel: Kernel, sizes: Mapping[str, int]) -> list[Access]:
     walk = _Walk(kernel)
     walk.block(kernel.body, start_of(kernel, sizes))
     return walk.found
-
-
-def start_of(kernel: Kernel, sizes: Mapping[str, int]) -> Lanes:
-    """All warps of the first CTA and of the one in the middle."""
-    x, y, z = (*kernel.block, 1, 1)[:3]
-    grid = [max(1, e.evaluate(sizes)) for e in (*kernel.grid, ONE, ONE)[:3]]
-    warps = -(-kernel.threads // WARP)
-    places = list(dict.fromkeys([(0, 0, 0), tuple(size // 2 for size in grid)]))
-    thread = np.tile(np.arange(warps * WARP).reshape(warps, WARP), (len(places), 1))
-    cta = np.repeat(np.array(places), warps, axis=0)
-    lanes = Lanes({}, thread < kernel.threads).with_names(dict(sizes))
-    named = {
-        "thread.index": thread,
-        "thread.x": thread % x,
-        "thread.y": thread // x % y,
-        "thread.z": thread // (x * y),
-        "lane": thread % WARP,
-        "warp.index": thread // WARP,
-        "warpgroup.index": thread // GROUP,
-        "warpgroup.thread": thread % GROUP,
-        "cluster.rank": cta[:, :1] % math.prod(kernel.cluster or (1,)),
-    }
-    return lanes.with_names(named | {f"cta.{axis}": cta[:, n : n + 1] for n, axis in enumerate("xyz")})
 
 
 class _Walk:
@@ -212,12 +100,13 @@ class _Walk:
             return lanes.without(s.name)
         turns = np.maximum(0, -(-(high - low) // np.maximum(step, 1)))
         most = int(turns[lanes.is_active].max(initial=0))
-        end = TURNS if lanes.count * 2 * TURNS <= MOST_CASES else 1
-        which = np.array(list(dict.fromkeys([*range(min(end, most)), *range(max(0, most - end), most)])), np.int64)
+        which = _turns_of(most, lanes.count)
         more, number = lanes.times(len(which))
         turn = which[number] if len(which) else number
         value = more.at(s.low) + turn * more.at(s.step)
-        return more.with_names({s.name: value}).where(value < more.at(s.high)).packed()
+        inside = more.with_names({s.name: value}).where(value < more.at(s.high)).packed()
+        is_run = s.unroll == 0 and s.step == ONE and s.low == ZERO
+        return replace(inside, runs={**inside.runs, s.name: s.high.constant or 1}) if is_run else inside
 
     def _of_role(self, s: nodes.Role, lanes: Lanes) -> Lanes:
         size = GROUP if s.unit == "warpgroups" else WARP
@@ -229,15 +118,15 @@ class _Walk:
     def _each(self, s: nodes.Each, lanes: Lanes) -> None:
         """The elements of a matrix in registers that each lane holds."""
         array = self.arrays.get(s.of)
-        rows, columns = s.size or tuple(e.evaluate({}) for e in array.type.shape)[-2:] if array else (0, 0)
-        if array is None or len(s.names) != 2 or getattr(array, "kind", "") not in ("wgmma", "mma"):
+        if not isinstance(array, nodes.Reg) or len(s.names) != 2 or array.kind not in ("wgmma", "mma"):
             for name in s.names:
                 lanes = lanes.without(name)
             self.block(s.body, lanes)
             return
+        columns = s.size[1] if s.size else array.type.shape[1].evaluate({})
         is_wide = array.kind == "wgmma" and columns % 16 == 0
         width = 16 if is_wide else 8
-        pieces = min(columns // width, TURNS)
+        pieces = columns // width if lanes.count * columns // 2 <= MOST_CASES else 1
         more, number = lanes.times(pieces * width // 2)
         piece, e = number // (width // 2), number % (width // 2)
         lane = more.names["lane"]
@@ -246,7 +135,8 @@ class _Walk:
         column = width * piece + 8 * (e // 4) + 2 * (lane % 4) + e % 2
         shape = more.is_active.shape
         corner = {s.names[0]: np.broadcast_to(warp, shape), s.names[1]: np.broadcast_to(width * piece, shape)}
-        inside = replace(more.with_names(dict(zip(s.names, (row, column)))), corner=corner, is_first=e == 0)
+        inside = more.with_names(dict(zip(s.names, (row, column))))
+        inside = replace(inside, runs={**more.runs, s.names[1]: 2}, corner=corner, is_first=e == 0)
         self.block(s.body, inside)
 
     # --- statements
@@ -282,7 +172,7 @@ class _Walk:
         if over:
             sizes = [size.evaluate({}) for _, size in over]
             counts = [*sizes[:-1], sizes[-1] // vector]
-            inside, number = lanes.times(min(math.prod(counts), 2 * TURNS))
+            inside, number = lanes.times(math.prod(counts))
             for (name, _), count, step in reversed(list(zip(over, counts, [1] * len(sizes[:-1]) + [vector]))):
                 inside = inside.with_names({name: number % count * step})
                 number = number // count
@@ -311,7 +201,26 @@ class _Walk:
             for start in range(0, width, ATOM):
                 yield Touch(row, column + start // tile.size, min(width, ATOM), lanes.is_active)
 
-        self._note(word, s, place, touches)
+        access = self._note(word, s, place, touches)
+        if count == 1 and access is not None and access.touches:
+            self._join(access, place, lanes)
+
+    def _join(self, access: Access, place: Place, lanes: Lanes) -> None:
+        """Note also the access of the neighbours that follow one another along the last index."""
+        array, last = access.array, place.index[-1] if place.index else ZERO
+        size = array.type.dtype.bytes
+        if array.kind == "wgmma":  # a thread's four
+            run, is_first = ATOM // size, np.ones_like(lanes.is_active)
+        else:
+            names = [n for n in lanes.runs if (1, (n,)) in last.terms and sum(n in e.names() for e in place.index) == 1]
+            most = max((lanes.runs[n] for n in names), default=1)
+            run = math.gcd(most, ATOM // size)
+            name = next((n for n in names if lanes.runs[n] == most), "")
+            is_first = lanes.names[name] % run == 0 if name else np.zeros_like(lanes.is_active)
+        row, column = self._coordinates(place, lanes)
+        is_active = lanes.is_active & is_first
+        if run > 1 and is_active.any() and not (column[is_active] % run).any():
+            access.run, access.joined = run, tuple(_kept([Touch(row, column, run * size, is_active)]))
 
     def _ldmatrix(self, s: nodes.Ldmatrix, lanes: Lanes) -> None:
         """A warp's rows of 16 bytes; of words across the sum, single words."""
@@ -368,7 +277,7 @@ class _Walk:
 
     def _matrix_rows(self, place: Place, tile: Order, lanes: Lanes) -> Iterator[Touch]:
         """What a matrix unit takes of an operand at once: eight rows of 16 bytes; here four such matrices."""
-        lane = np.arange(LANES)[None, :]
+        lane = np.arange(WARP)[None, :]
         row, column = self._coordinates(Place(place.name, place.index or (ZERO, ZERO), place.slot), lanes)
         each = ATOM // tile.size
         beside = lane // 8 * each % max(each, tile.columns)
@@ -390,14 +299,11 @@ class _Walk:
             return
         access = Access(word, array, str(place), s)
         try:
-            found = [t for t in touches(place, order_of(array)) if t.is_active.any()]
-            access.touches = tuple(
-                Touch(*(a[t.is_active.any(axis=1)] for a in np.broadcast_arrays(t.row, t.column)), t.width, _kept(t))
-                for t in found
-            )
+            access.touches = tuple(_kept(touches(place, order_of(array))))
         except KeyError:
             access.is_known = False
         self.found.append(access)
+        return access
 
     def _coordinates(self, place: Place, lanes: Lanes) -> tuple[np.ndarray, np.ndarray]:
         """Row and column of an element: all indices but the last count the rows, those of slots before included."""
@@ -421,7 +327,7 @@ class _Walk:
         sizes[-1] //= s.vector
         total, threads = math.prod(sizes), self.kernel.threads
         turns = -(-total // threads)
-        which = np.array(list(dict.fromkeys([*range(min(TURNS, turns)), *range(max(0, turns - TURNS), turns)])))
+        which = _turns_of(turns, lanes.count)
         more, number = lanes.times(len(which))
         element = more.names["thread.index"] + threads * which[number]
         more = more.where(element < total)
@@ -442,9 +348,21 @@ def order_of(array: Shared) -> Order:
     return Order(math.prod(shape[:-1]), shape[-1] if shape else 1, array.type.dtype.bytes, array.swizzle)
 
 
-def _kept(t: Touch) -> np.ndarray:
-    shape = np.broadcast_shapes(t.row.shape, t.column.shape, t.is_active.shape)
-    return np.broadcast_to(t.is_active, shape)[t.is_active.any(axis=1)]
+def _turns_of(count: int, cases: int) -> np.ndarray:
+    """The turns of a loop that are looked at: all of them, or of many the first and the last."""
+    if count * cases <= MOST_CASES:
+        return np.arange(count)
+    ends = TURNS if 2 * TURNS * cases <= MOST_CASES else 1
+    return np.array(list(dict.fromkeys([*range(min(ends, count)), *range(max(0, count - ends), count)])), np.int64)
+
+
+def _kept(touches: Iterable[Touch]) -> Iterator[Touch]:
+    """Those instructions in which a lane takes part."""
+    for t in touches:
+        row, column, is_active = np.broadcast_arrays(t.row, t.column, t.is_active)
+        kept = is_active.any(axis=1)
+        if kept.any():
+            yield Touch(row[kept], column[kept], t.width, is_active[kept])
 
 
 def _reads(body: Body, guard: tuple[Bound, ...] = ()) -> Iterator[tuple[Read, tuple[Bound, ...]]]:
@@ -459,4 +377,4 @@ def _reads(body: Body, guard: tuple[Bound, ...] = ()) -> Iterator[tuple[Read, tu
         yield from _reads(inner, guard)
 
 
-__all__ = ["Access", "accesses_of", "order_of", "start_of"]
+__all__ = ["Access", "accesses_of", "order_of"]
