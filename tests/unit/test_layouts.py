@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tinyir import front
-from tinyir.ir import manifest, plan, region
+from tinyir.ir import manifest, plan, region, tiny
+from tinyir.ir.body import Read, walk
 from tinyir.ir.pipeline import STAGES
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
@@ -123,6 +124,46 @@ def test_playback_of_regions_sees_the_callers_arrays(name: str) -> None:
     outputs = play(lowered, arrays, watch=lambda n, a: seen.__setitem__(n, a.copy()))
     np.testing.assert_allclose(outputs["C"], play_tiny(module, arrays)["C"], rtol=1e-2, atol=1e-2)
     assert np.array_equal(seen["C"], outputs["C"], equal_nan=True)
+
+
+STATE = """tinyir 1.0 tiny
+
+model m
+  in  s : fp16[N, N] {role=state, mutability=mutable, layout=col_major}
+  in  t : fp16[N, N] {role=state, mutability=mutable, layout=col_major}
+  in  x : fp16[N, N]
+  out s : fp16[N, N] {layout=col_major}
+  out t : fp16[N, N] {layout=col_major}
+  out y : fp16[N, N]
+shapes default {N=9}
+
+%y = MUL(s, x) : fp16[N, N]
+%new = ADD(%y, t) : fp16[N, N]
+outputs: s=%new, t=s, y=%y
+"""
+
+
+def test_states_of_another_order() -> None:
+    """What is kept for them has their order, and no name of a value, whose elements are elsewhere."""
+    module = tiny.parse(STATE)
+    lowered = module
+    for stage in STAGES[1:]:
+        lowered = lower_to(stage, lowered, "sm90")
+    program = lowered.region.program
+    kept = {b.name for b in program.buffers}
+    assert kept == {"s.kept", "t.kept"}
+    for one in program.regions:  # no copy of theirs turns anything
+        reads = {n.index for y in one.yields for n in walk(y.expr) if isinstance(n, Read)}
+        assert one.name not in ("s", "t") or reads == {one.yields[0].index}
+    arrays = random_arrays(module.model, {"N": 9}, 2)
+    expected = play_tiny(module, arrays)
+    seen: dict[str, np.ndarray] = {}
+    play(lowered.region, arrays, watch=lambda n, a: seen.__setitem__(n, a.copy()))
+    assert np.array_equal(seen["y"], expected["y"])
+    outputs, report = run(manifest.show(lowered), arrays, device="sim", check=True)
+    for name, array in expected.items():
+        assert np.array_equal(outputs[name], array), name
+    assert [d.wrong for d in report.differences] == [0, 0, 0]
 
 
 def read_layout(layout: object, shape: list, **more: object) -> list:

@@ -50,19 +50,35 @@ class Memory:
         outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
         states = [o for o in self.graph.results_of(name) if o in self.states]
         if not outputs:
-            outputs = (self.buffer(name, **({"materialize": "deferred"} if is_deferred else {})),)
+            attrs = {"materialize": "deferred"} if is_deferred else {}
+            exchanged = next((s for s in states if s in self.exchanged), None)
+            outputs = (self.buffer(name, **attrs) if exchanged is None else self._kept_as(exchanged, **attrs),)
         self.place[name] = outputs[0]
         self.writes += [(outputs[0], state) for state in states]
         return outputs
 
     def buffer(self, of: str, **attrs: object) -> str:
         """A new buffer of a value's type; its name is the value's, or near it when that is taken."""
-        name, count = of, 1
+        name = self._free(of)
+        self._add(Tensor(name, self.graph.types[of], tuple(sorted(attrs.items()))))
+        return name
+
+    def _free(self, wanted: str) -> str:
+        name, count = wanted, 1
         while name in self.known:
             count += 1
-            name = f"{of}.{count}"
-        tensor = Tensor(name, self.graph.types[of], tuple(sorted(attrs.items())))
-        self.buffers[name] = self.known[name] = tensor
+            name = f"{wanted}.{count}"
+        return name
+
+    def _add(self, tensor: Tensor) -> None:
+        self.buffers[tensor.name] = self.known[tensor.name] = tensor
+
+    def _kept_as(self, state: str, **attrs: object) -> str:
+        """A new buffer for what is copied to a col_major state, in its order. It is not called as the value, whose
+        elements are elsewhere in it."""
+        name = self._free(f"{state}.kept")
+        self.exchanged[name] = self.exchanged[state]
+        self._add(Tensor(name, memory_type(self.exchanged[state]), tuple(sorted(attrs.items()))))
         return name
 
     def in_order(self, name: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -87,7 +103,7 @@ class Memory:
             self.copies.append((source, target))
             return
         if self._is_input(source):
-            kept = self.buffer(target)
+            kept = self._kept_as(target) if target in self.exchanged else self.buffer(target)
             self.copies.append((source, kept))
             source = kept
         self.writes.append((source, target))
