@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LANGUAGES = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
 SAMPLE_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
-DESIGN_BLOCKS = re.findall(r"^```(\w+) (\w+)\n(.*?)^```", LANGUAGES, re.M | re.S)
+MARKED_BLOCKS = re.findall(r"^```(\w+) (\w+)\n(.*?)^```", LANGUAGES, re.M | re.S)
+DESIGN_BLOCKS = [block for block in MARKED_BLOCKS if block[0] in STAGES]
+REPORT_BLOCKS = [block for block in MARKED_BLOCKS if block[0] not in STAGES]
 
 
 @pytest.mark.parametrize("stage, block", SAMPLE_BLOCKS, ids=[s for s, _ in SAMPLE_BLOCKS])
@@ -26,6 +28,12 @@ def test_a_block_is_part_of_the_sample(stage: str, block: str) -> None:
 @pytest.mark.parametrize("stage, design, block", DESIGN_BLOCKS, ids=[f"{d}.{s}" for s, d, _ in DESIGN_BLOCKS])
 def test_a_block_is_part_of_the_design(stage: str, design: str, block: str) -> None:
     assert block in (ROOT / "tests" / "golden" / "design" / f"{design}.{stage}").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("word, case, block", REPORT_BLOCKS, ids=[c for _, c, _ in REPORT_BLOCKS])
+def test_a_block_is_part_of_a_report(word: str, case: str, block: str) -> None:
+    assert word == "report"
+    assert block in (ROOT / "tests" / "golden" / "check" / f"report_{case}.out").read_text(encoding="utf-8")
 
 
 def test_every_filter_and_stage_is_introduced() -> None:

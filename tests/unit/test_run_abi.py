@@ -7,7 +7,8 @@ import pytest
 
 from tinyir.ir import tiny
 from tinyir.kit.diag import Refused
-from tinyir.runtime.abi import admit, logical, room_for
+from tinyir.play.arrays import in_memory
+from tinyir.runtime.abi import admit, room_for
 
 MODEL = tiny.parse(
     """tinyir 1.0 tiny
@@ -31,7 +32,7 @@ def test_col_major_lies_exchanged_and_comes_back_as_it_was() -> None:
     assert laid["A"].flags.c_contiguous and laid["A"].ravel().tolist() == [0, 3, 1, 4, 2, 5]
     room = room_for(MODEL.outputs[0], sizes)
     room[...] = laid["A"]
-    assert np.array_equal(logical(MODEL.outputs[0], room), a)
+    assert np.array_equal(in_memory(MODEL.outputs[0], room), a)
 
 
 def test_strided_and_foreign_endian_arrays_are_taken() -> None:

@@ -175,3 +175,39 @@ def test_a_kernel_with_maps_is_captured_as_any_other(machine: Machine) -> None: 
             program(*arrays)
         replay = next(c for c in reversed(machine.calls) if c[0] == "replay")
         assert [c[1] for c in replay[2]] == ["gemm_2_pad", "gemm_2"] and len(machine.maps) >= 2
+
+
+TURNED = {
+    "signature": {"inputs": [{"tensor": "A"}, {"tensor": "B"}], "outputs": [{"tensor": "C"}]},
+    "tensors": {
+        "A": {"dtype": "fp32", "shape": ["M", "K"], "layout": "col_major", "alignment": 64},
+        "B": {"dtype": "fp32", "shape": ["K", "N"]},
+        "C": {"dtype": "fp32", "shape": ["M", "N"], "layout": "col_major"},
+    },
+    "graph": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["C"]}],
+}
+
+
+def test_arrays_are_passed_in_the_order_of_the_layout(machine: Machine) -> None:  # noqa: F811
+    """What is col_major already is launched at its own address; what is not, or begins elsewhere, is refused."""
+    turned, plain = aligned((6, 7)), aligned((6, 5))
+    with tinyir.compile(json.dumps(TURNED), device="cuda") as product:
+        a = Claims(turned, shape=(7, 6), strides=(4, 28))
+        result = product(A=a, B=Claims(plain))["C"]
+        (launch,) = [c for c in machine.calls if c[0] == "launch"]
+        assert {turned.ctypes.data, plain.ctypes.data} < set(launch[2])
+        described = result.__cuda_array_interface__
+        assert described["shape"] == (7, 5) and described["strides"] == (4, 28)
+        with pytest.raises(Refused) as fault:
+            product(A=Claims(aligned((7, 6))), B=Claims(plain))
+        assert [(d.code, d.at) for d in fault.value.diags] == [("E1732", "A")]
+        assert "[6, 1]" in fault.value.diags[0].facts["reason"] and "[1, 7]" in fault.value.diags[0].facts["reason"]
+        for behind, codes in ((0, []), (16, ["E1733"]), (64, [])):
+            moved = Claims(turned, shape=(7, 6), strides=(4, 28), data=(turned.ctypes.data + behind, False))
+            if not codes:
+                product(A=moved, B=Claims(plain))
+                continue
+            with pytest.raises(Refused) as fault:
+                product(A=moved, B=Claims(plain))
+            assert [d.code for d in fault.value.diags] == codes
+            assert (fault.value.diags[0].facts["given"], fault.value.diags[0].facts["wanted"]) == (16, 64)

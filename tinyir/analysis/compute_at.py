@@ -76,6 +76,10 @@ class Need:
         """The need behind an edge of a poly module, with the symbols in their ranges."""
         return _need(*_key(module, edge, module.index.entry_of()))
 
+    def joined(self, other: Need) -> Need:
+        """What either says, of the same source and reader."""
+        return Need(self.relation.union(other.relation), self.rank, self.axes)
+
     def at(self, axes: tuple[str, ...]) -> Any:
         """The relation with only some of the reader's axes."""
         import islpy as isl

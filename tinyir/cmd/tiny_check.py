@@ -1,8 +1,9 @@
 """tiny-check: every invariant of a text's language, for any stage; that book and blocks mean what the program does;
-what is proven of regions, as text; and whether two texts give the same."""
+what is proven and what is found of regions, as text; and whether two texts give the same."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--proofs", action="store_true", help="print what there is to prove of each region, and what shows it"
+    )
+    parser.add_argument(
+        "--report",
+        nargs="?",
+        const="text",
+        choices=("text", "json"),
+        help="print what the analysis finds of each region (axes, compute_at with halos, buffers, barriers) and, from "
+        "plan text on, the bank conflicts of each kernel's shared memory",
     )
     parser.add_argument(
         "--diff",
@@ -73,7 +82,27 @@ def _body(session: Session) -> int | None:
         _write_proofs(session, language.STAGE, module, diags)
     session.must_hold(diags)
     session.must_hold(session.timed("validate", lambda: language.validate(module)))
+    if session.args.report:
+        _write_report(session, language.STAGE, module)
     return None
+
+
+def _write_report(session: Session, stage: str, module: Any) -> None:
+    """Print the report of a text that stands. Plans are lowered for it; CUDA carries no kernels, but their regions.
+    Raises Refused (E1480 a text before region)."""
+    from ..analysis.report import as_json, report_of, show_report
+    from ..lower import lowering_of
+    from .playback import PROGRAMS
+
+    if stage in ("tiny", "index", "poly"):
+        raise refuse("E1480", what="--report", stage=stage)
+    made = session.timed("lower", lambda: lowering_of("gpu").lower(module)) if stage == "plan" else module
+    kernels = made.kernels if stage in ("plan", "gpu") else ()
+    report = session.timed("report", lambda: report_of(PROGRAMS[stage](module), kernels))
+    if session.args.report == "json":
+        session.write(json.dumps(as_json(report), ensure_ascii=False, indent=2) + "\n")
+    else:
+        session.write(show_report(report))
 
 
 def _write_proofs(session: Session, stage: str, module: Any, diags: Sequence[Diag]) -> None:

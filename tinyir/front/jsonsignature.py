@@ -1,5 +1,4 @@
-"""The signature and the tensor table of front-end JSON, and how its parts are read: by kind, each fault with its
-place."""
+"""The signature and the tensor table of front-end JSON, each fault with its place."""
 
 from __future__ import annotations
 
@@ -8,68 +7,41 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..ir.expr import Expr
-from ..ir.model import CHOICES, RESERVED_SYMBOLS, TENSOR_ATTRS, Origin, Range, Shapes, Tensor
+from ..ir.model import (
+    CHOICES,
+    MOST_ALIGNMENT,
+    RESERVED_SYMBOLS,
+    TENSOR_ATTRS,
+    Origin,
+    Range,
+    Shapes,
+    Tensor,
+    is_alignment,
+)
 from ..ir.rules import fills, literal_shape
 from ..ir.types import DTYPES, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
-from ..kit.span import Span
 from .builder import Builder, Place, Ref
-from .jsontext import Member, Node, Places
+from .jsonlayout import SWIZZLED, LayoutReader
+from .jsonreader import Reader
+from .jsontext import Member, Node
 from .ops.table import read_dim
 
 DEFAULT_SIZE = 1024
 _TENSOR_KEYS = ("dtype", "shape", "value", *TENSOR_ATTRS)
 _SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
-_KIND_WORDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
 
 
-class SignatureReader:
+class SignatureReader(Reader):
     """One text. Faults are collected; what stands after a fault is read as far as it makes sense."""
 
     def __init__(self, text: str):
-        self.places = Places(text)
-        self.faults: list[Diag] = []
+        super().__init__(text)
         self.builder = Builder()
         self.declared: dict[str, TensorType] = {}
         self.places_of: dict[str, Place] = {}
         self.refs: dict[str, Ref | None] = {}  # None: something was wrong with it, and that has been said
-
-    # --- reading JSON by kind
-
-    def fault(
-        self, code: str, place: Node | Member | Span | None, at: str = "", labels: tuple[Label, ...] = (), **facts: Any
-    ) -> None:
-        """Note a diagnostic."""
-        span = place if isinstance(place, Span) or place is None else self.places.of(place)
-        self.faults.append(Diag(code, at, facts, span, labels))
-
-    def expect(self, node: Node | None, kind: type, what: str, parent: Node | None = None, key: str = "") -> Any:
-        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0104
-        missing from `parent`."""
-        if node is None:
-            if parent is not None:
-                self.fault(
-                    "E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind]
-                )
-        elif type(node.value) is kind and node.value != "":
-            return node.value
-        else:
-            self.fault(
-                "E0110",
-                node,
-                what,
-                key=key or what,
-                expected=_KIND_WORDS[kind],
-                given="an empty one" if node.value == "" else node.kind,
-            )
-        return kind()
-
-    def only(self, node: Node, known: tuple[str, ...], what: str) -> None:
-        """E0102 for every key that is not known."""
-        for key, member in node.value.items():
-            if key not in known:
-                self.fault("E0102", member, what, key=key, known=", ".join(nearest(key, known) or known))
 
     # --- tensors
 
@@ -139,16 +111,24 @@ class SignatureReader:
         return found
 
     def attributes(self, entry: Node, name: str) -> dict[str, Any]:
-        """The ABI attributes in one entry (E0103 of another kind, E1302 of other words)."""
+        """The ABI attributes in one entry (E0103 of another kind, E1302 of other words, E1313 a layout that is read and
+        cannot be obeyed, E1314 an alignment that is no power of two)."""
         found = {}
         for key, (kind, _) in TENSOR_ATTRS.items():
             node = entry.get(key)
             if node is None or node.value is None:
                 continue
-            if type(node.value) is not (int if kind == "int" else str):
+            if key == "layout" and isinstance(node.value, dict):
+                word = LayoutReader(self, node, name, self.declared).word()
+                found |= {key: word} if word else {}
+            elif type(node.value) is not (int if kind == "int" else str):
                 self.fault("E0103", node, name, key=key, expected="an integer" if kind == "int" else "a string")
+            elif key == "layout" and node.value == SWIZZLED:
+                self.fault("E1313", node, name, tensor=name, given=SWIZZLED, known=", ".join(CHOICES[key]))
             elif key in CHOICES and node.value not in CHOICES[key]:
                 self.fault("E1302", node, name, key=key, given=node.value, known=", ".join(CHOICES[key]))
+            elif key == "alignment" and not is_alignment(node.value):
+                self.fault("E1314", node, name, tensor=name, given=node.value, most=MOST_ALIGNMENT)
             elif kind == "int" and node.value < 0:
                 self.fault("E0107", node, name, key=key, range="0 or more", given=node.value)
             else:

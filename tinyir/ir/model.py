@@ -9,8 +9,12 @@
 
 Symbols are the names in the dims; each is a size, so >= 0, or within its `sym` range, bounds included. A shape set
 gives every symbol a value to plan and tune for. Attributes of a tensor, all optional: role (data, param, state),
-mutability (immutable, mutable), storage (gmem, const_pool), alignment (bytes), layout (row_major, col_major), and for a
-constant kept in a file beside the model: file, key, offset, bytes, sha256.
+mutability (immutable, mutable), storage (gmem, const_pool), alignment (bytes, a power of two: every address that is
+passed is a multiple of it), layout (row_major, col_major: the order of the last two axes in memory), and for a constant
+kept in a file beside the model: file, key, offset, bytes, sha256.
+
+Dims and maps up to the poly text are logical. From the region text on a tensor is its memory, contiguous in rows: of a
+col_major tensor the last two axes are exchanged there (`memory_type`, `memory_order`).
 """
 
 from __future__ import annotations
@@ -18,9 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, Label, Refused
 from ..kit.quote import quoted
 from ..kit.span import Span
 from ..kit.text import token_span
@@ -47,6 +51,8 @@ CHOICES = {
     "storage": ("gmem", "const_pool"),
     "layout": ("row_major", "col_major"),
 }
+MOST_ALIGNMENT = 256  # bytes; what every allocation on a GPU has
+Item = TypeVar("Item")
 
 # Words that no symbol can be: axes of maps, and what the expressions of these texts and of isl say.
 RESERVED_SYMBOLS = re.compile(
@@ -134,10 +140,25 @@ class Model:
         return next((r for r in self.ranges if r.symbol == symbol), Range(symbol, 0, (1 << 31) - 1))
 
 
-def is_exchanged(tensor: Any) -> bool:
-    """Whether the last two axes of a tensor, of the signature or of a region, lie exchanged in memory: layout
-    col_major."""
+def is_exchanged(tensor: Tensor) -> bool:
+    """Whether memory has the last two axes of a tensor of the signature exchanged: layout col_major."""
     return tensor.attr("layout") == "col_major" and tensor.type.rank >= 2
+
+
+def memory_order(tensor: Tensor, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """What there is for each axis of a tensor of the signature, in the order of the axes in memory; given that order,
+    in the signature's again."""
+    return (*items[:-2], items[-1], items[-2]) if is_exchanged(tensor) else items
+
+
+def memory_type(tensor: Tensor) -> TensorType:
+    """The type of the memory of a tensor of the signature: contiguous, the last axis the fastest."""
+    return TensorType(tensor.type.dtype, memory_order(tensor, tensor.type.shape))
+
+
+def is_alignment(size: int | None) -> bool:
+    """Whether a tensor may state this alignment: none, or a power of two up to MOST_ALIGNMENT."""
+    return size is None or 0 < size <= MOST_ALIGNMENT and size & (size - 1) == 0
 
 
 def is_constant(tensor: Any) -> bool:
@@ -229,7 +250,9 @@ def check_model(model: Model) -> list[Diag]:
 
     1. no two inputs and no two outputs share a name                           (E1301)
     2. role, mutability, storage and layout are of their few words             (E1302)
-    3. a shape set names every symbol and nothing else, with sizes in range    (E1303)
+    3. alignment is a power of two                                             (E1314)
+    4. an input and an output of one name, a state, are one memory             (E1315)
+    5. a shape set names every symbol and nothing else, with sizes in range    (E1303)
     """
     diags = []
     for tensors in (model.inputs, model.outputs):
@@ -243,6 +266,15 @@ def check_model(model: Model) -> list[Diag]:
                     diags.append(
                         Diag("E1302", t.name, {"key": key, "given": value, "known": ", ".join(CHOICES[key])}, t.span)
                     )
+            if not is_alignment(t.attr("alignment")):
+                facts = {"tensor": t.name, "given": t.attr("alignment"), "most": MOST_ALIGNMENT}
+                diags.append(Diag("E1314", t.name, facts, t.span))
+    for state in model.outputs:
+        given = model.input(state.name)
+        if given is not None and is_exchanged(given) != is_exchanged(state):
+            facts = {"tensor": state.name, "given": given.attr("layout"), "written": state.attr("layout")}
+            labels = (Label(given.span, "read here"),) if given.span else ()
+            diags.append(Diag("E1315", state.name, facts, state.span, labels))
     symbols = model.symbols()
     for s in model.shape_sets:
         sizes = dict(s.sizes)
@@ -274,7 +306,11 @@ __all__ = [
     "Shapes",
     "Tensor",
     "check_model",
+    "is_alignment",
+    "is_constant",
     "is_exchanged",
+    "memory_order",
+    "memory_type",
     "model_of",
     "origin_of",
     "read_schema",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from .body import Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, walk
 from .expr import Expr
-from .model import is_exchanged
 from .region import Region
 from .traits import bodies_of
 
@@ -24,9 +23,7 @@ def crossed_reads(region: Region) -> tuple[Read, ...]:
     ):
         return ()
     fast = region.iters[-1].name
-    if any(
-        not y.index or fast not in y.index[-1].names() or is_exchanged(region.tensor(y.output)) for y in region.yields
-    ):
+    if any(not y.index or fast not in y.index[-1].names() for y in region.yields):
         return ()
     found = dict.fromkeys(
         n for b in bodies for n in walk(b) if isinstance(n, Read) and across_of(region, n) is not None
@@ -49,7 +46,7 @@ def across_of(region: Region, read: Read) -> Axis | None:
     axes = {a.name: a for a in region.iters}
     names = [n for n in read.index[-1].names() if n in axes] if read.index else []
     is_slow = any(region.iters[-1].name in e.names() for e in read.index[:-1])
-    if len(names) != 1 or names[0] == region.iters[-1].name or not is_slow or is_exchanged(region.tensor(read.tensor)):
+    if len(names) != 1 or names[0] == region.iters[-1].name or not is_slow:
         return None
     return axes[names[0]] if names[0] not in (read.index[-1] - names[0]).names() else None
 

@@ -42,7 +42,6 @@ from .types import TensorType
 STAGE = "region"
 GRAMMAR = Grammar("region", "region_text")
 MEMORY_ATTRS: dict[str, tuple[str, bool]] = {
-    "layout": ("name", False),
     "alignment": ("int", False),
     "noalias": ("flag", False),
     "materialize": ("name", False),
@@ -53,10 +52,10 @@ MEMORY_ATTRS: dict[str, tuple[str, bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A buffer of the program, or an input or output of a region. Attributes, all optional: layout (row_major,
-    col_major), alignment (bytes), noalias, materialize (gmem, deferred: handed to the next region without leaving the
-    chip), alias (the tensor in whose memory a buffer of another shape lives), value (the numbers of a constant
-    buffer)."""
+    """A buffer of the program, or an input or output of a region: memory, contiguous in rows of its last axis, whatever
+    the order of the axes in the signature. Attributes, all optional: alignment (bytes), noalias, materialize (gmem,
+    deferred: handed to the next region without leaving the chip), alias (the tensor in whose memory a buffer of another
+    shape lives), value (the numbers of a constant buffer)."""
 
     name: str
     type: TensorType

@@ -19,7 +19,7 @@ from typing import Any
 from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
 from .expr import ONE, ZERO, Expr
-from .model import Tensor, is_exchanged
+from .model import Tensor
 from .neighbours import ACCESS_BYTES, is_multiple
 from .present import guard_names, names_in
 from .region import Region
@@ -225,8 +225,6 @@ def start_of(
 ) -> Expr | None:
     """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many
     elements."""
-    if is_exchanged(tensor):
-        return None
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
     rests = (offset - step * number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)

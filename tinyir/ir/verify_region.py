@@ -28,7 +28,7 @@ from .body import (
     walk,
 )
 from .expr import Expr
-from .model import is_exchanged
+from .model import is_exchanged, memory_type
 from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
 from .types import is_exact
@@ -83,25 +83,20 @@ def _check_names(module: Any) -> Iterator[Diag]:
 def _check_memory(module: Any) -> Iterator[Diag]:
     """Every tensor of a region is an input, output or buffer of its type; an alias has the elements of what it lives
     in."""
-    known = {t.name: t for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
+    signature = {t.name: t for t in (*module.model.inputs, *module.model.outputs)}
+    known = signature | {t.name: t for t in module.program.buffers}
+    types = {name: t.type for name, t in known.items()} | {name: memory_type(t) for name, t in signature.items()}
     for buffer in module.program.buffers:
         target = buffer.attr("alias")
         if target is None:
             continue
         home = known.get(target)
-        lies_otherwise = home is not None and (is_exchanged(home) or is_exchanged(buffer))
-        if (
-            home is None
-            or lies_otherwise
-            or home.type.dtype != buffer.type.dtype
-            or _elements(home) != _elements(buffer)
-        ):
+        if home is None or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
             fault = (
                 f"{target} is not memory of the program"
                 if home is None
                 else f"{target} is {home.type}, of another size or dtype"
             )
-            fault = f"{target} lies col_major, and another shape of it reads rows" if lies_otherwise else fault
             yield Diag(
                 "E1402",
                 buffer.name,
@@ -117,8 +112,10 @@ def _check_memory(module: Any) -> Iterator[Diag]:
                     {"name": tensor.name, "fault": "no input, output or buffer of the program is called so"},
                     tensor.span,
                 )
-            elif known[tensor.name].type != tensor.type:
+            elif types[tensor.name] != tensor.type:
                 fault = f"it is {tensor.type} here, but {known[tensor.name].type} where it is declared"
+                if tensor.name in signature and is_exchanged(signature[tensor.name]):
+                    fault += f", with layout col_major: {types[tensor.name]} in memory"
                 place = known[tensor.name].span
                 labels = (Label(place, "declared here"),) if place else ()
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": fault}, tensor.span, labels)

@@ -193,7 +193,15 @@ def parser_of(name: str, summary: str, reads: str | None, has_output: bool = Tru
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, whose help and faults go to a full disk or a closed pipe without a second fault at exit."""
+    """argparse, whose help and faults go to a full disk or a closed pipe without a second fault at exit. An option with
+    a value that may be left out (`--remarks`, `--remarks=json`) never takes the next word, which is the file."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = sys.argv[1:] if args is None else list(args)
+        end = words.index("--") if "--" in words else len(words)
+        default = {o: a.const for a in self._actions if a.nargs == "?" and a.const for o in a.option_strings}
+        words[:end] = [f"{w}={default[w]}" if w in default else w for w in words[:end]]
+        return super().parse_known_args(words, namespace)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         stream = file or sys.stderr

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir.evaluate import FROM_ML_DTYPES, compute_dtype, convert, numpy_dtype, sizes_of
 from ..ir.expr import Expr
-from ..ir.model import Model, Tensor
+from ..ir.model import Model, Tensor, is_exchanged
 from ..ir.types import DType
 from ..kit.diag import Diag, Refused
 
@@ -22,6 +22,11 @@ def adopt(array: Any, dtype: DType) -> np.ndarray:
     if found.dtype.kind == "V" and dtype.numpy in FROM_ML_DTYPES and found.dtype.itemsize == dtype.bytes:
         return found.view(numpy_dtype(dtype))
     return found
+
+
+def in_memory(tensor: Tensor, array: np.ndarray) -> np.ndarray:
+    """A view of a tensor's logical array with the axes as memory has them; of such an array, of the logical one."""
+    return np.swapaxes(array, -1, -2) if is_exchanged(tensor) else array
 
 
 def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
@@ -150,4 +155,4 @@ def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int
     )
 
 
-__all__ = ["adopt", "bind_symbols", "check_arrays", "compute_dtype", "convert", "numpy_dtype", "sizes_of"]
+__all__ = ["adopt", "bind_symbols", "check_arrays", "compute_dtype", "convert", "in_memory", "numpy_dtype", "sizes_of"]

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..ir.body import Body, Reduce, Ref, Scan, Scatter, Transpose, walk
+from ..ir.model import memory_type
 from ..ir.present import axes_of_values
 from ..ir.region import Module, Region, Tensor, Yield
 from ..ir.types import round_to
 from ..ir.verify_region import owner_of
-from .arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
+from .arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype, sizes_of
 from .body import MOST_POINTS, evaluate
 from .grid import Frame, union
 from .tiny import Watch
@@ -37,9 +38,9 @@ def play(
         outputs = memory.of(region.outputs)
         play_region(region, symbols, memory.of(region.inputs), outputs, watch)
         for name, array in outputs.items() if watch else ():
-            watch(name, array)
+            watch(name, memory.logical(name, array))
         memory.release(at)
-    return {t.name: memory.of((t,))[t.name] for t in module.model.outputs}
+    return {t.name: memory.logical(t.name, memory.of((t,))[t.name]) for t in module.model.outputs}
 
 
 def play_region(
@@ -77,9 +78,10 @@ class _Memory:
     def __init__(self, module: Module, symbols: Mapping[str, int], arrays: Mapping[str, Any]):
         self.program = module.program
         self.symbols = symbols
-        self.types = {t.name: t for t in (*module.model.outputs, *module.model.inputs, *self.program.buffers)}
-        self.kept = {t.name for t in (*module.model.inputs, *module.model.outputs)}
-        self.arrays = {t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs}
+        self.signature = {t.name: t for t in (*module.model.outputs, *module.model.inputs)}
+        self.types = {name: memory_type(t) for name, t in self.signature.items()}
+        self.types |= {t.name: t.type for t in self.program.buffers}
+        self.arrays = {t.name: in_memory(t, adopt(arrays[t.name], t.type.dtype)) for t in module.model.inputs}
         for state in {t.name for t in module.model.outputs} & set(self.arrays):
             self.arrays[state] = self.arrays[state].copy()  # the caller's array stays as it is
         for buffer in self.program.buffers:
@@ -90,18 +92,22 @@ class _Memory:
         """The arrays of some tensors, made when first asked for."""
         return {t.name: self._view(t.name) for t in tensors}
 
+    def logical(self, name: str, array: np.ndarray) -> np.ndarray:
+        """What the caller sees of a tensor's memory."""
+        return in_memory(self.signature[name], array) if name in self.signature else array
+
     def _view(self, name: str) -> np.ndarray:
         owner = owner_of(self.program, name)
         if owner not in self.arrays:
-            tensor = self.types[owner]
-            self.arrays[owner] = np.zeros(sizes_of(tensor.type.shape, self.symbols), numpy_dtype(tensor.type.dtype))
+            kind = self.types[owner]
+            self.arrays[owner] = np.zeros(sizes_of(kind.shape, self.symbols), numpy_dtype(kind.dtype))
         array = self.arrays[owner]
-        return array if owner == name else array.reshape(sizes_of(self.types[name].type.shape, self.symbols))
+        return array if owner == name else array.reshape(sizes_of(self.types[name].shape, self.symbols))
 
     def release(self, at: int) -> None:
         """Forget what no region after number `at` reads."""
         later = {owner_of(self.program, t.name) for r in self.program.regions[at + 1 :] for t in r.inputs + r.outputs}
-        for name in [n for n in self.arrays if n not in later and n not in self.kept]:
+        for name in [n for n in self.arrays if n not in later and n not in self.signature]:
             del self.arrays[name]
 
 

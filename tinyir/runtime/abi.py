@@ -1,8 +1,8 @@
-"""The ABI of a program's inputs and outputs: what a caller's array must be, and how it lies in device memory.
+"""The ABI of a program's inputs and outputs: what a caller's array must be, and its order in device memory.
 
-Names, dtypes and shapes are checked by `play.arrays`, which playback shares; layout and alignment are the device's
-affair and are seen to here. A tensor of layout col_major lies in memory with its last two axes exchanged; the caller's
-array is the logical one either way.
+Names, dtypes and shapes are checked by `play.arrays`, which playback shares; layout and alignment matter on a device
+only and are checked here. Memory has the last two axes of a col_major tensor exchanged; the caller's array is the
+logical one either way: what is col_major already (a transposed array, `order="F"`) is taken as it is.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.model import Model, Tensor, is_exchanged
-from ..play.arrays import adopt, bind_symbols, check_arrays, numpy_dtype, sizes_of
+from ..ir.model import Model, Tensor, memory_type
+from ..kit.diag import Diag
+from ..play.arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype, sizes_of
+
+ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
 
 
 def admit(
@@ -29,27 +32,33 @@ def admit(
 
 def laid(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     """An array that was checked, as it shall lie in device memory."""
-    return in_memory(tensor, adopt(native(array), tensor.type.dtype))
+    return stored(tensor, adopt(native(array), tensor.type.dtype))
 
 
-def in_memory(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    """The logical array as a contiguous one in the tensor's layout."""
-    laid = np.swapaxes(array, -1, -2) if is_exchanged(tensor) else array
+def stored(tensor: Tensor, array: np.ndarray) -> np.ndarray:
+    """The logical array as a contiguous one in the order of memory; a copy only where it is another."""
+    laid = in_memory(tensor, array)
     return np.ascontiguousarray(laid).reshape(laid.shape)
 
 
 def room_for(tensor: Tensor, sizes: Mapping[str, int]) -> np.ndarray:
-    """An uninitialised contiguous array for the tensor's bytes as they lie in memory; `logical` turns it into the
-    caller's."""
-    shape = sizes_of(tensor.type.shape, sizes)
-    return np.empty(
-        shape[:-2] + (shape[-1], shape[-2]) if is_exchanged(tensor) else shape, numpy_dtype(tensor.type.dtype)
-    )
+    """An uninitialised contiguous array for the tensor's bytes in the order of memory; `in_memory` gives the caller's
+    view of it."""
+    return np.empty(sizes_of(memory_type(tensor).shape, sizes), numpy_dtype(tensor.type.dtype))
 
 
-def logical(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    """The caller's view of what lies in memory; no copy."""
-    return np.swapaxes(array, -1, -2) if is_exchanged(tensor) else array
+def alignment_of(tensor: Tensor) -> int:
+    """Bytes of which the tensor's address is a multiple: what the signature states, and at least ALIGNMENT."""
+    return max(tensor.attr("alignment") or 0, ALIGNMENT)
+
+
+def address_faults(tensor: Tensor, address: int) -> list[Diag]:
+    """E1733 for an address that is no multiple of the tensor's alignment."""
+    wanted = alignment_of(tensor)
+    if address % wanted == 0:
+        return []
+    facts = {"tensor": tensor.name, "address": f"{address:#x}", "given": address & -address, "wanted": wanted}
+    return [Diag("E1733", tensor.name, facts, tensor.span)]
 
 
 def native(array: Any) -> np.ndarray:

@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..ir.model import Tensor
+from ..ir.model import Tensor, is_exchanged, memory_order
 from ..ir.types import DTYPES, DType
-from ..kit.diag import Refused, refuse
-from ..play.arrays import numpy_dtype
+from ..kit.diag import Diag, Refused, refuse
+from ..play.arrays import in_memory, numpy_dtype
+from .abi import address_faults
 
 CPU = 1  # kDLCPU
 CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLDataTypeCode
 NARROW_CODES = {"bf16": 4, "fp8e4m3": 10, "fp8e5m2": 12}
-ALIGNMENT = 16  # bytes
 
 
 class SupportsDLPack(Protocol):
@@ -49,12 +49,25 @@ Array = npt.ArrayLike | SupportsDLPack | SupportsCudaArrayInterface  # what a pr
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """A row-major array on the GPU that someone else owns: `owner` keeps it alive."""
+    """An array on the GPU that someone else owns: `owner` keeps it alive. `strides` are in elements."""
 
     address: int
     shape: tuple[int, ...]
     dtype: DType
     owner: Any
+    strides: tuple[int, ...]
+
+    def faults(self, tensor: Tensor) -> list[Diag]:
+        """Why its memory is not the tensor's: another order of elements (E1732), an address that the tensor's alignment
+        does not divide (E1733)."""
+        expected = strides_of(tensor, self.shape)
+        if not _is_laid(self.shape, self.strides, expected):
+            reason = (
+                f"its strides are {list(self.strides)} elements, and those of a {tensor.attr('layout')} tensor of this "
+                f"shape are {list(expected)}"
+            )
+            return [Diag("E1732", tensor.name, {"tensor": tensor.name, "reason": reason}, tensor.span)]
+        return address_faults(tensor, self.address)
 
     def stand_in(self) -> np.ndarray:
         """An array of the same shape and dtype for checks, of one element's memory."""
@@ -73,8 +86,6 @@ def external_of(name: str, array: Any) -> External | None:
         found = of_capsule(name, array.__dlpack__(), array)
     else:
         return None
-    if found.address % ALIGNMENT:
-        raise refuse("E1732", name, tensor=name, reason=f"its address is no multiple of {ALIGNMENT}")
     return found
 
 
@@ -86,9 +97,10 @@ def on_host(name: str, array: Any) -> np.ndarray:
     try:
         try:
             found = of_capsule(name, array.__dlpack__(), array)
-        except Refused:  # another dtype or other strides: NumPy may know them
+        except Refused:  # another dtype: NumPy may know it
             found = None
-        if found is None or found.dtype.name not in NARROW_CODES:
+        is_in_rows = found is not None and _is_laid(found.shape, found.strides, row_strides(found.shape))
+        if found is None or found.dtype.name not in NARROW_CODES or not is_in_rows:
             return np.from_dlpack(array)
     except (BufferError, RuntimeError, TypeError, ValueError) as fault:
         raise refuse("E1732", name, tensor=name, reason=str(fault)) from None
@@ -104,9 +116,10 @@ def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
     if dtype is None or interface.get("mask") is not None:
         raise refuse("E1732", name, tensor=name, reason=f"its elements are {interface['typestr']}")
     strides = interface.get("strides")
-    if strides is not None and not _is_row_major(shape, tuple(s // kind.itemsize for s in strides)):
-        raise refuse("E1732", name, tensor=name, reason="it is not contiguous in row-major order")
-    return External(interface["data"][0], shape, dtype, owner)
+    if strides is not None and any(s % kind.itemsize for s in strides):
+        raise refuse("E1732", name, tensor=name, reason="its strides are no whole elements")
+    stated = row_strides(shape) if strides is None else tuple(s // kind.itemsize for s in strides)
+    return External(interface["data"][0], shape, dtype, owner, stated)
 
 
 class _Tensor(ctypes.Structure):
@@ -162,22 +175,28 @@ def of_capsule(name: str, capsule: Any, owner: Any) -> External:
         raise refuse(
             "E1732", name, tensor=name, reason=f"its elements have DLPack code {tensor.code} and {tensor.bits} bits"
         )
-    if tensor.strides and not _is_row_major(shape, tuple(tensor.strides[n] for n in range(tensor.ndim))):
-        raise refuse("E1732", name, tensor=name, reason="it is not contiguous in row-major order")
-    return External((tensor.data or 0) + tensor.byte_offset, shape, dtype, (owner, capsule))
+    strides = tuple(tensor.strides[n] for n in range(tensor.ndim)) if tensor.strides else row_strides(shape)
+    return External((tensor.data or 0) + tensor.byte_offset, shape, dtype, (owner, capsule), strides)
 
 
 def _code_of(dtype: DType) -> int:
     return NARROW_CODES.get(dtype.name, CODES[dtype.kind])
 
 
-def _is_row_major(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides)):
-        if size > 1 and stride != expected and math.prod(shape):
-            return False
-        expected *= size
-    return True
+def row_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of a contiguous array whose last axis is the fastest."""
+    return tuple(math.prod(shape[n + 1 :]) for n in range(len(shape)))
+
+
+def strides_of(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of the tensor's logical axes at this logical shape."""
+    return memory_order(tensor, row_strides(memory_order(tensor, shape)))
+
+
+def _is_laid(shape: tuple[int, ...], strides: tuple[int, ...], expected: tuple[int, ...]) -> bool:
+    """Whether an array has its elements where the expected strides have them: those of axes of one place say nothing,
+    nor do any where there is no element."""
+    return not math.prod(shape) or all(s == e for size, s, e in zip(shape, strides, expected) if size > 1)
 
 
 _LENT: dict[int, Any] = {}  # what a capsule that is out points at, by the address of its struct
@@ -205,6 +224,7 @@ class GpuArray:
     ):
         self.shape = shape
         self.dtype = tensor.type.dtype
+        self._tensor = tensor
         self._address = address
         self._memory = memory
         self._download = download
@@ -214,12 +234,13 @@ class GpuArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.dtype.name in NARROW_CODES:
             raise AttributeError(f"__cuda_array_interface__ has no name for {self.dtype}: use __dlpack__")
+        strides = strides_of(self._tensor, self.shape)
         return {
             "shape": self.shape,
             "typestr": numpy_dtype(self.dtype).str,
             "data": (self._address, False),
             "version": 3,
-            "strides": None,
+            "strides": tuple(s * self.dtype.bytes for s in strides) if is_exchanged(self._tensor) else None,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -229,7 +250,7 @@ class GpuArray:
         """A capsule; the work that made the array is over, so no stream has to wait."""
         rank = len(self.shape)
         sizes = (ctypes.c_int64 * max(rank, 1))(*self.shape)
-        strides = (ctypes.c_int64 * max(rank, 1))(*(math.prod(self.shape[n + 1 :]) for n in range(rank)))
+        strides = (ctypes.c_int64 * max(rank, 1))(*strides_of(self._tensor, self.shape))
         managed = _Managed()
         managed.tensor = _Tensor(
             self._address,
@@ -249,9 +270,9 @@ class GpuArray:
 
     def numpy(self) -> np.ndarray:
         """A copy on the host."""
-        room = np.empty(self.shape, numpy_dtype(self.dtype))
+        room = np.empty(memory_order(self._tensor, self.shape), numpy_dtype(self.dtype))
         self._download(self._address, room)
-        return room
+        return in_memory(self._tensor, room)
 
     def __repr__(self) -> str:
         return f"GpuArray({self.dtype}{list(self.shape)} at {self._address:#x})"

@@ -17,11 +17,12 @@ import numpy as np
 from ..ir import manifest
 from ..ir.expr import show_guard
 from ..ir.intervals import LARGEST_SIZE
+from ..ir.model import memory_type
 from ..ir.verify_region import owner_of
 from ..kit.diag import Diag, Refused
-from ..play.arrays import numpy_dtype, sizes_of
+from ..play.arrays import in_memory, numpy_dtype, sizes_of
 from ..play.region import constant_of
-from .abi import logical, room_for
+from .abi import alignment_of, room_for
 from .arena import ALIGNMENT as ARENA_ALIGNMENT
 from .arena import Lifetime, pack, touched
 from .device import Argument, Bound, Box, Buffer, Device, Scalar
@@ -29,7 +30,6 @@ from .replay import Replays
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
-ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
 
 
 class Program:
@@ -128,7 +128,7 @@ class Program:
         for tensor in self.model.outputs:
             room = room_for(tensor, self.sizes)
             self.device.download(self.buffers[tensor.name], room)
-            found[tensor.name] = logical(tensor, room)
+            found[tensor.name] = in_memory(tensor, room)
         return found
 
     def release(self) -> None:
@@ -175,11 +175,7 @@ class Program:
 
     def _room(self, tensor: Any) -> Buffer:
         item = tensor.type.dtype.bytes
-        return self._kept(
-            self.device.allocate(
-                tensor.name, self._bytes(tensor) // item, item, max(tensor.attr("alignment") or 0, ALIGNMENT)
-            )
-        )
+        return self._kept(self.device.allocate(tensor.name, self._bytes(tensor) // item, item, alignment_of(tensor)))
 
     def _kept(self, buffer: Buffer) -> Buffer:
         self._own.append(buffer)
@@ -212,15 +208,10 @@ class Program:
         return bool(written) and not any(math.prod(sizes_of(t.type.shape, self.sizes)) for t in written)
 
     def _types(self) -> dict[str, Any]:
-        return {
-            t.name: t
-            for t in (
-                *self.module.region.program.buffers,
-                *self.module.buffers,
-                *self.model.inputs,
-                *self.model.outputs,
-            )
-        }
+        """The memory of every tensor."""
+        signature = (*self.model.inputs, *self.model.outputs)
+        buffers = (*self.module.region.program.buffers, *self.module.buffers)
+        return {t.name: t for t in (*buffers, *(replace(t, type=memory_type(t)) for t in signature))}
 
 
 def shared_of(launches: Iterable[manifest.Launch]) -> dict[str, int]:

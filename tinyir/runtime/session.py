@@ -14,10 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..ir import manifest
-from ..ir.model import is_exchanged
 from ..kit.diag import Diag, Refused, refuse
 from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
-from .abi import in_memory, laid, native
+from .abi import laid, native, stored
 from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
@@ -61,8 +60,8 @@ class Session:
             self._open(seed)
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 (one on the GPU that cannot be
-        taken), E17xx (the run)."""
+        """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 and E1733 (one on the GPU that cannot
+        be taken), E17xx (the run)."""
         known = ", ".join(t.name for t in self.inputs) or "none: all are weights"
         again = [Diag("E1704", name, {"tensor": name, "known": known}) for name in arrays if name in self.weights]
         if again:
@@ -76,7 +75,11 @@ class Session:
             from ..play.region import play
 
             return play(self.module.region, {**self.weights, **arrays})
-        program = self._program_for(self._sizes_of(arrays, outside))
+        sizes = self._sizes_of(arrays, outside)
+        faults = [d for t in self.inputs if t.name in outside for d in outside[t.name].faults(t)]
+        if faults:
+            raise Refused(faults)
+        program = self._program_for(sizes)
         program.upload({t.name: laid(t, arrays[t.name]) for t in self.inputs if t.name not in outside})
         if not outside:
             program.run()
@@ -116,19 +119,18 @@ class Session:
             replace(self.model, inputs=tuple(t for t in self.model.inputs if t.name in self.weights), outputs=()),
             self.weights,
         )
-        stored = {name: in_memory(known[name], array) for name, array in self.weights.items()}
-        if self._device.is_packed and stored:
-            places, total = line_up((name, array.nbytes) for name, array in stored.items())
+        kept = {name: stored(known[name], array) for name, array in self.weights.items()}
+        if self._device.is_packed and kept:
+            places, total = line_up((name, array.nbytes) for name, array in kept.items())
             pool = self._device.allocate("the weights", total, 1, ALIGNMENT)
             self._pool = {
-                n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in stored.items()
+                n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in kept.items()
             }
         else:
             self._pool = {
-                name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT)
-                for name, array in stored.items()
+                name: self._device.allocate(name, array.size, array.itemsize, ALIGNMENT) for name, array in kept.items()
             }
-        for name, array in stored.items():
+        for name, array in kept.items():
             self._device.upload(self._pool[name], array)
 
     def _sizes_of(self, arrays: Mapping[str, Any], outside: Mapping[str, External]) -> dict[str, int]:
@@ -140,9 +142,6 @@ class Session:
             stands = {name: found.stand_in() for name, found in outside.items()}
             every = {**self.weights, **seen, **stands}
             check_arrays(self.model, every)
-            for tensor in self.model.inputs:
-                if tensor.name in outside and is_exchanged(tensor):
-                    raise refuse("E1732", tensor.name, tensor=tensor.name, reason="the signature has it column-major")
             if len(self._checked) >= MOST_FORMS:
                 self._checked.clear()
             self._checked[form] = bind_symbols(self.model, every)

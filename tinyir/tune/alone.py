@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..ir import region
 from ..ir.model import Model, Shapes, Tensor
 
-MODEL_ATTRS = ("alignment", "layout")
+MODEL_ATTRS = ("alignment",)
 
 
 def alone(module: region.Module, names: tuple[str, ...], sizes: dict[str, int]) -> region.Module:
@@ -37,6 +37,7 @@ def alone(module: region.Module, names: tuple[str, ...], sizes: dict[str, int]) 
 
 
 def _of_signature(tensor: region.Tensor) -> Tensor:
+    """The memory of a region's tensor as a tensor of the signature: in rows, whatever its layout was."""
     return Tensor(tensor.name, tensor.type, tuple((k, v) for k, v in tensor.attrs if k in MODEL_ATTRS))
 
 

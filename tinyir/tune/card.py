@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir import manifest
 from ..kit.diag import refuse
-from ..runtime.abi import in_memory
+from ..runtime.abi import stored
 from ..runtime.bench import measure
 from ..runtime.compile import Usage, cubin_of, find_compiler, usage_of
 from ..runtime.cuda import CudaDevice
@@ -47,7 +47,7 @@ class GpuCard:
             self._program = None
         self._device.load(emitted.text, shared_of(module.launches))
         self._program = Program(self._device, emitted.text, module, sizes, is_loaded=True)
-        self._program.upload({t.name: in_memory(t, arrays[t.name]) for t in module.region.model.inputs})
+        self._program.upload({t.name: stored(t, arrays[t.name]) for t in module.region.model.inputs})
         self._program.run()
         return self._program.outputs()
 

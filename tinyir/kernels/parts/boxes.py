@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ...ir.body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
-from ...ir.model import Model, is_exchanged
+from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import extent_of, nearest
 from ...ir.types import TensorType, is_exact
@@ -228,8 +228,6 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
     """The view of the tensor `name`, read or written at `index`; or in words why the copy engine cannot move its
     tiles."""
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
-    if is_exchanged(tensor):
-        return f"{name} is col_major"
     if tensor.type.dtype.bits < 16 and not tensor.type.dtype.is_float:
         return f"{name} is {tensor.type.dtype}"
     role_of = {a.name: role for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}

@@ -18,7 +18,6 @@ from ...ir.body import Axis, Body, Read, Select, Unary, rebuild
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.model import is_exchanged
 from ...ir.region import Region, Yield
 from ...ir.traits import extent_of
 from .epilogue import from_shared
@@ -91,7 +90,7 @@ class Columns:
             and index[-1] == self.place
             and not any(str(self.e) in x.names() for x in index[:-1])
         )
-        return is_row and found.type.shape[-1] == self.extent and not is_exchanged(found)
+        return is_row and found.type.shape[-1] == self.extent
 
     def _near(self, body: Body) -> Body:
         """The expression with reads of neighbours from registers. One under a guard of its own stays where it is."""

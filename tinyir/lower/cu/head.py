@@ -9,7 +9,7 @@ from ...ir.body import Reduce, walk
 from ...ir.expr import Expr
 from ...ir.gpu.nodes import Kernel, Role
 from ...ir.intervals import INT_MAX, LARGEST_SIZE, Interval, interval_of
-from ...ir.model import Model, is_exchanged, show_name
+from ...ir.model import Model, show_name
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.traits import bodies_of
@@ -120,12 +120,3 @@ def sizes_by_axis(regions: Iterable[Region]) -> dict[str, tuple[Expr, ...]]:
         for axis in (*region.iters, *(a for fold in folds for a in fold.axes if a.size is not None)):
             found[axis.name] = tuple(dict.fromkeys((*found.get(axis.name, ()), axis.size)))
     return found
-
-
-def in_memory_order(tensor: Tensor, index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """A tensor's sizes and one element's index in the order in which the axes lie in memory: col_major exchanges the
-    last two."""
-    shape = tensor.type.shape
-    if not is_exchanged(tensor):
-        return shape, index
-    return (*shape[:-2], shape[-1], shape[-2]), (*index[:-2], index[-1], index[-2])

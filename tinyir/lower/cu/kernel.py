@@ -29,7 +29,6 @@ from .head import (
     SPECIAL,
     bounds_of,
     comment_of,
-    in_memory_order,
     parameter_of,
     plan_of,
     ranges_of,
@@ -172,8 +171,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
-        shape, index = in_memory_order(self.of_memory(name), index)
-        return f"{self.names.of('tensor', name)}[{self.integers.offset(shape, index)}]"
+        return f"{self.names.of('tensor', name)}[{self.integers.offset(self.of_memory(name).type.shape, index)}]"
 
     # --- statements
 

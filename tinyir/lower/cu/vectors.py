@@ -13,7 +13,6 @@ from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
-from .head import in_memory_order
 from .value import memory_type, stream_of
 
 WIDEST_BYTES = 16
@@ -82,7 +81,7 @@ class Vectors:
 
     def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
         """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""
-        first = self.facts.plain(offset_of(*in_memory_order(self.tensors[name], index)))
+        first = self.facts.plain(offset_of(self.tensors[name].type.shape, index))
         return bool(index) and is_multiple(first, count)
 
     def _no_vector(self: Any, s: nodes.Assign | nodes.Store) -> Exception:

@@ -1,8 +1,8 @@
 """The program: regions in an order in which each comes after what it reads, and the memory between them.
 
 A value that crosses a border lies in an output of the model when it is one, else in a buffer of its name. A reshape
-that is not affine is the same memory in another shape. A state is written at the end, by a copy, when all that reads
-its old value is done.
+that is not affine is the same memory in another shape; of a col_major tensor, it is that of a copy in rows. A state is
+written at the end, by a copy, when all that reads its old value is done.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
-from ...ir.model import is_exchanged
+from ...ir.model import Item, is_exchanged, memory_order, memory_type
+from ...ir.model import Tensor as Declared
 from ...ir.ops import OPS
 from ...ir.region import Program, Region, Tensor, Yield
-from ...kit.diag import refuse
 from .cluster import Cluster
 from .fuse import Partition
 from .graph import Graph
 from .write import Writer, free_axes
 
-KEPT = ("layout", "alignment")
+KEPT = ("alignment",)
 
 
 class Memory:
@@ -34,7 +34,9 @@ class Memory:
         self.copies: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []  # of states
         self.states = {t.name for t in self.model.inputs} & {t.name for t in self.model.outputs}
-        self.known = {t.name: _tensor(t) for t in (*self.model.outputs, *self.model.inputs)}
+        signature = {t.name: t for t in (*self.model.outputs, *self.model.inputs)}
+        self.exchanged = {name: t for name, t in signature.items() if is_exchanged(t)}
+        self.known = {name: _tensor(t) for name, t in signature.items()}
         self.place: dict[str, str] = {t.name: t.name for t in self.model.inputs}
 
     def outputs_of(self, names: list[str], is_deferred: bool) -> dict[str, tuple[str, ...]]:
@@ -48,34 +50,51 @@ class Memory:
         outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
         states = [o for o in self.graph.results_of(name) if o in self.states]
         if not outputs:
-            outputs = (self.buffer(name, **({"materialize": "deferred"} if is_deferred else {})),)
+            attrs = {"materialize": "deferred"} if is_deferred else {}
+            exchanged = next((s for s in states if s in self.exchanged), None)
+            outputs = (self.buffer(name, **attrs) if exchanged is None else self._kept_as(exchanged, **attrs),)
         self.place[name] = outputs[0]
         self.writes += [(outputs[0], state) for state in states]
         return outputs
 
     def buffer(self, of: str, **attrs: object) -> str:
         """A new buffer of a value's type; its name is the value's, or near it when that is taken."""
-        name, count = of, 1
-        while name in self.known:
-            count += 1
-            name = f"{of}.{count}"
-        tensor = Tensor(name, self.graph.types[of], tuple(sorted(attrs.items())))
-        self.buffers[name] = self.known[name] = tensor
+        name = self._free(of)
+        self._add(Tensor(name, self.graph.types[of], tuple(sorted(attrs.items()))))
         return name
 
-    def reshape(self, name: str) -> None:
-        """The memory of a value that is another's in another shape. Raises Refused (E1402) where that memory does not
-        lie in rows."""
+    def _free(self, wanted: str) -> str:
+        name, count = wanted, 1
+        while name in self.known:
+            count += 1
+            name = f"{wanted}.{count}"
+        return name
+
+    def _add(self, tensor: Tensor) -> None:
+        self.buffers[tensor.name] = self.known[tensor.name] = tensor
+
+    def _kept_as(self, state: str, **attrs: object) -> str:
+        """A new buffer for what is copied to a col_major state, in its order. It is not called as the value, whose
+        elements are elsewhere in it."""
+        name = self._free(f"{state}.kept")
+        self.exchanged[name] = self.exchanged[state]
+        self._add(Tensor(name, memory_type(self.exchanged[state]), tuple(sorted(attrs.items()))))
+        return name
+
+    def in_order(self, name: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """What there is for each axis of a tensor, in the order of the axes in memory."""
+        return memory_order(self.exchanged[name], items) if name in self.exchanged else items
+
+    def reshape(self, name: str) -> tuple[str, str] | None:
+        """The memory of a value that is another's in another shape. Where that one is col_major it is the memory of a
+        copy in rows: then the source and the target of the copy, to be made now."""
         (source,) = self.graph.nodes[name].sources
-        home = self.known[self.place[source]]
-        if is_exchanged(home):
-            fault = (
-                f"it is {home.name} in another shape, which only memory in rows can be, and {home.name} lies col_major"
-            )
-            raise refuse("E1402", name, home.span, name=name, fault=fault)
-        self.place[name] = self.buffer(name, alias=self.place[source])
+        home = self.place[source]
+        copied = (home, self.buffer(source)) if home in self.exchanged else None
+        self.place[name] = self.buffer(name, alias=copied[1] if copied else home)
         for output in self.graph.results_of(name):
             self.copy(self.place[name], output)
+        return copied
 
     def copy(self, source: str, target: str) -> None:
         """Copy one memory to an output when all regions are done. States are written last, and what a state's new value
@@ -84,7 +103,7 @@ class Memory:
             self.copies.append((source, target))
             return
         if self._is_input(source):
-            kept = self.buffer(target)
+            kept = self._kept_as(target) if target in self.exchanged else self.buffer(target)
             self.copies.append((source, kept))
             source = kept
         self.writes.append((source, target))
@@ -103,8 +122,8 @@ class Memory:
         return self.known[self.place.get(name, name)]
 
 
-def _tensor(declared: object) -> Tensor:
-    return Tensor(declared.name, declared.type, tuple((k, v) for k, v in declared.attrs if k in KEPT))
+def _tensor(declared: Declared) -> Tensor:
+    return Tensor(declared.name, memory_type(declared), tuple((k, v) for k, v in declared.attrs if k in KEPT))
 
 
 def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Program:
@@ -115,11 +134,13 @@ def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Prog
     for cluster in _ordered(found, streams):
         names = list(cluster.computed())
         if graph.nodes[names[0]].kind == "reshape":
-            memory.reshape(names[0])
+            copied = memory.reshape(names[0])
+            if copied:
+                regions.append(_copy(memory, *copied, _fitting(copied[1], taken)))
             continue
         escaping = cluster.escaping(graph)
         outputs = memory.outputs_of(escaping, cluster.number in streams)
-        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known)
+        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order)
         regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
     for result in graph.program.results:
         if graph.program.model.input(result.value) is not None:
@@ -196,7 +217,8 @@ def _copy(memory: Memory, source: str, target: str, name: str) -> Region:
     iters = tuple(Axis(axis, size) for axis, (_, size) in zip(free_axes("i", memory.known), axes))
     place = {at: Expr.of(axis.name) for axis, (at, _) in zip(iters, axes)}
     index = tuple(place.get(at, ZERO) for at in range(wanted.type.rank))
-    return Region(name, (given,), (wanted,), iters, (), (Yield(target, index, Read(source, index, given.type.dtype)),))
+    read = Read(source, memory.in_order(source, memory.in_order(target, index)), given.type.dtype)
+    return Region(name, (given,), (wanted,), iters, (), (Yield(target, index, read),))
 
 
 __all__ = ["Memory", "assemble"]

@@ -2,7 +2,8 @@
 
 A value of the model, a fold, and whatever is used twice is a value of the region; what a model op was expanded into is
 written where it is used while that stays readable. Movements are the indices of reads, guards are `where ... else`,
-operands with fewer axes are broadcast_in_dim; inside a fold operands are read directly (C-CON1).
+operands with fewer axes are broadcast_in_dim; inside a fold operands are read directly (C-CON1). What is read and
+written here is memory: the index of a col_major tensor has the tensor's last two axes exchanged.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Point = Mapping[str, Like]
 
 class Writer:
     """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside; `known` is
-    memory by its name."""
+    memory by its name, `in_order` brings what there is for each axis of a tensor in the order of the axes in memory."""
 
     def __init__(
         self,
@@ -57,11 +58,12 @@ class Writer:
         outputs: Mapping[str, tuple[str, ...]],
         tensor_of: Callable[[str], Tensor],
         known: Mapping[str, Tensor],
+        in_order: Callable[[str, tuple], tuple] = lambda _, items: items,
     ):
         self.graph = graph
         self.cluster = cluster
         self.outputs = outputs
-        self.tensor_of, self.known = tensor_of, known
+        self.tensor_of, self.known, self.in_order = tensor_of, known, in_order
         self.taken = known.keys() | graph.types.keys()  # by memory, which an index cannot name beside an axis
         self.length: dict[str, int] = {}
         self.lets = self._choose_lets()
@@ -109,14 +111,16 @@ class Writer:
         return node.value.origin is not None and node.value.origin.name == node.name
 
     def _name_axes(self) -> tuple[dict[int, str], tuple[Axis, ...]]:
-        """Names for the axes of values: the widest output's, in its order, then those of other values."""
+        """Names for the axes of values: the widest output's, in the order of its memory, then those of other
+        values."""
         cluster = self.cluster
         widest = max(self.outputs, key=lambda n: len(cluster.own(n)) if n in cluster.place else 0)
         iter_of: dict[int, str] = {}
         free = free_axes("i", self.taken)
         for name in (widest, *self.outputs, *(n for n in cluster.members if n in self.lets)):
             place = cluster.place.get(name, {})
-            for axis in cluster.members[name].own:
+            own = tuple(cluster.members[name].own)
+            for axis in self.in_order(self.outputs[name][0], own) if name in self.outputs else own:
                 if axis.name in place and place[axis.name] not in iter_of:
                     iter_of[place[axis.name]] = next(free)
         return iter_of, tuple(Axis(name, cluster.sizes[number]) for number, name in iter_of.items())
@@ -147,7 +151,7 @@ class Writer:
             if member in cluster.stored and not isinstance(body, (Literal, Ref)):
                 lets.append(Let(member, body, node.value.origin))
                 body = Ref(member, body.dtype)
-            yields += [Yield(output, index, body, (), node.value.origin) for output in outputs]
+            yields += [Yield(o, self.in_order(o, index), body, (), node.value.origin) for o in outputs]
         written = tuple(self.known[o] for outputs in self.outputs.values() for o in outputs)
         return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))
 
@@ -288,9 +292,8 @@ class Writer:
         node = self.cluster.members.get(name)
         if node is None:
             tensor = self.tensor_of(name)
-            return Read(
-                tensor.name, tuple(ZERO if size == ONE else e for e, size in zip(index, tensor.type.shape)), dtype
-            )
+            places = zip(self.in_order(tensor.name, index), tensor.type.shape)
+            return Read(tensor.name, tuple(ZERO if size == ONE else e for e, size in places), dtype)
         point = {a.name: ZERO if a.size == ONE else e for a, e in zip(node.own, index)}
         if name in self.lets and all(Expr.of(e) == here for e, here in zip(point.values(), self._point(node).values())):
             return Ref(name, dtype)
