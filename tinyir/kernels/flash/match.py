@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Literal, Read, Ref, Select, Ternary, Unary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
-from ...ir.model import Model, is_exchanged
+from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.types import DType
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
@@ -153,8 +153,6 @@ def _fetched(region: Region, factor: Body, row: Axis, column: Axis, here: dict[s
 
 def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: dict[str, str]) -> Box:
     """The tensor in boxes of rows along one of its dims and of columns along the last. `here` renames axes."""
-    if is_exchanged(tensor):
-        raise _No(f"{tensor.name} is col_major")
     if len(index) > MOST_DIMS:
         raise _No(f"{tensor.name} has more than {MOST_DIMS} dims")
     along = {axis.name: [n for n, e in enumerate(index) if axis.name in e.names()] for axis in (row, column)}
