@@ -7,6 +7,7 @@
         fields=("bind", "split_k", ...),            the others that it obeys
         space=here("space", "space"),               the plans worth trying, for the planner
         declare=here("declare", "declare"),         what a CTA takes, for stop rules, checker, cost model and emit
+        accepts=here("fields", "fields"),           what it takes in each of them
         legal=here("legal", "legal"),               what it asks of a plan beside what `kernels.check` asks of any
         clocks=here("clocks", "clocks"),            what a plan takes on a card
         emit=here("emit", "emit"),                  its kernel
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # what only annotations name: a filter that joins regions loa
     from ..ir.plan import Plan
     from ..kit.diag import Diag
     from ..target.device import Device
+    from .accepts import Fields
 
 MBARRIER_BYTES = 8
 
@@ -126,6 +128,10 @@ def _nothing(*_: Any) -> tuple[()]:
     return ()
 
 
+def _no_fields(_: Any) -> Fields:
+    return {}
+
+
 def _no_kernels(*_: Any) -> Before:
     return Before()
 
@@ -143,6 +149,7 @@ class Family:
     declare: Callable[[Plan, Problem], Needs]
     clocks: Callable[[Plan, Problem, Conditions], Clocks]
     emit: Callable[[Plan, Problem], gpu.Kernel]
+    accepts: Callable[[Any], Fields] = _no_fields
     needs: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     legal: Callable[[Plan, Problem], Iterable[Diag]] = _nothing

@@ -38,7 +38,7 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
             freed: set[str] = set()
             for s in block:
                 if isinstance(s, nodes.Wait) and arrivals.get(s.barrier.name, set()) - {number}:
-                    freed.add(str(s.barrier.slot))
+                    freed |= _freed_by(str(s.barrier.slot), role, block)
                 if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
                     yield Diag(
                         "E1613",
@@ -78,6 +78,23 @@ def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
                 f"is filled before"
             )
             yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": fault}, cursor.span, _of(role))
+
+
+def _freed_by(slot: str, role: nodes.Role, block: tuple[Statement, ...]) -> set[str]:
+    """The slots that are free when a barrier's `slot` has completed its phase: that one, and those of other cursors of
+    the ring that go the same way behind it, since the slots of a ring are emptied in their order."""
+    cursors = {f"{s.name}.slot": s for s in statements(role.body) if isinstance(s, nodes.Cursor)}
+    advanced = [s.cursor for s in block if isinstance(s, nodes.Advance)]
+    waited = cursors.get(slot)
+    found = {slot}
+    for name, filled in cursors.items():
+        if waited is None or filled.ring != waited.ring or advanced.count(filled.name) != advanced.count(waited.name):
+            continue
+        # the step whose slot is to be empty, from the first that is filled on
+        emptied = waited.at - (waited.ring if waited.phase else 0)
+        if advanced.count(waited.name) and filled.at - filled.ring <= emptied < filled.at:
+            found.add(name)
+    return found
 
 
 def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:

@@ -30,9 +30,7 @@ order x, y, z; `micro` in the tile's order.
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,9 +38,8 @@ from ...kit.diag import Diag, Refused
 from ...kit.span import Span
 from ...kit.text import Grammar, body_of, header
 from .. import region as region_text
-from ..expr import show_guard
 from ..model import show_name
-from ..read import guard_of, name_of
+from ..read import name_of
 from .fields import (
     Async,
     Bind,
@@ -60,6 +57,7 @@ from .fields import (
     Store,
     Vectorize,
 )
+from .table import BY_WORD, TABLE, show_microseconds
 
 STAGE = "plan"
 GRAMMAR = Grammar("plan", "plan_text")
@@ -105,14 +103,14 @@ def _plan_of(tree: Any, whole: str) -> Plan:
         span = _line_span(part, whole)
         if word in given:
             faults.append(Diag("E1501", ".".join(regions), {"field": word}, span))
-        given[word] = _READ[word](part.children)
+        given[word] = BY_WORD[word].read(part.children)
         spans.append((word, span))
     for word in [w for w in ("algo", "tile") if w not in given]:
         faults.append(Diag("E1502", ".".join(regions), {"field": word}, spans[0][1]))
     if faults:
         raise Refused(faults)
-    given = {_ATTRIBUTE.get(word, word): value for word, value in given.items()}
-    return Plan(regions, arch, family, spans=tuple(spans), **given)
+    values = {BY_WORD[word].name: value for word, value in given.items()}
+    return Plan(regions, arch, family, spans=tuple(spans), **values)
 
 
 def _line_span(tree: Any, whole: str) -> Span:
@@ -124,57 +122,6 @@ def _line_span(tree: Any, whole: str) -> Span:
 
 def _name(tree: Any) -> str:
     return name_of(tree.children[0])
-
-
-def _names(tree: Any) -> tuple[str, ...]:
-    return tuple(_name(n) for n in tree.children if n is not None)
-
-
-def _counts(tree: Any) -> tuple[int, ...]:
-    return tuple(int(n) for n in tree.children)
-
-
-def _only(read: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
-    return lambda parts: read(parts[0])
-
-
-def _each(read: Callable[..., Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    return lambda items: tuple(read(*item.children) for item in items)
-
-
-_ATTRIBUTE = {"async": "asynchrony"}  # a word of Python's own
-_READ: dict[str, Callable[[list[Any]], Any]] = {
-    "algo": _only(str),
-    "tile": _only(_counts),
-    "warp_tile": _only(_counts),
-    "micro": _only(_counts),
-    "threads": _only(_counts),
-    "stages": _only(int),
-    "math": _only(str),
-    "promote": _only(int),
-    "partials": _only(int),
-    "atomics": _only(str),
-    "consumers": lambda p: Consumers(int(p[0]), str(p[1])),
-    "cluster": lambda p: Cluster(_counts(p[0]), _names(p[1]) if p[1] is not None else ()),
-    "regs": lambda p: Regs(int(p[0]), int(p[1])),
-    "bind": _each(lambda *p: Bind(tuple(map(str, p[:-1])), str(p[-1]))),
-    "persistent": _only(int),
-    "order": lambda p: Order(str(p[0]), int(p[1] or 0)),
-    "split_k": lambda p: SplitK(int(p[0]), str(p[1])),
-    "swap_ab": lambda p: p[0] == "true",
-    "cache": _each(lambda tensor, where, at: Cache(_name(tensor), str(where), str(at))),
-    "load": _each(lambda tensor, by, swizzle: Load(_name(tensor), str(by), int(swizzle or 0))),
-    "store": _each(lambda tensor, by: Store(_name(tensor), str(by))),
-    "vectorize": _each(lambda *p: Vectorize("*".join(map(str, p[:-1])), int(p[-1]))),
-    "assume": lambda p: guard_of(p[0]),
-    "predicate": _only(_names),
-    "epilogue": _only(_names),
-    "async": lambda p: Async(int(p[0]), str(p[1] or "")),
-    "barrier": _only(str),
-    "layout": _each(lambda tensor, hint: Layout(_name(tensor), str(hint))),
-    "edge": _each(lambda source, target, buffer, depth: Edge(_name(source), _name(target), str(buffer), int(depth))),
-    "estimate": lambda p: Estimate(float(p[0]), str(p[1]), *(int(n) for n in p[2:] if n is not None)),
-}
 
 
 def show(module: Module) -> str:
@@ -190,80 +137,8 @@ def show_plans(module: Module) -> str:
 def show_plan(plan: Plan) -> str:
     """One plan's section, ending in a line break."""
     lines = [f"plan {', '.join(map(show_name, plan.regions))} : {plan.arch} {plan.family}"]
-    defaults = {f.name: f.default for f in dataclasses.fields(Plan)}
-    for word, write in _SHOW.items():
-        value = getattr(plan, _ATTRIBUTE.get(word, word))
-        if word in ALWAYS or value != defaults[_ATTRIBUTE.get(word, word)]:
-            lines.append(f"  {word:<10} {write(value)}")
+    lines += [f"  {f.word:<10} {f.show(f.of(plan))}" for f in TABLE if f.is_shown or not f.is_default(plan)]
     return "\n".join(lines) + "\n"
-
-
-ALWAYS = ("algo", "tile", "stages")
-
-
-def show_microseconds(value: float) -> str:
-    """A time as the text has it: no fraction where there is none, else the shortest that reads back the same."""
-    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
-
-
-def _list(items: Iterable[Any]) -> str:
-    return "[" + ", ".join(map(str, items)) + "]"
-
-
-def _name_list(names: Iterable[str]) -> str:
-    return _list(map(show_name, names))
-
-
-def _joined(write: Callable[[Any], str]) -> Callable[[Iterable[Any]], str]:
-    return lambda items: ", ".join(write(i) for i in items)
-
-
-def _show_cluster(c: Cluster) -> str:
-    return _list(c.shape) + (f"  multicast {_name_list(c.multicast)}" if c.multicast else "")
-
-
-def _show_estimate(e: Estimate) -> str:
-    stack = f"  stack {e.stack} B" if e.stack else ""
-    return (
-        f"{show_microseconds(e.microseconds)} us  bound {e.bound}  smem {e.smem} B  regs {e.regs}  occupancy "
-        f"{e.occupancy} CTA/SM{stack}"
-    )
-
-
-_SHOW: dict[str, Callable[[Any], str]] = {
-    "algo": str,
-    "tile": _list,
-    "warp_tile": _list,
-    "micro": _list,
-    "threads": _list,
-    "stages": str,
-    "math": str,
-    "promote": str,
-    "partials": str,
-    "atomics": str,
-    "consumers": lambda c: f"{c.count} {c.mode}",
-    "cluster": _show_cluster,
-    "regs": lambda r: f"producer {r.producer} consumer {r.consumer}",
-    "bind": _joined(lambda b: f"{'*'.join(b.axes)} -> {b.place}"),
-    "persistent": str,
-    "order": lambda o: f"{o.by} {o.width}" if o.width else o.by,
-    "split_k": lambda s: f"{s.parts} {s.by}",
-    "swap_ab": lambda swapped: "true" if swapped else "false",
-    "cache": _joined(lambda c: f"{show_name(c.tensor)} -> {c.where} at {c.at}"),
-    "load": _joined(
-        lambda item: f"{show_name(item.tensor)} {item.by}" + (f" swizzle {item.swizzle}" if item.swizzle else "")
-    ),
-    "store": _joined(lambda s: f"{show_name(s.tensor)} {s.by}"),
-    "vectorize": _joined(lambda v: f"{v.axis} width {v.width}"),
-    "assume": show_guard,
-    "predicate": _list,
-    "epilogue": _name_list,
-    "async": lambda a: f"prefetch {a.prefetch}" + (f" overlap {a.overlap}" if a.overlap else ""),
-    "barrier": str,
-    "layout": _joined(lambda item: f"{show_name(item.tensor)} {item.hint}"),
-    "edge": _joined(lambda e: f"{show_name(e.source)} -> {show_name(e.target)} {e.buffer} depth {e.depth}"),
-    "estimate": _show_estimate,
-}
 
 
 def check(module: Module) -> list[Diag]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...kit.diag import Diag
 from ...target.arch import ARCHS
+from .table import TABLE
 from .words import WORDS
 
 
@@ -50,26 +51,8 @@ def _are_alternatives(plans: list[Any]) -> bool:
 def check_words(plan: Any) -> Iterator[Diag]:
     """Invariant 3, of one plan."""
     given = [("arch", "plan", plan.arch, tuple(ARCHS))]
-    given += [("place", "bind", b.place, WORDS["place"]) for b in plan.bind]
-    given += [("cache", "cache", c.where, WORDS["cache"]) for c in plan.cache]
-    given += [("load", "load", item.by, WORDS["load"]) for item in plan.load]
-    given += [("swizzle", "load", str(item.swizzle), WORDS["swizzle"]) for item in plan.load]
-    given += [("store", "store", item.by, WORDS["store"]) for item in plan.store]
-    given += [("layout", "layout", item.hint, WORDS["layout"]) for item in plan.layout]
-    given += [("edge", "edge", item.buffer, WORDS["edge"]) for item in plan.edge]
-    given.append(("barrier", "barrier", plan.barrier, WORDS["barrier"]))
-    if plan.atomics:
-        given.append(("atomics", "atomics", plan.atomics, WORDS["atomics"]))
-    if plan.math:
-        given.append(("math", "math", plan.math, WORDS["math"]))
-    if plan.consumers:
-        given.append(("consumers", "consumers", plan.consumers.mode, WORDS["consumers"]))
-    if plan.order:
-        given.append(("order", "order", plan.order.by, WORDS["order"]))
-    if plan.split_k:
-        given.append(("split_k", "split_k", plan.split_k.by, WORDS["split_k"]))
-    if plan.asynchrony and plan.asynchrony.overlap:
-        given.append(("overlap", "async", plan.asynchrony.overlap, WORDS["overlap"]))
+    for f in TABLE:
+        given += [(kind, f.word, word, WORDS[kind]) for kind, word in f.unknown_words(plan)]
     for what, word, value, known in given:
         if value not in known:
             yield fault_of(plan, "E1503", word, what=what, given=value, known=", ".join(known))

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
-from ...ir.plan import Plan
 from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
-from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...target.arch import ARCHS
 from .. import family_of, resources
-from ..family import Family, Needs, Problem
 from ..launch import problem_of
 from ..parts.guards import guarded_axes
 from ..problem import Contraction, Kernel, Prefix, Row
 from ..resources import MAX_STAGES
 from ..streamed import Streaming
+from .accepted import check_accepted
+from .case import Case
 from .words import check_words
 
 MAX_PARTS = 256
@@ -51,7 +50,9 @@ def check(module: Any) -> list[Diag]:
     13. an access is at most 16 bytes, a power of two of elements                                         (E1516)
     14. only what tma or cp.async fetches is copied before, and only a constant once                      (E1523)
     15. only a family that has atomics is asked for them                                                  (E1583)
-    16. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581,
+    16. each field is one that the family has, with a value that it takes                                 (E1524,
+      E1525)
+    17. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581,
       E1583, E1584)
     """
     program = module.program.program
@@ -68,33 +69,27 @@ def check(module: Any) -> list[Diag]:
         except Refused as fault:
             diags += fault.diags
             continue
-        case = Case(plan, family, problem)
-        for check in _CHECKS if _has_counts(plan, problem.kernel) else _FORM_CHECKS:
-            diags += check(case)
+        diags += _faults_of(Case(plan, family, problem))
     return diags
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One plan with its family and the problem that it is a plan of."""
+def _faults_of(case: Case) -> list[Diag]:
+    """The faults of a plan. What a family takes in a field rests on the plan's form, and what a kernel takes of the
+    card on fields that the family has: the first of these that is not met is told alone."""
+    for checks in (_FORM_CHECKS, _OWN_CHECKS, _CHECKS):
+        if found := [fault for check in checks for fault in check(case)]:
+            return found
+        if not _has_counts(case.plan, case.kernel):
+            return list(_check_positive(case.plan))
+    return []
 
-    plan: Plan
-    family: Family
-    problem: Problem
 
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        """The regions of the plan."""
-        return self.problem.regions
-
-    @property
-    def kernel(self) -> Kernel:
-        """They as the kind of kernel that the family computes."""
-        return self.problem.kernel
-
-    def needs(self) -> Needs:
-        """What a CTA takes."""
-        return self.family.declare(self.plan, self.problem)
+def _check_positive(plan: Any) -> Iterator[Diag]:
+    for word in ("tile", "warp_tile", "micro", "threads"):
+        if min(getattr(plan, word), default=1) < 1:
+            yield fault_of(
+                plan, "E1510", word, field=word, given=min(getattr(plan, word)), wanted="1..", algo=plan.algo
+            )
 
 
 def _has_counts(plan: Any, kernel: Kernel) -> bool:
@@ -372,17 +367,24 @@ def _check_family(case: Case) -> Iterator[Diag]:
     yield from case.family.legal(case.plan, case.problem)
 
 
-_FORM_CHECKS = (_check_axes, _check_names, _check_binding, _check_tile, _check_threads, _check_stages)
-_CHECKS = (
-    *_FORM_CHECKS,
+_FORM_CHECKS = (
+    _check_axes,
+    _check_names,
+    _check_binding,
+    _check_tile,
+    _check_threads,
+    _check_stages,
     _check_arch,
+    _check_vectors,
+    _check_atomics,
+)
+_OWN_CHECKS = (check_accepted,)
+_CHECKS = (
     _check_smem,
     _check_registers,
     _check_predicate,
     _check_epilogue,
-    _check_vectors,
     _check_layout,
-    _check_atomics,
     _check_family,
 )
 __all__ = ["check"]

@@ -27,6 +27,7 @@ FAMILY = Family(
         "barrier",
         "layout",
     ),
+    accepts=here("fields", "fields"),
     space=here("space", "propose_multistage"),
     declare=here("declare", "declare"),
     legal=here("legal", "legal"),

@@ -1,7 +1,7 @@
 """The multistage template of a contraction for mma.sync: a ring of tiles filled by cp.async, fragments by ldmatrix
 (seed 001 section 9).
 
-    fill the first stages - 1 slots; wait for the first; fetch its first fragments
+    fill the first `prefetch` slots; wait for the first; fetch its first fragments
     for k: start filling the slot that was left last
       for each 16 of the tile's depth: fetch the fragments of the next 16, multiply those at hand
       before the last of them: wait for the next tile, meet, go on to its slot
@@ -199,7 +199,7 @@ def _loop(
     plan: Plan, region: Region, kernel: Contraction, operands: tuple[Operand, Operand], fresh: Fresh
 ) -> Iterator[Statement]:
     """The ring's first tiles, then the walk along the sum."""
-    bk, ahead = plan.tile[2], plan.stages - 1
+    bk, ahead = plan.tile[2], plan.asynchrony.prefetch
     tokens = tuple(t for number in (0, 1) for o in operands for t in o.tokens[number : number + 1])
     s, p, k = fresh.expr("s", "slot"), fresh.expr("p", "slot"), fresh.expr("k")
     first = [_fill(o, region, kernel, fresh, fresh.expr("t"), bk * fresh.expr("t"), 0) for o in operands]
@@ -207,7 +207,7 @@ def _loop(
     yield nodes.For(fresh("t"), ZERO, Expr.of(ahead), tuple(first), unroll=0)
     yield nodes.Cursor(fresh("p"), plan.stages, ahead)
     yield nodes.Cursor(fresh("s"), plan.stages)
-    ready = (*((nodes.WaitGroup("cp_async", plan.stages - 2, tokens),) if tokens else ()), nodes.Barrier("cta"))
+    ready = (*((nodes.WaitGroup("cp_async", ahead - 1, tokens),) if tokens else ()), nodes.Barrier("cta"))
     fill: list[Statement] = [nodes.Let(fresh("next"), k + ahead * bk)]
     fill += [_fill(o, region, kernel, fresh, p, fresh.expr("next"), 1) for o in operands]
     fill += [nodes.Commit(tuple(o.tokens[1] for o in operands if o.tokens))] if tokens else []

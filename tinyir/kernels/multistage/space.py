@@ -28,6 +28,7 @@ from ..family import Problem, Proposal
 from ..parts.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multiple_of, view_of
 from ..parts.guards import guarded_axes
 from ..problem import Contraction
+from .fields import vector_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
 TILES = (
@@ -122,6 +123,7 @@ def _proposals(
         for tensor, axis in inner.items()
     }
     is_async = "cp_async" in ways.values()
+    in_vectors = vector_axes(kernel, region, {t for t, way in ways.items() if way == "cp_async" and t not in padded})
     needs = tuple(
         dict.fromkeys(
             (*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)
@@ -150,7 +152,7 @@ def _proposals(
                             Load(tensor, ways[tensor], _swizzle(kernel, read, tile, side))
                             for tensor, (read, side) in reads.items()
                         ),
-                        vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items()),
+                        vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items() if axis in in_vectors),
                         assume=needs,
                         predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
                         epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),

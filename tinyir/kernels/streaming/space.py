@@ -40,8 +40,6 @@ def _streaming(
     row, column = kernel.row.name, kernel.column.name
     rows, columns = ((kernel.row,), tile[0]), ((kernel.column,), tile[1])
     outer = (Bind(tuple(a.name for a in kernel.outer), "cta.x"),) if kernel.outer else ()
-    where = ((kernel.query, f"{row}.o"), (kernel.key, f"{column}.o"), (kernel.value, f"{column}.o"))
-    cached = {tensor: Cache(tensor, "smem", at) for body, at in where for tensor in _tensors_of(body)}
     return Plan(
         regions=(first.name, second.name),
         arch=arch,
@@ -56,10 +54,17 @@ def _streaming(
             Bind((f"{row}.i",), "thread.y"),
             Bind((f"{column}.i",), "thread.x"),
         ),
-        cache=tuple(cached.values()),
+        cache=cached_by(kernel),
         predicate=(*guarded_axes(*rows), *guarded_axes(*columns)),
         edge=(Edge(first.yields[0].output, kernel.output, "smem", 1),),
     )
+
+
+def cached_by(kernel: Streaming) -> tuple[Cache, ...]:
+    """The tensors whose tiles are in shared memory: the query's throughout, the key's and the value's in turn."""
+    row, column = kernel.row.name, kernel.column.name
+    where = ((kernel.query, f"{row}.o"), (kernel.key, f"{column}.o"), (kernel.value, f"{column}.o"))
+    return tuple({tensor: Cache(tensor, "smem", at) for body, at in where for tensor in _tensors_of(body)}.values())
 
 
 def _tensors_of(body: Body) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ FAMILY = Family(
         "barrier",
         "layout",
     ),
+    accepts=here("fields", "fields"),
     space=here("space", "propose_warp_specialized"),
     declare=here("declare", "declare"),
     legal=here("legal", "legal"),

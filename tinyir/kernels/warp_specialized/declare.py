@@ -56,7 +56,7 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> tuple[tuple[Array,
     if plan.is_split:
         arrays.append(Array("low", (rows if plan.swap_ab else columns) * depth * 4, plan.stages))
     arrays += [Array("vector", sides[v.side] * v.body.dtype.bytes, count) for v in vectors_of(region, kernel)]
-    return tuple(arrays), (3 if plan.is_split else 2) * plan.stages
+    return tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan)
 
 
 def _ending(
@@ -71,6 +71,11 @@ def _ending(
     size = math.prod(piece_beside(plan, region, Needs(ring, barriers).smem))
     slots = plan.consumers.count * staged_pieces(plan, region)
     return tuple(Array(t.name, size * t.type.dtype.bytes, slots) for t in staged_outputs(plan, region)), 0
+
+
+def ends_apart(plan: Plan) -> bool:
+    """Whether a tile's loads wait for the epilogue of the tile before it."""
+    return plan.persistent > 0 and plan.asynchrony is not None and not plan.asynchrony.overlap
 
 
 def ends_held(plan: Plan) -> bool:

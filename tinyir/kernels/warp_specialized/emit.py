@@ -10,6 +10,10 @@ in registers (`held_sum`) or in shared memory (`shared_sum`). Where there are fe
 the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty. Factors of one byte are summed by
 the unit with some 14 bits: `promote` adds each step's sum to the accumulator in fp32.
 
+Loads run `prefetch` steps ahead of the products, as far as the ring has room: the producer waits until the slot of the
+step so far back has been emptied. With `overlap epilogue` it goes on to the next tile while the consumers end this one;
+without it waits for them.
+
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all
 of them need is fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where
 batch axes stand, is read off the access maps (`kernels.parts.boxes`); of 16 bits wgmma takes either, so no such operand
@@ -45,7 +49,7 @@ from ..parts.tiles import countable, counts, fewer, tile_at
 from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
-from .declare import across_of, ends_held, piece_of
+from .declare import across_of, ends_apart, ends_held, piece_of
 from .held_sum import held_end
 from .warpgroup_sum import Factors, sum_of
 
@@ -146,6 +150,7 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
         else []
     )
     body.append(nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages))
+    body += [nodes.Mbarrier(fresh("done"), plan.consumers.count)] if ends_apart(plan) else []
     body += [
         *low[1:],
         *shared_sum.set_up(plan, fresh, _arrivals(plan)),
@@ -340,18 +345,26 @@ def _first_step(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operan
 def _producer(
     plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Operand, Operand], fresh: Fresh
 ) -> Statement:
-    slot = fresh.expr("p", "slot")
+    slot, begun = fresh.expr("p", "slot"), int(ends_held(plan))
+    cursors = [nodes.Cursor(fresh("p"), plan.stages, begun, phase=1)]
+    emptied = plan.stages - plan.asynchrony.prefetch + begun
+    if emptied > begun:  # loads run less far ahead than there are slots: they wait for a slot that is emptied later
+        cursors.append(nodes.Cursor(fresh("w"), plan.stages, emptied % plan.stages, phase=int(emptied < plan.stages)))
+    behind = cursors[-1].name
     fill = (
-        nodes.Wait(Place(fresh("empty"), slot=slot), fresh.expr("p", "phase")),
+        nodes.Wait(Place(fresh("empty"), slot=Expr.of(f"{behind}.slot")), Expr.of(f"{behind}.phase")),
         *_fill(plan, kernel, operands, fresh, "load", slot, fresh.expr("k")),
-        nodes.Advance(fresh("p")),
+        *(nodes.Advance(c.name) for c in cursors),
     )
     first, last, step = shared_sum.steps(plan, fresh)
-    begun = int(ends_held(plan))
-    loop = walk.over(fresh("tile"), (nodes.For(fresh("k"), first + begun * step, last, fill, step=step),))
+    tile: tuple[Statement, ...] = (nodes.For(fresh("k"), first + begun * step, last, fill, step=step),)
+    if ends_apart(plan):
+        cursors.append(nodes.Cursor(fresh("d"), 1, phase=1))
+        tile = (nodes.Wait(Place(fresh("done")), fresh.expr("d", "phase")), nodes.Advance(fresh("d")), *tile)
+    loop = walk.over(fresh("tile"), tile)
     shared = any(o.shares > 1 for o in operands)  # others write to this CTA's slots and barriers
     one = (
-        nodes.Cursor(fresh("p"), plan.stages, begun, phase=1),
+        *cursors,
         *loop,
         *((nodes.Drain(fresh("empty"), fresh("p")),) if shared else ()),
     )
@@ -421,10 +434,11 @@ def _consumer(
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages)]
     if count > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
+    done = (nodes.Barrier("warpgroup"), nodes.Arrive(Place(fresh("done")))) if ends_apart(plan) else ()
     body += [
         *epilogue.before,
         *found.registers,
-        *walk.over(fresh("tile"), (*epilogue.asked, *found.statements, *again, *epilogue.pieces)),
+        *walk.over(fresh("tile"), (*epilogue.asked, *found.statements, *again, *epilogue.pieces, *done)),
         *epilogue.after,
     ]
     return nodes.Role(

@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...ir import gpu, plan
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Statement
 from ...ir.region import Tensor
 from ...kernels.launch import launch
 from ...kit.diag import Diag, Refused
@@ -44,7 +46,7 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
         name = f"{one.name}.{earlier + 1}" if earlier else one.name
         try:
             main, before = launch(module, one)
-            main = replace(main, name=name, body=without_unused(main.body))
+            main = replace(main, name=name, body=without_unused(_assuming(one, main.body)))
         except Refused as fault:
             faults.extend(fault.diags)
             continue
@@ -56,6 +58,12 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     buffers = tuple(workspaces.values())
     guarded, notes = with_guards(module, with_early_starts(kernels), buffers)
     return gpu.Module(module, guarded, buffers), notes
+
+
+def _assuming(one: plan.Plan, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """A kernel's statements with what its plan assumes of the symbols, where the template does not say so itself."""
+    is_told = not one.assume or any(isinstance(s, nodes.Assume) and s.guard == one.assume for s in body)
+    return body if is_told else (nodes.Assume(one.assume), *body)
 
 
 __all__ = ["lower", "verdicts"]

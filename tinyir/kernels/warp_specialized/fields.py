@@ -1,0 +1,141 @@
+"""The fields of a warp-specialised plan: `tile [rows, columns, sum]` of a CTA, which `consumers` warpgroups sum."""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.plan import Async, Cluster, Consumers, Load, Plan, SplitK, Store
+from ...target.arch import ARCHS
+from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
+from ..accepts import ANYTHING, Accepts, Fields, bound, only, where
+from ..candidate import parts_of_axes
+from ..check.case import Case
+from ..parts.boxes import WGMMA_FACTORS, is_along_sum
+from ..parts.contraction_fields import cached, copies, grouped, tensors_of
+from ..parts.leaving import PIECE
+from ..problem import Contraction
+from .declare import across_of
+
+COLUMNS = 256  # at most, of one wgmma
+MOST_STAGES = 16
+MOST_CONSUMERS = 3
+LAYOUTS = ("padded", "padded_once", "turned", "turned_once")
+LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
+
+
+def fields(case: Case) -> Fields:
+    """What the family takes in each field."""
+    plan, kernel = case.plan, case.kernel
+    shared = kernel.right if plan.swap_ab else kernel.left
+    depth, ends_alone = plan.tile[2], plan.has_one_tile
+    ways = [is_swapped for is_swapped in (False, True) if _can_be_fed(plan, kernel, is_swapped)]
+    at_each_step = plan.promote and plan.partials == 1
+    return {
+        "tile": _tile(case),
+        "threads": only(()),
+        "stages": only(*range(1 if at_each_step else 2, MOST_STAGES + 1)),
+        "math": only(*(math for math, names in WGMMA_FACTORS.items() if kernel.lhs.dtype.name in names)),
+        "promote": only(*(() if plan.is_split else (0,)), depth),
+        "partials": only(1, *((2,) if plan.promote and not plan.is_split and plan.parts == 1 else ())),
+        "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1))),
+        "cluster": _cluster(case),
+        "regs": only(None) if ends_alone else where("- | producer 8*n consumer 8*n", lambda _: True),
+        "bind": bound(
+            (tuple(a.name for a in kernel.batch), "cta.z"),
+            (parts_of_axes(kernel.left, "o"), "cta.y"),
+            (parts_of_axes(kernel.right, "o"), "cta.x"),
+            (parts_of_axes(shared, "i"), "warpgroup"),
+        ),
+        "persistent": _persistent(case),
+        "order": only(None) if ends_alone else grouped(),
+        "split_k": _split_k(case),
+        "swap_ab": only(*ways) if ways else ANYTHING,
+        "cache": only(cached(kernel)),
+        "load": only(tuple(Load(tensor, "tma", SWIZZLE_BYTES) for tensor in tensors_of(kernel))),
+        "store": only(()) if ends_alone else _stores(case),
+        "async": _async(case),
+        "barrier": only("mbarrier"),
+        "layout": _copies(case, bool(ways)),
+    }
+
+
+def _tile(case: Case) -> Accepts:
+    plan, kernel = case.plan, case.kernel
+    count, width = plan.consumers.count, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
+    down, across = WARPGROUP_ROWS * count, HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE
+    sides = [f"{down}*n", f"{across}*n <= {COLUMNS}"]
+
+    def takes(tile: tuple[int, ...]) -> bool:
+        rows, columns = tile[1::-1] if plan.swap_ab else tile[:2]
+        return rows % down == 0 and columns % across == 0 and columns <= COLUMNS and tile[2] % width == 0
+
+    return where(f"[{', '.join(sides[::-1] if plan.swap_ab else sides)}, {width}*n]", takes)
+
+
+def _can_be_fed(plan: Plan, kernel: Contraction, is_swapped: bool) -> bool:
+    """Whether wgmma takes the operands so, the right one as the left where they are swapped."""
+    reads = (kernel.lhs, kernel.rhs)
+    along = [is_along_sum(kernel, side) or plan.is_turned(read.tensor) for side, read in enumerate(reads)]
+    places = enumerate(along[::-1] if is_swapped else along)
+    return all(is_so or (kernel.lhs.dtype.bytes, place) not in LAID_ALONG for place, is_so in places)
+
+
+def _copies(case: Case, is_fed: bool) -> Accepts:
+    """Copies of the factors; one that lies across the sum must be turned where wgmma takes them neither way."""
+    kernel = case.kernel
+    across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if not is_along_sum(kernel, side)]
+    ways = dict.fromkeys(tensors_of(kernel), LAYOUTS)
+    return copies(ways, kernel.siblings) if is_fed else where(", ".join(f"{t} turned" for t in across), lambda _: False)
+
+
+def _cluster(case: Case) -> Accepts:
+    """CTAs along the rows share the right operand, along the columns the left; a multicast goes to all of them."""
+    plan, kernel = case.plan, case.kernel
+    if plan.parts > 1:
+        return only(None)
+    most, ends = ARCHS[plan.arch].ctas_per_cluster, (kernel.lhs.tensor, kernel.rhs.tensor)
+
+    def takes(given: Cluster | None) -> bool:
+        if given is None:
+            return True
+        if len(given.shape) != 2 or min(given.shape) != 1 or not 1 < max(given.shape) <= most:
+            return False
+        shared, apart = ends if given.shape[0] == 1 else ends[::-1]
+        return given.multicast in ((), (shared,)) and (not given.multicast or shared != apart)
+
+    ways = (f"{shape}  multicast [] | [{end}]" for shape, end in zip(("[1, n]", "[n, 1]"), ends))
+    return where(f"- | {' | '.join(ways)}, 2 <= n <= {most}", takes)
+
+
+def _persistent(case: Case) -> Accepts:
+    count = math.prod(across_of(case.plan))
+    return only(0) if case.plan.has_one_tile else where(f"{count}*n", lambda ctas: ctas % count == 0)
+
+
+def _split_k(case: Case) -> Accepts:
+    plan = case.plan
+    rows, most = plan.tile[0], ARCHS[plan.arch].ctas_per_cluster
+
+    def takes(given: SplitK | None) -> bool:
+        return given is None or given.by == "cluster" and 1 < given.parts <= most and rows % given.parts == 0
+
+    return where(f"- | n cluster, 2 <= n <= {most}, {rows} = n * m", takes)
+
+
+def _stores(case: Case) -> Accepts:
+    outputs = {t.name for t in case.problem.region.outputs}
+
+    def takes(given: tuple[Store, ...]) -> bool:
+        names = [item.tensor for item in given]
+        return len(set(names)) == len(names) and set(names) <= outputs
+
+    return where(", ".join(f"{name} global|tma|rows" for name in sorted(outputs)), takes)
+
+
+def _async(case: Case) -> Accepts:
+    """How far the ring runs ahead, and whether it does beside the epilogue, where CTAs walk over tiles."""
+    ways = ("", "epilogue") if case.plan.persistent else ("",)
+    return only(*(Async(ahead, overlap) for overlap in ways for ahead in range(1, case.plan.stages + 1)))
+
+
+__all__ = ["COLUMNS", "LAID_ALONG", "fields"]
