@@ -86,7 +86,10 @@ def turns_of(rings: Iterable[int]) -> int:
 def check_copies(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     """No slot is read before its copies are whole for all threads, or filled while threads may still read it."""
     every = list(statements(kernel.body))
-    filled = {s.to.name for s in every if isinstance(s, nodes.CpAsync)}
+    rings = {s.name for s in every if isinstance(s, nodes.Shared) and s.ring > 1}
+    filled = {
+        s.to.name for s in every if isinstance(s, nodes.CpAsync) or isinstance(s, nodes.Copy) and s.to.name in rings
+    }
     if not filled:
         return
     replay = _Copies(
@@ -134,6 +137,8 @@ class _Copies(Replay):
             self._fault(s, self.read[slot], s.to, "is refilled with no barrier after other threads read it")
         if isinstance(s, nodes.CpAsync):
             self.open.append((slot, s))
+        else:
+            self.landed[slot] = s
 
     def _see(self, s: Statement, place: Place) -> None:
         slot = self._slot(place)
@@ -145,9 +150,8 @@ class _Copies(Replay):
                 s, late, place, f"is read before a wait that leaves fewer groups: %{late.token} may not have landed"
             )
         elif slot in self.landed:
-            self._fault(
-                s, self.landed[slot], place, "is read with no barrier after other threads waited for their copies"
-            )
+            done = "wrote it" if isinstance(self.landed[slot], nodes.Copy) else "waited for their copies"
+            self._fault(s, self.landed[slot], place, f"is read with no barrier after other threads {done}")
         self.read[slot] = s
 
     def _fault(self, s: Statement, other: Statement, place: Place, fault: str) -> None:

@@ -13,6 +13,7 @@ from ..parts.tile_clocks import dram_bytes
 from ..problem import Contraction
 from ..resources import threads_of
 from .declare import width_of
+from .tiles import tile_dtype
 
 
 def synchronous_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
@@ -28,7 +29,8 @@ def synchronous_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     m, n = plan.micro
     words = max(1, kernel.dtype.bytes // 4)
     reads = sum(count // width_of(plan, kernel, side) for side, count in enumerate(plan.micro))
-    issued = m * n * words + reads
+    widened = sum(c for side, c in enumerate(plan.micro) if tile_dtype(kernel, side).bytes < kernel.factor_bytes)
+    issued = m * n * words + reads + widened
     lanes = m * n * words * device.arch.warp / device.arch.fp32_lanes
     multiply = bk * max(
         lanes / device.reached["ffma"],
@@ -70,7 +72,7 @@ def _shared_reads(plan: Plan, kernel: Contraction) -> float:
     total = 0.0
     for side, lanes in ((0, max(1, 32 // across)), (1, across)):
         count = plan.micro[side]
-        total += max(count // width_of(plan, kernel, side), count * kernel.factor_bytes * lanes / 128)
+        total += max(count // width_of(plan, kernel, side), count * tile_dtype(kernel, side).bytes * lanes / 128)
     return total
 
 

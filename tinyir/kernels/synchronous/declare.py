@@ -1,4 +1,4 @@
-"""What a CTA of the synchronous template takes: one tile of each operand, a micro tile of accumulators a thread."""
+"""What a CTA of the synchronous template takes: tiles of both operands, a micro tile of accumulators a thread."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...ir.traits import nearest
 from ..family import Array, Needs, Problem
 from ..problem import Contraction
 from ..resources import ADDRESSING, allotted
+from .tiles import tile_dtype
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
@@ -18,7 +19,9 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     the more it takes."""
     kernel, depth = problem.kernel, plan.tile[2]
     shared = tuple(
-        Array(name, depth * (plan.tile[side] + pad_of(plan, kernel, side)) * kernel.factor_bytes)
+        Array(
+            name, depth * (plan.tile[side] + pad_of(plan, kernel, side)) * tile_dtype(kernel, side).bytes, plan.stages
+        )
         for side, name in enumerate("ab")
     )
     held = math.prod(plan.micro[:2]) * max(1, kernel.dtype.bytes // 4)
@@ -40,7 +43,11 @@ def lies_along_sum(kernel: Contraction, read: Read) -> bool:
 
 def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
     """Elements of an operand that a thread takes from shared memory at once, 16 bytes at most."""
-    return math.gcd(plan.micro[side], max(1, ACCESS_BYTES // kernel.factor_bytes)) if len(plan.micro) > side else 1
+    return (
+        math.gcd(plan.micro[side], max(1, ACCESS_BYTES // tile_dtype(kernel, side).bytes))
+        if len(plan.micro) > side
+        else 1
+    )
 
 
 __all__ = ["declare", "lies_along_sum", "pad_of", "width_of"]

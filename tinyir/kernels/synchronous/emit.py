@@ -1,9 +1,14 @@
 """The synchronous template of a contraction (seed 002 section 6): tiles of both operands in shared memory, a micro tile
 of accumulators a thread, the epilogue on the accumulators.
 
-    shared a, b                         one tile each, along k first, in the dtype of the arithmetic
+    shared a, b                         one tile each, along k first, in the operands' dtypes (`tiles`)
     for k: copy a, b; barrier; multiply micro tiles; barrier
     for each accumulator: the values after the fold, and the stores, where the tile lies inside
+
+With `stages 2` there are two tiles of each, and one barrier a step:
+
+    copy a[0], b[0]; barrier
+    for k: copy a[p.slot], b[p.slot] of the next step; multiply a[s.slot], b[s.slot]; barrier
 
 What an operand's tile holds is its factor of the product at the tile's points: a transposed operand, a guard of
 padding, a batch axis are all in the read's map, and a prologue (a dequantised weight, an activation) is computed as the
@@ -32,6 +37,7 @@ from ..parts.point import Fresh, Values, below, divides, element_store, guarded,
 from ..problem import SIBLING
 from ..resources import taken_by, threads_of
 from .declare import declare, lies_along_sum, width_of
+from .tiles import stored_factor
 
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
 LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes are half a sector
@@ -91,6 +97,7 @@ class _Template:
         self.depth = plan.tile[2]
         self.names = Fresh(names_in(self.region))
         self.acc, self.k, self.kk = map(self.names.of, ("acc", "k", "kk"))
+        self.slot, self.filled = map(self.names.of, ("s", "p"))  # cursors of the ring, where there is one
         self.number = self._cta_of(self.kernel.batch) if self.kernel.batch else ZERO  # along the batch axes
         self.batch = split(self.number, self.kernel.batch)
         self.sides = self._sides()
@@ -101,7 +108,7 @@ class _Template:
         body: list[Statement] = [*sibling_let(self.kernel, self.number, self.names.of(SIBLING))]
         for side in sides:
             pad = side.width if self._is_along_k(side) else 0
-            body.append(nodes.Shared(side.tile, type_of(self.dtype, depth, side.size + pad)))
+            body.append(nodes.Shared(side.tile, type_of(side.factor.dtype, depth, side.size + pad), plan.stages))
         body.append(
             nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype))
         )
@@ -110,12 +117,31 @@ class _Template:
         multiply = nodes.For(
             self.kk, ZERO, Expr.of(depth), (*map(self._share, sides), self._multiply()), unroll=self._turns()
         )
-        loop = (*map(self._copy, sides), nodes.Barrier("cta"), multiply, nodes.Barrier("cta"))
-        body.append(nodes.For(self.k, ZERO, extent_of(self.kernel.sum), loop, step=Expr.of(depth)))
+        body += self._in_turn(multiply) if plan.stages > 1 else self._alone(multiply)
         body.append(self._epilogue())
         return Kernel(
             plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers()
         )
+
+    def _alone(self, multiply: Statement) -> tuple[Statement, ...]:
+        """The walk along the sum with one tile of each operand."""
+        fill = [self._copy(side, Expr.of(self.k)) for side in self.sides]
+        loop = (*fill, nodes.Barrier("cta"), multiply, nodes.Barrier("cta"))
+        return (nodes.For(self.k, ZERO, extent_of(self.kernel.sum), loop, step=Expr.of(self.depth)),)
+
+    def _in_turn(self, multiply: Statement) -> tuple[Statement, ...]:
+        """The walk with two: the next tiles are brought in while these are multiplied."""
+        total, following = extent_of(self.kernel.sum), Expr.of(self.k) + self.depth
+        cursors = tuple(
+            nodes.Cursor(name, self.plan.stages, at)
+            for name, at in ((self.slot, 0), (self.filled, 1 % self.plan.stages))
+        )
+        begun = tuple(self._copy(side, ZERO, ZERO) for side in self.sides)
+        ahead = tuple(self._copy(side, following, Expr.of(f"{self.filled}.slot")) for side in self.sides)
+        onward = (nodes.Barrier("cta"), *(nodes.Advance(c.name) for c in cursors))
+        loop = (nodes.If(below(following, total), ahead), multiply, *onward)
+        walk = nodes.For(self.k, ZERO, total, loop, step=Expr.of(self.depth))
+        return (*cursors, *begun, nodes.Barrier("cta"), walk)
 
     def _turns(self) -> int:
         """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
@@ -148,7 +174,16 @@ class _Template:
             )
             sides.append(
                 Side(
-                    kernel.factors[at], read, axes, size, micro, width, place, threads, self._place_of(axes), *named_so
+                    stored_factor(kernel, at),
+                    read,
+                    axes,
+                    size,
+                    micro,
+                    width,
+                    place,
+                    threads,
+                    self._place_of(axes),
+                    *named_so,
                 )
             )
         return tuple(sides)
@@ -172,8 +207,9 @@ class _Template:
             used.pop()
         return tuple(used)
 
-    def _copy(self, side: Side) -> Statement:
-        """Fills one operand's tile. Outside the operand it holds zero, which adds nothing."""
+    def _copy(self, side: Side, start: Expr, slot: Expr | None = None) -> Statement:
+        """Fills one operand's tile from the element `start` of the sum on. Outside the operand it holds zero, which
+        adds nothing."""
         depth, of = self.depth, self.names.of
         if self._is_along_k(side):
             lanes, across = math.gcd(LANES_OF_K, depth), math.gcd(side.width, side.size)
@@ -185,14 +221,14 @@ class _Template:
         none = {name: ZERO for name, size in over if size == 1}
         row, column = row.substitute(none), column.substitute(none)
         first, first_lets = named(side.axes, side.first + row, side.number)
-        second, second_lets = named(self.kernel.sum, Expr.of(self.k) + column, of("term"))
+        second, second_lets = named(self.kernel.sum, start + column, of("term"))
         guard = below(first, side.extent) if side.guard_is_needed else ()
         guard += () if divides(depth, extent_of(self.kernel.sum)) else below(second, extent_of(self.kernel.sum))
         point = {a.name: Expr.of(a.name) for a in (*side.axes, *self.kernel.sum)}
-        factor = cast(Values(self.region, {**self.batch, **point}).at(side.factor), self.dtype)
+        factor = Values(self.region, {**self.batch, **point}).at(side.factor)
         axes = tuple((name, Expr.of(size)) for name, size in over if size > 1)
         return nodes.Copy(
-            Place(side.tile, (column, row)), axes, guarded(guard, factor), lets=(*first_lets, *second_lets)
+            Place(side.tile, (column, row), slot), axes, guarded(guard, factor), lets=(*first_lets, *second_lets)
         )
 
     def _share(self, side: Side) -> Statement:
@@ -201,7 +237,9 @@ class _Template:
         groups = side.micro // side.width
         g = Expr.of(group) if groups > 1 else ZERO
         own = side.width * Expr.of(side.place) if side.place else ZERO
-        source = Read(side.tile, (Expr.of(self.kk), side.width * side.threads * g + own + v), self.dtype)
+        slot = Expr.of(f"{self.slot}.slot") if self.plan.stages > 1 else None
+        place = (Expr.of(self.kk), side.width * side.threads * g + own + v)
+        source = cast(Read(side.tile, place, side.factor.dtype, slot), self.dtype)
         load = nodes.Assign(Place(side.share, (side.width * g + v,)), source, ((v, Expr.of(side.width)),), side.width)
         return nodes.For(group, ZERO, Expr.of(groups), (load,), unroll=0) if groups > 1 else load
 
