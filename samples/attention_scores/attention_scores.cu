@@ -535,8 +535,8 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
   const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
   const int thread_y = (int)threadIdx.y;
-  __shared__ __align__(16) float a[32][132];
-  __shared__ __align__(16) float b[32][132];
+  __shared__ __align__(16) fp16 a[32][136];
+  __shared__ __align__(16) fp16 b[32][136];
   float acc[8][8] = {};
   float ar[8];
   float br[8];
@@ -548,41 +548,35 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
     // plan cache: Q -> smem at k0.o, as a
     #pragma unroll
     for (int element = thread_index; element < 4096; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
+      const int ro = element / 256;
+      const int co = element / 64 % 4;
+      const int ri = element / 8 % 8;
       const int ci = element % 8;
-      const int i2 = m0 + ri + 4 * ro;
+      const int i2 = m0 + ri + 8 * ro;
       const int k0 = ci + 8 * co + k;
-      a[ci + 8 * co][ri + 4 * ro] = i2 < M && k0 < D ? float_of_fp16(Q[(long long)D * M * cta_z + (long long)D * i2 + k0]) : 0.0f;
+      a[ci + 8 * co][ri + 8 * ro] = i2 < M && k0 < D ? Q[(long long)D * M * cta_z + (long long)D * i2 + k0] : fp16{0x0000};
     }
     // plan cache: K -> smem at k0.o, as b
     #pragma unroll
     for (int element = thread_index; element < 4096; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
+      const int ro = element / 256;
+      const int co = element / 64 % 4;
+      const int ri = element / 8 % 8;
       const int ci = element % 8;
-      const int i3 = n0 + ri + 4 * ro;
+      const int i3 = n0 + ri + 8 * ro;
       const int k0 = ci + 8 * co + k;
-      b[ci + 8 * co][ri + 4 * ro] = i3 < N && k0 < D ? float_of_fp16(K[(long long)D * N * cta_z + (long long)D * i3 + k0]) : 0.0f;
+      b[ci + 8 * co][ri + 8 * ro] = i3 < N && k0 < D ? K[(long long)D * N * cta_z + (long long)D * i3 + k0] : fp16{0x0000};
     }
     __syncthreads();
     // plan micro [8, 8]: this thread's share of the tile
     #pragma unroll 2
     for (int kk = 0; kk < 32; ++kk) {
       #pragma unroll
-      for (int g = 0; g < 2; ++g) {
-        #pragma unroll
-        for (int v = 0; v < 4; ++v)
-          ar[4 * g + v] = a[kk][64 * g + 4 * thread_y + v];
-      }
+      for (int v = 0; v < 8; ++v)
+        ar[v] = float_of_fp16(a[kk][8 * thread_y + v]);
       #pragma unroll
-      for (int g = 0; g < 2; ++g) {
-        #pragma unroll
-        for (int v = 0; v < 4; ++v)
-          br[4 * g + v] = b[kk][64 * g + 4 * thread_x + v];
-      }
+      for (int v = 0; v < 8; ++v)
+        br[v] = float_of_fp16(b[kk][8 * thread_x + v]);
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
         #pragma unroll
@@ -596,10 +590,10 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
   // region n8: n8
   #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const int i2 = i + m0 + 4 * thread_y + 60 * (i / 4);
+    const int i2 = i + m0 + 8 * thread_y;
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const int i3 = j + n0 + 4 * thread_x + 60 * (j / 4);
+      const int i3 = j + n0 + 8 * thread_x;
       if (i2 < M && i3 < N) {
         n8[(long long)M * N * cta_z + (long long)N * i2 + i3] = acc[i][j];
       }

@@ -50,8 +50,9 @@
 //     assume 1 <= K
 //     assume floor((M + 127)/128) < 65536
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
-//   launch gemm.3 as gemm_3 of gemm : sm90 grid [floor((N + 63)/64), floor((M + 63)/64)] block [16, 16]
+//   launch gemm.3 as gemm_3 of gemm : sm90 grid [floor((M + 63)/64)*floor((N + 63)/64)] block [128] smem 41984 B
 //     tensors [A, B, bias, C2]  symbols [M, K, N]
+//     assume floor((M + 63)/64)*floor((N + 63)/64) < 2147418112
 //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
 struct fp16 { unsigned short bits; };
@@ -62,6 +63,9 @@ __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
 __device__ void copy_16(void *to, const void *from);
+__device__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
+__device__ void ldmatrix_x4_trans(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
+__device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
 __device__ unsigned int shared_address(const void *p);
 __device__ unsigned int pair_of_fp16(float low, float high);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
@@ -100,6 +104,16 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
   if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
   *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
                             __funnelshift_r(w[3], w[4], bits));
+}
+__device__ __forceinline__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
+}
+__device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
@@ -154,6 +168,10 @@ template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(un
 }
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
+// An element of such a tile.
+template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
+  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
+}
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
 template <int span>
 __device__ __forceinline__ void store_piece_fp16(fp16 *tile, int row, int column, const float (&x)[8]) {
@@ -173,6 +191,21 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   const int here = rows - first < width ? rows - first : width;
   tile_place place = {first + inside % here, inside / here};
   return place;
+}
+template <int span, int count>
+__device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
+}
+template <int depth, int count>
+__device__ __forceinline__ void operand_across(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const int first = swizzled<128>((lane % 8 + lane / 16 * 8) * 128 + lane / 8 % 2 * 16) ^ column % 64 * 2;
+  const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
 }
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
@@ -472,75 +505,132 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
 }
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
-// plan contraction synchronous: tile [64, 64, 32], micro [4, 4], threads [16, 16]
-extern "C" __global__ void __launch_bounds__(256, 3)
+// plan contraction multistage: tile [64, 64, 64], threads [128], stages 2
+extern "C" __global__ void __launch_bounds__(128, 3)
 gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restrict__ bias, fp16 *__restrict__ C2, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;
-  const int cta_y = (int)blockIdx.y;
-  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
+  const int lane = (int)threadIdx.x % 32;
+  const int warp_index = (int)threadIdx.x / 32;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
-  __shared__ __align__(16) float a[32][68];
-  __shared__ __align__(16) float b[32][64];
-  float acc[4][4] = {};
-  float ar[4];
-  float br[4];
-  const int m0 = 64 * cta_y;
-  const int n0 = 64 * cta_x;
-  #pragma unroll 1
-  for (int k = 0; k < K; k += 32) {
+  extern __shared__ __align__(1024) unsigned char smem[];
+  fp16 *const a = (fp16 *)smem;  // 2 x [64, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 16384);  // 2 x [64, 64], swizzled by 128 B
+  float (&staged)[4][16][36] = *(float (*)[4][16][36])(smem + 32768);
+  const int tiles_m = (M + 63) / 64;
+  const int tiles_n = (N + 63) / 64;
+  const tile_place tm_tn = grouped_tile(cta_x, tiles_m, tiles_n, 8);
+  const int tm = tm_tn.row, tn = tm_tn.column;
+  const int m0 = 64 * tm;
+  const int n0 = 64 * tn;
+  const int wm = 32 * (warp_index / 2);
+  const int wn = 32 * (warp_index % 2);
+  float acc[2][4][4] = {};  // this thread's part of its warp's [32, 32]
+  unsigned int af[2][2][4];  // its part of [32, 16]
+  unsigned int bf[2][2][4];  // its part of [16, 32]
+  #pragma unroll
+  for (int t = 0; t < 1; ++t) {
     // plan cache: A -> smem at k0.o, as a
     #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int ro = element / 128;
-      const int co = element / 32 % 4;
-      const int ri = element / 8 % 4;
-      const int ci = element % 8;
-      const int i0 = m0 + ri + 4 * ro;
-      const int k0 = ci + 8 * co + k;
-      a[ci + 8 * co][ri + 4 * ro] = i0 < M && k0 < K ? float_of_fp16(A[(long long)i0 * K + k0]) : 0.0f;
+    for (int element = thread_x; element < 4096; element += 128) {
+      const int r = element / 64;
+      const int c = element % 64;
+      const int i0 = m0 + r;
+      const int k0 = c + 64 * t;
+      swizzled_at<128>(a + 4096 * t, r, c) = i0 < M && k0 < K ? A[(long long)i0 * K + k0] : fp16{0x0000};
     }
     // plan cache: B -> smem at k0.o, as b
     #pragma unroll
-    for (int element = thread_index; element < 2048; element += 256) {
-      const int c = element / 64;
-      const int r = element % 64;
-      const int i1 = n0 + r;
-      const int k0 = c + k;
-      b[c][r] = i1 < N && k0 < K ? float_of_fp16(B[(long long)k0 * N + i1]) : 0.0f;
+    for (int element = thread_x; element < 4096; element += 128) {
+      const int r = element / 64;
+      const int c = element % 64;
+      const int i1 = c + n0;
+      const int k0 = r + 64 * t;
+      swizzled_at<128>(b + 4096 * t, r, c) = i1 < N && k0 < K ? B[(long long)k0 * N + i1] : fp16{0x0000};
     }
+  }
+  int p_slot = 1;
+  int s_slot = 0;
+  __syncthreads();
+  operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
+  operand_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
+  #pragma unroll 1
+  for (int k = 0; k < K; k += 64) {
+    const int next = k + 64;
+    // plan cache: A -> smem at k0.o, as a
+    #pragma unroll
+    for (int element = thread_x; element < 4096; element += 128) {
+      const int r = element / 64;
+      const int c = element % 64;
+      const int i0 = m0 + r;
+      const int k0 = c + next;
+      swizzled_at<128>(a + 4096 * p_slot, r, c) = i0 < M && k0 < K ? A[(long long)i0 * K + k0] : fp16{0x0000};
+    }
+    // plan cache: B -> smem at k0.o, as b
+    #pragma unroll
+    for (int element = thread_x; element < 4096; element += 128) {
+      const int r = element / 64;
+      const int c = element % 64;
+      const int i1 = c + n0;
+      const int k0 = next + r;
+      swizzled_at<128>(b + 4096 * p_slot, r, c) = i1 < N && k0 < K ? B[(long long)k0 * N + i1] : fp16{0x0000};
+    }
+    operand_along<128>(af[1], a + 4096 * s_slot, wm, 16);
+    operand_across<64>(bf[1], b + 4096 * s_slot, 16, wn);
+    #pragma unroll
+    for (int i = 0; i < 2; ++i)
+    #pragma unroll
+      for (int j = 0; j < 4; ++j)
+        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
+    operand_along<128>(af[0], a + 4096 * s_slot, wm, 32);
+    operand_across<64>(bf[0], b + 4096 * s_slot, 32, wn);
+    #pragma unroll
+    for (int i = 0; i < 2; ++i)
+    #pragma unroll
+      for (int j = 0; j < 4; ++j)
+        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
+    operand_along<128>(af[1], a + 4096 * s_slot, wm, 48);
+    operand_across<64>(bf[1], b + 4096 * s_slot, 48, wn);
+    #pragma unroll
+    for (int i = 0; i < 2; ++i)
+    #pragma unroll
+      for (int j = 0; j < 4; ++j)
+        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
+    if (++p_slot == 2) { p_slot = 0; }
+    if (++s_slot == 2) { s_slot = 0; }
     __syncthreads();
-    // plan micro [4, 4]: this thread's share of the tile
-    #pragma unroll 8
-    for (int kk = 0; kk < 32; ++kk) {
+    operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
+    operand_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
+    #pragma unroll
+    for (int i = 0; i < 2; ++i)
+    #pragma unroll
+      for (int j = 0; j < 4; ++j)
+        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
+  }
+  // region gemm: %bias_add, %relu, staged, C2
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    __syncwarp();
+    #pragma unroll
+    for (int piece = 0; piece < 4; ++piece) {
       #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        ar[v] = a[kk][4 * thread_y + v];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        br[v] = b[kk][4 * thread_x + v];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          acc[i][j] += ar[i] * br[j];
-        }
+      for (int element_ = 0; element_ < 4; ++element_) {
+        const int r = 8 * (element_ / 2) + lane / 4;
+        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
+        staged[warp_index][r][n] = acc[i][piece][element_];
       }
     }
-    __syncthreads();
-  }
-  // region gemm: %bias_add, %relu, C2
-  #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int i0 = i + m0 + 4 * thread_y;
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int i1 = j + n0 + 4 * thread_x;
-      if (i0 < M && i1 < N) {
-        const float bias_add = acc[i][j] + float_of_fp16(bias[i1]);  // bias_add : Elementwise at 18:5
+    __syncwarp();
+    #pragma unroll 8
+    for (int v = 0; v < 16; ++v) {
+      const int down = v;
+      const int across = lane;
+      const int row = down + 16 * i + m0 + wm;
+      const int col = across + n0 + wn;
+      if (row < M && col < N) {
+        const float bias_add = staged[warp_index][down][across] + float_of_fp16(bias[col]);  // bias_add : Elementwise at 18:5
         const float relu = max_nan(bias_add, (float)0);  // relu : Elementwise at 19:5
-        C2[(long long)i0 * N + i1] = fp16_of_float(relu);
+        C2[(long long)row * N + col] = fp16_of_float(relu);
       }
     }
   }

@@ -76,12 +76,11 @@ def check(module: Any) -> list[Diag]:
 def _faults_of(case: Case) -> list[Diag]:
     """The faults of a plan. What a family takes in a field rests on the plan's form, and what a kernel takes of the
     card on fields that the family has: the first of these that is not met is told alone."""
-    for checks in (_FORM_CHECKS, _OWN_CHECKS, _CHECKS):
-        if found := [fault for check in checks for fault in check(case)]:
-            return found
-        if not _has_counts(case.plan, case.kernel):
-            return list(_check_positive(case.plan))
-    return []
+    has_counts = _has_counts(case.plan, case.kernel)
+    found = [fault for check in _FORM_CHECKS + _GUARD_CHECKS * has_counts for fault in check(case)]
+    if not has_counts:
+        return found or list(_check_positive(case.plan))
+    return found or list(check_accepted(case)) or [fault for check in _CHECKS for fault in check(case)]
 
 
 def _check_positive(plan: Any) -> Iterator[Diag]:
@@ -378,13 +377,6 @@ _FORM_CHECKS = (
     _check_vectors,
     _check_atomics,
 )
-_OWN_CHECKS = (check_accepted,)
-_CHECKS = (
-    _check_smem,
-    _check_registers,
-    _check_predicate,
-    _check_epilogue,
-    _check_layout,
-    _check_family,
-)
+_GUARD_CHECKS = (_check_predicate, _check_epilogue)
+_CHECKS = (_check_smem, _check_registers, _check_layout, _check_family)
 __all__ = ["check"]
