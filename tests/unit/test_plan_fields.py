@@ -8,16 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tinyir.ir import gpu, plan
 from tinyir.ir.plan.table import BY_WORD, TABLE
 from tinyir.kit.diag import Diag, Refused
+from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 
 from .checked import check_gpu, check_plan
+from .emitted import played, simulated
 from .families import FAMILIES, family
 from .plan_fields import WORDS_TRIED, other_values
+from .test_multistage import needs_host_compiler
 
 QUICK = (
     "hopper",
@@ -101,3 +105,41 @@ def test_another_value_is_refused_or_changes_the_kernel(name: str) -> None:
             elif diags := check_gpu(to_gpu.lower(module)):
                 silent.append(f"{word} {told}: {[(d.code, d.facts) for d in diags]}")
     assert silent == []
+
+
+def is_same(module: plan.Module, name: str) -> bool:
+    """Whether the simulated kernels of a module give what playback gives, of the inputs of its case."""
+    code, given = to_cu.lower(to_gpu.lower(module)), family(name)
+    for arrays in given.inputs:
+        there, here = simulated(code, arrays), played(code, arrays)
+        close = (np.allclose(there[n], here[n], given.tolerance, given.tolerance, equal_nan=True) for n in here)
+        if not all(close):
+            return False
+    return True
+
+
+def _obeyed(name: str, words: tuple[str, ...]) -> Iterator[tuple[str, plan.Module]]:
+    """Each other value of the fields that is taken, with its text."""
+    case = case_of(name)
+    for word in words:
+        for value, faults, module in outcomes(case, word):
+            if not faults:
+                yield f"{word} {BY_WORD[word].text(value)}", module
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("hopper", ("load", "async")),
+        ("hopper few tiles", ("load",)),
+        ("ampere", ("async", "order")),
+        ("synchronous", ("stages", "bind")),
+        pytest.param("hopper transposed", ("load",), marks=pytest.mark.slow),
+        pytest.param("hopper bytes in turn", ("load", "promote", "partials"), marks=pytest.mark.slow),
+        *(pytest.param(name, WORDS_TRIED, marks=pytest.mark.slow) for name in FAMILIES),
+    ],
+)
+def test_another_value_gives_the_same_numbers(name: str, words: tuple[str, ...]) -> None:
+    wrong = [told for told, module in _obeyed(name, words) if not is_same(module, name)]
+    assert wrong == []

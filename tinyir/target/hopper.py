@@ -23,6 +23,8 @@ WARPGROUP_ROWS = 64  # of its matrix product
 HELD_COLUMNS = (
     8  # columns of which a thread has four elements one behind another: the least step of a product's columns
 )
+ATOM_BYTES = 16  # what a swizzle exchanges: a descriptor counts in these
+SPAN_CODES = {128: 1, 64: 2, 32: 3, 16: 0}  # of a descriptor, by the bytes of a row of the tile; 16 is no swizzle
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows
 MOST_DIMS = 5
@@ -446,6 +448,15 @@ template <int rows, int columns, int span, int tall, class T> {_INLINE}void stor
 {_INLINE}unsigned long long matrix_descriptor(const void *start, int leading, int stride) {{
   const unsigned long long address = shared_address(start) & 0x3ffff;
   return address >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}}""",
+    ),
+    (
+        "descriptor_of",
+        f"""\
+// The same of a tile whose rows are `span` bytes: swizzled by 64 or 32, or by none where they are 16.
+template <int span> {_INLINE}unsigned long long descriptor_of(const void *start, int leading, int stride) {{
+  const unsigned long long code = span == 64 ? 2 : span == 32 ? 3 : 0;
+  return matrix_descriptor(start, leading, stride) ^ (1 ^ code) << 62;
 }}""",
     ),
     (

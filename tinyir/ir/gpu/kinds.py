@@ -19,7 +19,7 @@ def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     if isinstance(s, nodes.Shared):
         yield "kind of shared memory", s.kind, ("", "wgmma")
     if isinstance(s, (nodes.Shared, nodes.TensorMap)):
-        yield "swizzle", s.swizzle, (0, 32, 64, 128)
+        yield "swizzle", s.swizzle, (0, *((16,) if isinstance(s, nodes.Shared) else ()), 32, 64, 128)
     if isinstance(s, nodes.TensorMap):
         yield "rounding", s.rounding, ROUNDINGS
     if isinstance(s, nodes.Store):

@@ -46,10 +46,11 @@ class Assume:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in
-    bytes, 0 for none. The rows of a swizzled tile are as long as the span; a wider tile is kept as several of them side
-    by side, each with all rows. `shared part : fp32[64, 132] cluster 4`: the CTAs of a cluster read one another's,
-    `part[2][r, n]`; each writes its own, `part[cluster.rank][r, n]`. `shared sent : fp32[64, 32] wgmma`: a matrix as
-    the registers of a warpgroup hold it, each thread's elements one behind another; others send it."""
+    bytes, 0 for a plain array, 16 for a span whose pieces keep their places. The rows of a swizzled tile are as long as
+    the span; a wider tile is kept as several of them side by side, each with all rows. `shared part : fp32[64, 132]
+    cluster 4`: the CTAs of a cluster read one another's, `part[2][r, n]`; each writes its own,
+    `part[cluster.rank][r, n]`. `shared sent : fp32[64, 32] wgmma`: a matrix as the registers of a warpgroup hold
+    it, each thread's elements one behind another; others send it."""
 
     name: str
     type: TensorType

@@ -185,7 +185,7 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
         is_near = plan.has_one_tile and is_aligned
         shares = sharing if read.tensor in multicast and not is_near else 1
         fetched += (
-            fetched_along(kernel, side, plan.tile[side])
+            fetched_along(plan, kernel, side, plan.tile[side])
             / shares
             * plan.tile[2]
             * read.dtype.bytes

@@ -9,7 +9,7 @@ from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...target.arch import ARCHS
-from ...target.hopper import SWIZZLE_BYTES, WARPGROUP
+from ...target.hopper import ATOM_BYTES, WARPGROUP
 from ..family import Array, Needs, Problem
 from ..parts.boxes import is_along_sum, vectors_of
 from ..parts.leaving import PIECE, leave_by_rows, piece_beside, staged_outputs, staged_pieces
@@ -50,7 +50,7 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> tuple[tuple[Array,
     count = plan.consumers.count
     sides = (rows, columns // count) if plan.swap_ab else (rows // count, columns)
     arrays = [
-        Array(name, fetched_along(kernel, side, size) * depth * read.dtype.bytes, plan.stages)
+        Array(name, fetched_along(plan, kernel, side, size) * depth * read.dtype.bytes, plan.stages)
         for side, (name, read, size) in enumerate((("a", kernel.lhs, rows), ("b", kernel.rhs, columns)))
     ]
     if plan.is_split:
@@ -94,10 +94,17 @@ def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[int, int]
     return piece_beside(plan, region, Needs(*_ring(plan, region, kernel)).smem if leave_by_rows(plan, region) else 0)
 
 
-def fetched_along(kernel: Contraction, side: int, size: int) -> int:
+def span_of(plan: Plan, tensor: str) -> int:
+    """Bytes of a row of an operand's tile in shared memory: of its swizzle, or one of the pieces that no swizzle
+    exchanges."""
+    return plan.load_of(tensor).swizzle or ATOM_BYTES
+
+
+def fetched_along(plan: Plan, kernel: Contraction, side: int, size: int) -> int:
     """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these
     lie along it."""
-    row = SWIZZLE_BYTES // (kernel.lhs, kernel.rhs)[side].dtype.bytes
+    read = (kernel.lhs, kernel.rhs)[side]
+    row = span_of(plan, read.tensor) // read.dtype.bytes
     return size if is_along_sum(kernel, side) else -(-size // row) * row
 
 
@@ -134,4 +141,5 @@ __all__ = [
     "fetched_along",
     "piece_of",
     "smem_of",
+    "span_of",
 ]

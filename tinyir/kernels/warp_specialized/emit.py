@@ -36,7 +36,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
-from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
+from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Problem
 from ..parts import shared_sum
 from ..parts.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
@@ -49,7 +49,7 @@ from ..parts.tiles import countable, counts, fewer, tile_at
 from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
-from .declare import across_of, ends_apart, ends_held, piece_of
+from .declare import across_of, ends_apart, ends_held, piece_of, span_of
 from .held_sum import held_end
 from .warpgroup_sum import Factors, sum_of
 
@@ -61,14 +61,15 @@ LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma tak
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One factor: its tile in shared memory and the map by which it is fetched. `shares` CTAs of the cluster fetch it
-    together."""
+    """One factor: its tile in shared memory, in rows of `span` bytes, and the map by which it is fetched. `shares` CTAs
+    of the cluster fetch it together."""
 
     tile: str
     view: View
     size: int
     depth: int
     shares: int
+    span: int
 
     @property
     def is_along_sum(self) -> bool:
@@ -78,7 +79,7 @@ class Operand:
     @property
     def shape(self) -> tuple[int, int]:
         """The tile's rows and columns; a row is contiguous in memory, and made of whole swizzled rows."""
-        width = SWIZZLE_BYTES // self.view.tensor.type.dtype.bytes
+        width = self.span // self.view.tensor.type.dtype.bytes
         return (self.size, self.depth) if self.is_along_sum else (self.depth, -(-self.size // width) * width)
 
     @property
@@ -86,7 +87,7 @@ class Operand:
         """What one copy brings: a swizzled row's columns, and so few rows that the CTAs of a cluster can share the
         copies."""
         rows, columns = self.shape
-        width = SWIZZLE_BYTES // self.view.tensor.type.dtype.bytes
+        width = self.span // self.view.tensor.type.dtype.bytes
         return min(rows // (self.shares // math.gcd(self.shares, columns // width)), BOX_ROWS), width
 
     @property
@@ -100,8 +101,9 @@ class Operand:
         box = tuple(ONE if d.role == "batch" else Expr.of(next(sides)) for d in self.view.dims)
         dims = () if self.view.shape == self.view.tensor.type.shape else self.view.shape
         tile = TensorType(self.view.tensor.type.dtype, tuple(map(Expr.of, self.shape)))
-        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, SWIZZLE_BYTES, dims, rounding)
-        return mapped, nodes.Shared(fresh(self.tile), tile, stages, SWIZZLE_BYTES)
+        swizzle = 0 if self.span == ATOM_BYTES else self.span
+        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, swizzle, dims, rounding)
+        return mapped, nodes.Shared(fresh(self.tile), tile, stages, self.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +230,6 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         or bn > COLUMNS
     ):
         raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
-    if any(
-        plan.load_of(r.tensor).by != "tma" or plan.load_of(r.tensor).swizzle != SWIZZLE_BYTES
-        for r in (kernel.lhs, kernel.rhs)
-    ):
-        raise _refusal(plan, "load", f"an operand that is not fetched by tma with swizzle {SWIZZLE_BYTES}")
     across = [
         r.tensor
         for side, r in enumerate((kernel.lhs, kernel.rhs))
@@ -276,7 +273,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
         raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
-    return Operand("ab"[side], view, plan.tile[side], plan.tile[2], shares)
+    return Operand("ab"[side], view, plan.tile[side], plan.tile[2], shares, span_of(plan, read.tensor))
 
 
 def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:

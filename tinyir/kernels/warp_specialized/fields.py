@@ -19,6 +19,7 @@ from .declare import across_of
 COLUMNS = 256  # at most, of one wgmma
 MOST_STAGES = 16
 MOST_CONSUMERS = 3
+SPANS = (0, 32, 64, SWIZZLE_BYTES)
 LAYOUTS = ("padded", "padded_once", "turned", "turned_once")
 LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
 
@@ -29,11 +30,10 @@ def fields(case: Case) -> Fields:
     shared = kernel.right if plan.swap_ab else kernel.left
     depth, ends_alone = plan.tile[2], plan.has_one_tile
     ways = [is_swapped for is_swapped in (False, True) if _can_be_fed(plan, kernel, is_swapped)]
-    at_each_step = plan.promote and plan.partials == 1
     return {
         "tile": _tile(case),
         "threads": only(()),
-        "stages": only(*range(1 if at_each_step else 2, MOST_STAGES + 1)),
+        "stages": only(*range(_least_stages(plan), MOST_STAGES + 1)),
         "math": only(*(math for math, names in WGMMA_FACTORS.items() if kernel.lhs.dtype.name in names)),
         "promote": only(*(() if plan.is_split else (0,)), depth),
         "partials": only(1, *((2,) if plan.promote and not plan.is_split and plan.parts == 1 else ())),
@@ -51,12 +51,18 @@ def fields(case: Case) -> Fields:
         "split_k": _split_k(case),
         "swap_ab": only(*ways) if ways else ANYTHING,
         "cache": only(cached(kernel)),
-        "load": only(tuple(Load(tensor, "tma", SWIZZLE_BYTES) for tensor in tensors_of(kernel))),
+        "load": _loads(case),
         "store": only(()) if ends_alone else _stores(case),
         "async": _async(case),
         "barrier": only("mbarrier"),
         "layout": _copies(case, bool(ways)),
     }
+
+
+def _least_stages(plan: Plan) -> int:
+    """Tiles that must be on the chip at once: a slot is given back when the product of the next one has begun, or where
+    a sum is promoted at each step, when its own is done."""
+    return 1 if plan.promote and plan.partials == 1 else 2
 
 
 def _tile(case: Case) -> Accepts:
@@ -74,10 +80,14 @@ def _tile(case: Case) -> Accepts:
 
 def _can_be_fed(plan: Plan, kernel: Contraction, is_swapped: bool) -> bool:
     """Whether wgmma takes the operands so, the right one as the left where they are swapped."""
-    reads = (kernel.lhs, kernel.rhs)
-    along = [is_along_sum(kernel, side) or plan.is_turned(read.tensor) for side, read in enumerate(reads)]
+    along = [_lies_along(plan, kernel, side) for side in (0, 1)]
     places = enumerate(along[::-1] if is_swapped else along)
     return all(is_so or (kernel.lhs.dtype.bytes, place) not in LAID_ALONG for place, is_so in places)
+
+
+def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
+    """Whether what is fetched of an operand, or of the copy of it, lies along the sum."""
+    return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 
 
 def _copies(case: Case, is_fed: bool) -> Accepts:
@@ -86,6 +96,26 @@ def _copies(case: Case, is_fed: bool) -> Accepts:
     across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if not is_along_sum(kernel, side)]
     ways = dict.fromkeys(tensors_of(kernel), LAYOUTS)
     return copies(ways, kernel.siblings) if is_fed else where(", ".join(f"{t} turned" for t in across), lambda _: False)
+
+
+def _loads(case: Case) -> Accepts:
+    """Each factor by the copy engine, in swizzled rows of any length, or without a swizzle; both in the longest where
+    the left one goes through registers."""
+    plan, kernel = case.plan, case.kernel
+    reads = (kernel.rhs, kernel.lhs) if plan.swap_ab else (kernel.lhs, kernel.rhs)
+    is_held = plan.is_split or reads[0].dtype.bytes == 4 and not _lies_along(plan, kernel, int(plan.swap_ab))
+    spans = (SWIZZLE_BYTES,) if is_held else SPANS
+
+    def takes(given: tuple[Load, ...]) -> bool:
+        tensors = [item.tensor for item in given]
+        return (
+            sorted(tensors) == sorted(tensors_of(kernel))
+            and all(item.by == "tma" for item in given)
+            and all(item.swizzle in spans for item in given)
+        )
+
+    ways = [f"swizzle {'|'.join(str(span) for span in spans if span)}", *(() if is_held else ("-",))]
+    return where(", ".join(f"{tensor} tma ({' | '.join(ways)})" for tensor in tensors_of(kernel)), takes)
 
 
 def _cluster(case: Case) -> Accepts:
@@ -134,8 +164,11 @@ def _stores(case: Case) -> Accepts:
 
 def _async(case: Case) -> Accepts:
     """How far the ring runs ahead, and whether it does beside the epilogue, where CTAs walk over tiles."""
-    ways = ("", "epilogue") if case.plan.persistent else ("",)
-    return only(*(Async(ahead, overlap) for overlap in ways for ahead in range(1, case.plan.stages + 1)))
+    ways, ahead = (
+        ("", "epilogue") if case.plan.persistent else ("",),
+        range(_least_stages(case.plan), case.plan.stages + 1),
+    )
+    return only(*(Async(number, overlap) for overlap in ways for number in ahead))
 
 
 __all__ = ["COLUMNS", "LAID_ALONG", "fields"]

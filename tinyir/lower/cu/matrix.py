@@ -18,12 +18,11 @@ from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...kit.diag import refuse
-from ...target.hopper import HELD_COLUMNS, WARPGROUP, WARPGROUP_ROWS
+from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from .names import comment, words_of
 from .rows import Rows
 
 CORE_ROWS = 8  # rows of a swizzle's pattern
-ATOM_BYTES = 16  # a descriptor counts in these
 INSTRUCTION_BYTES = 32  # along the sum, of one wgmma
 PIECE = 16  # rows and columns of what a warp stores at once
 ELEMENT_BYTES = 4  # of an accumulator
@@ -143,9 +142,9 @@ class Matrices(Rows):
     def _wgmma(self: Any, s: nodes.Wgmma) -> None:
         acc, a, b = self.arrays[s.acc], self.arrays[s.a.name], self.arrays[s.b.name]
         held = isinstance(a, nodes.Reg)
-        if held and a.kind != "wgmma_a" or any(tile.swizzle != 128 for tile in ((b,) if held else (a, b))):
+        if held and a.kind != "wgmma_a" or not all(tile.swizzle for tile in ((b,) if held else (a, b))):
             raise refuse(
-                "E1620", self.kernel.name, s.span, what="wgmma of an accumulator, or of tiles not swizzled by 128 B"
+                "E1620", self.kernel.name, s.span, what="wgmma of an accumulator, or of tiles that are plain arrays"
             )
         rows, columns = (e.evaluate({}) for e in acc.type.shape)
         sides = (*(() if held else ((s.a, a, not s.a_transposed),)), (s.b, b, s.b_transposed))
@@ -240,10 +239,9 @@ class Matrices(Rows):
         """Declares where an operand starts; C of where it does at a step."""
         name = self.names.of("integer", f"{place.name}.start")
         lead, stride, step = self._strides(tile, along_sum)
-        self.say(
-            f"const unsigned long long {name} = "
-            f"matrix_descriptor({self._start(place, self._offset_in(place, tile, along_sum))}, {lead}, {stride});"
-        )
+        made = "matrix_descriptor" if tile.swizzle == SWIZZLE_BYTES else f"descriptor_of<{tile.swizzle}>"
+        start = self._start(place, self._offset_in(place, tile, along_sum))
+        self.say(f"const unsigned long long {name} = {made}({start}, {lead}, {stride});")
         return f"{name} + {step.format('step', 'step')}"
 
     def _product_name(self: Any, a: Any, b: Any, columns: int) -> str:
@@ -260,11 +258,16 @@ class Matrices(Rows):
         """Leading and stride byte offset of a descriptor, and C of what a step along the sum adds to it."""
         rows = tile.type.shape[0].evaluate({})
         pattern = CORE_ROWS * tile.swizzle
+        if tile.swizzle == ATOM_BYTES:  # no swizzle: pieces of 8 rows, one beside another along the row
+            columns = rows * ATOM_BYTES
+            lead, stride = (columns, pattern) if is_along_sum else (pattern, columns)
+            atoms = INSTRUCTION_BYTES // ATOM_BYTES * rows if is_along_sum else self._instruction_rows(tile)
+            return lead, stride, f"{atoms} * {{}}"
         if not is_along_sum:
             return (
                 rows * tile.swizzle,
                 pattern,
-                str(INSTRUCTION_BYTES // tile.type.dtype.bytes * tile.swizzle // ATOM_BYTES) + " * {}",
+                f"{self._instruction_rows(tile) * tile.swizzle // ATOM_BYTES} * {{}}",
             )
         inside = tile.swizzle // INSTRUCTION_BYTES
         if tile.type.shape[1].evaluate({}) == self._width(tile):
@@ -275,6 +278,10 @@ class Matrices(Rows):
             f"{INSTRUCTION_BYTES // ATOM_BYTES} * ({{}} % {inside}) + {rows * tile.swizzle // ATOM_BYTES} * "
             f"({{}} / {inside})",
         )
+
+    def _instruction_rows(self: Any, tile: nodes.Shared) -> int:
+        """Elements along the sum of one wgmma."""
+        return INSTRUCTION_BYTES // tile.type.dtype.bytes
 
     def _down(self: Any, tile: nodes.Shared, is_along_sum: bool) -> int:
         """What 64 rows of the product further adds to a descriptor."""
