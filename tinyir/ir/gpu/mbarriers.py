@@ -30,6 +30,7 @@ from .extremes import EXTREMES, as_name
 from .nodes import Kernel, Place, Statement
 from .walk import THREAD_NAMES, Visit, statements
 
+WARPGROUP = 128  # threads
 Trips = dict[
     tuple[tuple[Expr, Expr, Expr], ...], Expr
 ]  # by the loops around the innermost one: how often that one turns, in all
@@ -140,6 +141,7 @@ def _check_counts(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
         }
         for role, waits in roles.items():
             waited = _trips(waits, depth)
+            waited = waited if waited is None or role is None else _of_all_warpgroups(waited, role.threads // WARPGROUP)
             if filled is None or waited is None or filled == waited:
                 continue
             who = f"role {role.name}" if role is not None else "the CTA"
@@ -185,6 +187,19 @@ def _trips(those: Iterable[Visit], depth: int, is_spelled_out: bool = True) -> T
         around = tuple(loops)
         found[around] = found.get(around, ZERO) + (high - low).ceildiv(step.constant)
     return found
+
+
+def _of_all_warpgroups(trips: Trips, count: int) -> Trips:
+    """How often statements run in all the warpgroups of a role that take a loop's turns one after another: warpgroup w
+    of two the turns `low + w*step`, two steps apart, and together each step."""
+    return {tuple(_joined(loop, count) for loop in around): number for around, number in trips.items()}
+
+
+def _joined(loop: tuple[Expr, Expr, Expr], count: int) -> tuple[Expr, Expr, Expr]:
+    low, high, step = loop
+    first, second = (low.substitute({"warpgroup.index": number}) for number in (0, 1))
+    apart = (second - first).constant
+    return (first, high, Expr.of(apart)) if apart and count * apart == step.constant else loop
 
 
 def _spelled_out(e: Expr, v: Visit) -> Expr:

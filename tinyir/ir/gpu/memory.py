@@ -144,7 +144,8 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """`advance p`: the next slot; the phase flips at the ring's end."""
+    """`advance p`: the next slot; the phase flips at the ring's end. `advance p by steps`: so many slots on."""
 
     cursor: str
+    by: Expr = Expr.of(1)
     span: Span | None = place_in_text()

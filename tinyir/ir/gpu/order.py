@@ -57,8 +57,10 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             yield Diag(
                 "E1609", kernel.name, {"what": _word(s), "why": f"for {s.threads} threads where {have} are"}, s.span
             )
+        is_of_warpgroup = isinstance(s, nodes.StoreRows) or getattr(s, "scope", "") == "warpgroup"
+        same = frozenset(("warpgroup.index",)) if is_of_warpgroup else frozenset()
         for around in v.path:
-            if isinstance(around, nodes.Each) or not _is_uniform(around, v):
+            if isinstance(around, nodes.Each) or not _is_uniform(around, v, same):
                 yield Diag(
                     "E1609",
                     kernel.name,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..body import show_body
-from ..expr import show_guard
+from ..expr import ONE, show_guard
 from ..model import show_name
 from . import nodes
 from .nodes import Axes, Kernel, Lets, Place, Statement
@@ -112,7 +112,7 @@ _SHOW: dict[type, Any] = {
     ),
     nodes.Pick: lambda s: f"pick {show_name(s.name)} = {_list(map(show_name, s.of))} at {s.at}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
-    nodes.Advance: lambda s: f"advance {s.cursor}",
+    nodes.Advance: lambda s: f"advance {s.cursor}" + (f" by {s.by}" if s.by != ONE else ""),
     nodes.Let: lambda s: f"let {s.name} = {s.value}",
     nodes.Least: lambda s: f"least {s.name} = {_list(s.of)}",
     nodes.Most: lambda s: f"most {s.name} = {_list(s.of)}",

@@ -10,7 +10,7 @@ from ...kit.diag import Diag, Refused, refuse
 from ...kit.span import Span
 from ...kit.text import token_span
 from ..body import Body
-from ..expr import Expr
+from ..expr import ONE, Expr
 from ..plan import Module as PlanModule
 from ..read import expr_of, guard_of, name_of, read_at, read_type
 from ..read_body import Names, body_from
@@ -181,7 +181,7 @@ class _Reader:
         return nodes.Cursor(str(p[0]), _int(p[1], 1), int(p[2] or 0), int(p[3] or 0), span=span)
 
     def _advance(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Advance(str(p[0]), span=span)
+        return nodes.Advance(str(p[0]), expr_of(p[1]) if p[1] is not None else ONE, span=span)
 
     # --- integers, values, control
 

@@ -46,7 +46,9 @@ class Replay:
                 self.numbers |= {f"{s.name}.slot": s.at, f"{s.name}.previous": (s.at - 1) % s.ring}
             elif isinstance(s, nodes.Advance):
                 slot = self.numbers[f"{s.cursor}.slot"]
-                self.numbers |= {f"{s.cursor}.previous": slot, f"{s.cursor}.slot": (slot + 1) % self.rings[s.cursor]}
+                by, ring = self.number(s.by), self.rings[s.cursor]  # of unknown length are the steps of a loop
+                after = slot + (self.turns if by is None else by)
+                self.numbers |= {f"{s.cursor}.previous": (after - 1) % ring, f"{s.cursor}.slot": after % ring}
             else:
                 self.one(s)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ..expr import ONE
 from . import nodes
 from .nodes import Kernel, Statement
 from .walk import Visit, places_in, statements
@@ -84,7 +85,7 @@ def _freed_by(slot: str, role: nodes.Role, block: tuple[Statement, ...]) -> set[
     """The slots that are free when a barrier's `slot` has completed its phase: that one, and those of other cursors of
     the ring that go the same way behind it, since the slots of a ring are emptied in their order."""
     cursors = {f"{s.name}.slot": s for s in statements(role.body) if isinstance(s, nodes.Cursor)}
-    advanced = [s.cursor for s in block if isinstance(s, nodes.Advance)]
+    advanced = [s.cursor for s in block if isinstance(s, nodes.Advance) and s.by == ONE]
     waited = cursors.get(slot)
     found = {slot}
     for name, filled in cursors.items():

@@ -221,6 +221,7 @@ def exprs_in(s: Any) -> Iterator[Expr]:
         "phase",
         "extent",
         "cta",
+        *(("by",) if isinstance(s, nodes.Advance) else ()),
         *(("at",) if isinstance(s, nodes.Pick) else ()),
     ):
         e = getattr(s, word, None)

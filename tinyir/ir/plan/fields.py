@@ -243,6 +243,16 @@ class Plan:
         return max((v.width for v in self.vectorize), default=1)
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether each consumer has tiles of its own."""
+        return self.consumers is not None and self.consumers.mode == "pingpong"
+
+    @property
+    def sharers(self) -> int:
+        """Warpgroups that share a tile."""
+        return self.consumers.count if self.consumers is not None and not self.takes_turns else 1
+
+    @property
     def is_split(self) -> bool:
         """Whether a warpgroup splits words of shared memory for those that multiply them."""
         return self.consumers is not None and self.math == "tf32x3"

@@ -90,7 +90,7 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
         if plan.store_of(y.output).by in STAGED_STORES
     )
     by_engine = tuple(item for item in leaving if item.by == "tma")
-    rows = plan.tile[0] // plan.consumers.count
+    rows = plan.tile[0] // plan.sharers
     waits = tuple(item.token for item in by_engine)
     staged = staged_vectors(plan, region, kernel, fresh)
 
@@ -133,7 +133,7 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     cursor = (nodes.Cursor(fresh("o"), STAGED),) if by_engine else ()
     maps, tiles = _declared(plan, leaving, sides, staged_pieces(plan, region))
     asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
-    if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.consumers.count * WARPGROUP:
+    if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.sharers * WARPGROUP:
         parted = [asked_for(plan, kernel, fresh, s) for s in staged]
         asked, early = (
             tuple(itertools.chain.from_iterable(first for first, _ in parted)),
@@ -217,7 +217,7 @@ def staged_vectors(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh
 
 def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, number: int) -> Staged:
     count = plan.consumers.count
-    length = (plan.tile[0] // count, plan.tile[1])[vector.side]
+    length = (plan.tile[0] // plan.sharers, plan.tile[1])[vector.side]
     label = re.sub(r"\W", "_", vector.tensor) + (f".tile{number}" if number else ".tile")
     return Staged(
         vector,
@@ -253,9 +253,7 @@ def _fetched(plan: Plan, kernel: Contraction, fresh: Fresh, staged: Staged) -> B
     """The element of a vector that a thread brings."""
     group = kernel.groups[staged.vector.side]
     word = turned(plan, ("row", "col"))[staged.vector.side]
-    start = (fresh.expr("m0") + (fresh.expr("part") if plan.consumers.count > 1 else 0), fresh.expr("n0"))[
-        staged.vector.side
-    ]
+    start = (fresh.expr("m0") + (fresh.expr("part") if plan.sharers > 1 else 0), fresh.expr("n0"))[staged.vector.side]
     place = fresh.expr(word)
     point = {**split(place, group), **split(fresh.expr("batch"), kernel.batch)}
     inside = {
@@ -327,9 +325,9 @@ class Piece:
 
 def _piece_of(plan: Plan, region: Region, fresh: Fresh, across: Expr, sides: tuple[int, int]) -> Piece:
     count = plan.consumers.count
-    down = WARPGROUP_ROWS * fresh.expr("i") if plan.tile[0] // count > WARPGROUP_ROWS else ZERO
+    down = WARPGROUP_ROWS * fresh.expr("i") if plan.tile[0] // plan.sharers > WARPGROUP_ROWS else ZERO
     is_whole = sides[0] > WARPGROUP_ROWS
-    row = fresh.expr("m0") + (0 if is_whole else down) + (fresh.expr("part") if count > 1 else 0)
+    row = fresh.expr("m0") + (0 if is_whole else down) + (fresh.expr("part") if plan.sharers > 1 else 0)
     slot = (
         _warpgroup(plan)
         if leave_by_rows(plan, region)
@@ -401,7 +399,7 @@ def elements(
         if str(e) in used
     ]
     part = (piece.corner, (WARPGROUP_ROWS, piece.sides[1]))
-    if plan.tile[:2] == (WARPGROUP_ROWS * plan.consumers.count, piece.sides[1]):
+    if plan.tile[:2] == (WARPGROUP_ROWS * plan.sharers, piece.sides[1]):
         part = ((), ())
     return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), *part)
 

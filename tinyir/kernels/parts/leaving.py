@@ -46,7 +46,7 @@ def piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
         turned = max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
         return WARPGROUP_ROWS, turned if plan.swap_ab else math.gcd(SWIZZLE_BYTES // max(sizes), columns)
     if plan.swap_ab:
-        blocks = max(1, rows // count // WARPGROUP_ROWS)  # of a tile that no template takes there may be none
+        blocks = max(1, rows // plan.sharers // WARPGROUP_ROWS)  # of a tile that no template takes there may be none
         return WARPGROUP_ROWS * blocks, min(max(1, WARPGROUP_ROWS // blocks), columns)
     one = max((span // max(sizes) for span in SPANS if span // max(sizes) <= columns), default=SPANS[-1] // max(sizes))
     most = (ARCHS[plan.arch].smem_per_cta - taken) // (count * WARPGROUP_ROWS * sum(sizes))

@@ -48,7 +48,7 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> tuple[tuple[Array,
     """The rings and the vectors, all but what the outputs leave through, and the rings' barriers."""
     rows, columns, depth = plan.tile
     count = plan.consumers.count
-    sides = (rows, columns // count) if plan.swap_ab else (rows // count, columns)
+    sides = (rows, columns // plan.sharers) if plan.swap_ab else (rows // plan.sharers, columns)
     arrays = [
         Array(name, fetched_along(plan, kernel, side, size) * depth * read.dtype.bytes, plan.stages)
         for side, (name, read, size) in enumerate((("a", kernel.lhs, rows), ("b", kernel.rhs, columns)))
@@ -56,7 +56,9 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> tuple[tuple[Array,
     if plan.is_split:
         arrays.append(Array("low", (rows if plan.swap_ab else columns) * depth * 4, plan.stages))
     arrays += [Array("vector", sides[v.side] * v.body.dtype.bytes, count) for v in vectors_of(region, kernel)]
-    return tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan)
+    return tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan) + (
+        count if plan.takes_turns else 0
+    )
 
 
 def _ending(
@@ -111,8 +113,9 @@ def fetched_along(plan: Plan, kernel: Contraction, side: int, size: int) -> int:
 def accumulators_of(plan: Plan, kernel: Contraction) -> int:
     """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them."""
     words = max(1, kernel.dtype.bytes // 4)
-    share = plan.consumers.count if plan.consumers.mode == "cooperative" else 1
-    sums = plan.tile[0] * plan.tile[1] // (WARPGROUP * share) * words * (1 + plan.partials if plan.promote else 1)
+    sums = (
+        plan.tile[0] * plan.tile[1] // (WARPGROUP * plan.sharers) * words * (1 + plan.partials if plan.promote else 1)
+    )
     return sums + _operand_of(plan, kernel)
 
 
@@ -123,7 +126,7 @@ def _operand_of(plan: Plan, kernel: Contraction) -> int:
     if read.dtype.bytes != 4 or not plan.is_split and is_along_sum(kernel, side):
         return 0
     depth = 2 * plan.tile[2] if plan.is_split else OPERAND_DEPTH * OPERAND_SETS
-    return plan.tile[side] // plan.consumers.count * depth // WARPGROUP
+    return plan.tile[side] // plan.sharers * depth // WARPGROUP
 
 
 def _left_of(plan: Plan, kernel: Contraction) -> tuple[Read, int]:

@@ -5,6 +5,9 @@
     role consumer    warpgroups multiply what is full; at the end of the sum the epilogue, piece by piece, while the
                      next tile is fetched
 
+With `consumers 2 pingpong` each of two warpgroups has every other tile: they take turns at the tensor cores, and the
+epilogue of one runs beside the products of the other.
+
 Where there are few tiles and a long sum, the CTAs of a cluster share one tile and cut the sum (`split_k`), which ends
 in registers (`held_sum`) or in shared memory (`shared_sum`). Where there are few rows, the columns of the output take
 the place of a matrix product's 64 rows (`swap_ab`), so that none of these is empty. Factors of one byte are summed by
@@ -151,8 +154,9 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
         if ends_held(plan)
         else []
     )
-    body.append(nodes.Mbarrier(fresh("empty"), plan.consumers.count * _cluster(plan), plan.stages))
+    body.append(nodes.Mbarrier(fresh("empty"), plan.sharers * max(1, len(_readers(plan, operands))), plan.stages))
     body += [nodes.Mbarrier(fresh("done"), plan.consumers.count)] if ends_apart(plan) else []
+    body += [nodes.Mbarrier(fresh("turn"), 1, plan.consumers.count)] if plan.takes_turns else []
     body += [
         *low[1:],
         *shared_sum.set_up(plan, fresh, _arrivals(plan)),
@@ -207,7 +211,7 @@ def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides
 
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     bm, bn, bk = plan.tile
-    count, dtype = plan.consumers.count, kernel.lhs.dtype
+    count, dtype = plan.sharers, kernel.lhs.dtype
     width = SWIZZLE_BYTES // dtype.bytes
     fault = misfit(region, kernel, WGMMA_FACTORS[plan.math])
     if fault:
@@ -221,8 +225,6 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
             "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs "
             "of its own",
         )
-    if plan.consumers.mode != "cooperative":
-        raise _refusal(plan, "consumers", f"{plan.consumers.mode} consumers")
     if (
         bm % (WARPGROUP_ROWS * count)
         or bn % (HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE)
@@ -258,6 +260,11 @@ def _refusal(plan: Plan, word: str, what: str) -> Refused:
 def _arrivals(plan: Plan) -> int:
     """How many threads tell a CTA what the others send it."""
     return plan.consumers.count if ends_held(plan) else 1
+
+
+def _readers(plan: Plan, operands: tuple[Operand, Operand]) -> tuple[int, ...]:
+    """The CTAs of the cluster that read what is fetched to a slot; none where each fetches for itself."""
+    return tuple(range(_cluster(plan))) if any(o.shares > 1 for o in operands) else ()
 
 
 def _cluster(plan: Plan) -> int:
@@ -359,7 +366,7 @@ def _producer(
         cursors.append(nodes.Cursor(fresh("d"), 1, phase=1))
         tile = (nodes.Wait(Place(fresh("done")), fresh.expr("d", "phase")), nodes.Advance(fresh("d")), *tile)
     loop = walk.over(fresh("tile"), tile)
-    shared = any(o.shares > 1 for o in operands)  # others write to this CTA's slots and barriers
+    shared = _readers(plan, operands)  # others write to this CTA's slots and barriers
     one = (
         *cursors,
         *loop,
@@ -422,30 +429,53 @@ def _consumer(
 ) -> Statement:
     """The warpgroups that sum; `again` stands between a sum and its epilogue."""
     left, right = operands
-    count = plan.consumers.count
-    rows, part = plan.tile[0] // count, fresh.expr("part") if count > 1 else ZERO
-    cluster = tuple(range(_cluster(plan))) if _cluster(plan) > 1 else ()
+    rows, part = plan.tile[0] // plan.sharers, fresh.expr("part") if plan.sharers > 1 else ZERO
     dtypes = (o.view.tensor.type.dtype for o in operands)
-    factors = Factors(rows, *dtypes, left.is_along_sum, right.is_along_sum, part, cluster)
+    factors = Factors(rows, *dtypes, left.is_along_sum, right.is_along_sum, part, _readers(plan, operands))
     found = sum_of(plan, factors, epilogue.dtype, epilogue.early, fresh)
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages)]
-    if count > 1:
+    if plan.sharers > 1:
         body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
     done = (nodes.Barrier("warpgroup"), nodes.Arrive(Place(fresh("done")))) if ends_apart(plan) else ()
+    summed = found.statements
+    if plan.takes_turns:
+        before, summed, walk = _in_turn(plan, walk, summed, fresh)
+        body += before
     body += [
         *epilogue.before,
         *found.registers,
-        *walk.over(fresh("tile"), (*epilogue.asked, *found.statements, *again, *epilogue.pieces, *done)),
+        *walk.over(fresh("tile"), (*epilogue.asked, *summed, *again, *epilogue.pieces, *done)),
         *epilogue.after,
     ]
     return nodes.Role(
         "consumer",
         "warpgroups",
         1 + plan.is_split,
-        1 + plan.is_split + count,
+        1 + plan.is_split + plan.consumers.count,
         tuple(body),
         plan.regs.consumer if plan.regs else 0,
     )
+
+
+def _in_turn(
+    plan: Plan, walk: Walk, summed: tuple[Statement, ...], fresh: Fresh
+) -> tuple[tuple[Statement, ...], tuple[Statement, ...], Walk]:
+    """What two warpgroups do before their walk that take turns, a tile's sum, and the walk of each: every other tile.
+
+    A warpgroup begins its products when the other has begun its last, and goes over the slots of the other's tile; its
+    epilogue runs beside the other's products. The turns are told by mbarriers, of which the first warpgroup finds its
+    own complete at its first tile: a numbered barrier would want as many arrivals as waits, and a last tile has none
+    after it.
+    """
+    own = Expr.of("warpgroup.index")
+    skip = nodes.Advance(fresh("s"), fresh.expr("steps"))
+    second = nodes.If((Bound(own, equals=ONE),), (skip, nodes.Advance(fresh("t"))))
+    begun = nodes.Wait(Place(fresh("turn"), slot=own), fresh.expr("t", "phase"))
+    ended = nodes.Arrive(Place(fresh("turn"), slot=1 - own))
+    last = max(at for at, s in enumerate(summed) if isinstance(s, nodes.For) and str(s.name) == fresh("k"))
+    tile = (begun, *summed[: last + 1], ended, *summed[last + 1 :], skip, nodes.Advance(fresh("t")))
+    turns = replace(walk, low=walk.low + own * walk.step.constant, step=Expr.of(2 * walk.step.constant))
+    return (nodes.Cursor(fresh("t"), 1, phase=1), second), tile, turns
 
 
 __all__ = ["Operand", "warp_specialized_kernel"]

@@ -28,6 +28,7 @@ def fields(case: Case) -> Fields:
     """What the family takes in each field."""
     plan, kernel = case.plan, case.kernel
     shared = kernel.right if plan.swap_ab else kernel.left
+    in_turn = () if plan.is_split or not plan.persistent else (Consumers(2, "pingpong"),)
     depth, ends_alone = plan.tile[2], plan.has_one_tile
     ways = [is_swapped for is_swapped in (False, True) if _can_be_fed(plan, kernel, is_swapped)]
     return {
@@ -37,14 +38,14 @@ def fields(case: Case) -> Fields:
         "math": only(*(math for math, names in WGMMA_FACTORS.items() if kernel.lhs.dtype.name in names)),
         "promote": only(*(() if plan.is_split else (0,)), depth),
         "partials": only(1, *((2,) if plan.promote and not plan.is_split and plan.parts == 1 else ())),
-        "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1))),
+        "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1)), *in_turn),
         "cluster": _cluster(case),
         "regs": only(None) if ends_alone else where("- | producer 8*n consumer 8*n", lambda _: True),
         "bind": bound(
             (tuple(a.name for a in kernel.batch), "cta.z"),
             (parts_of_axes(kernel.left, "o"), "cta.y"),
             (parts_of_axes(kernel.right, "o"), "cta.x"),
-            (parts_of_axes(shared, "i"), "warpgroup"),
+            (() if plan.takes_turns else parts_of_axes(shared, "i"), "warpgroup"),
         ),
         "persistent": _persistent(case),
         "order": only(None) if ends_alone else grouped(),
@@ -67,7 +68,7 @@ def _least_stages(plan: Plan) -> int:
 
 def _tile(case: Case) -> Accepts:
     plan, kernel = case.plan, case.kernel
-    count, width = plan.consumers.count, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
+    count, width = plan.sharers, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
     down, across = WARPGROUP_ROWS * count, HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE
     sides = [f"{down}*n", f"{across}*n <= {COLUMNS}"]
 

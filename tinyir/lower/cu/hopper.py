@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_assumed_multiple
 from ...ir.gpu.nodes import Place
@@ -120,6 +120,14 @@ class Hopper(Matrices):
         cursor = self.cursors[s.cursor]
         slot, phase, previous = (self.names.of("integer", f"{s.cursor}.{f}") for f in ("slot", "phase", "previous"))
         used = self._fields_used(s.cursor)
+        if s.by != ONE:
+            self.say(f"{slot} += {self.integers.c(s.by, 0)};")
+            if "phase" in used:
+                self.say(f"{phase} ^= {slot} / {cursor.ring} & 1;")
+            self.say(f"{slot} %= {cursor.ring};")
+            if "previous" in used:
+                self.say(f"{previous} = ({slot} + {cursor.ring - 1}) % {cursor.ring};")
+            return
         if "previous" in used:
             self.say(f"{previous} = {slot};")
         flip = f" {phase} ^= 1;" if "phase" in used else ""

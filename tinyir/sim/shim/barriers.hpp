@@ -212,6 +212,22 @@ inline uint32_t& unseen(Fiber& fiber, unsigned address, uint32_t first) {
   return fiber.phases.back().second;
 }
 
+inline void note_seen(Mbarrier& barrier, uint32_t ended) {
+  Seen made{current->id, current->clock, ended}, *older = nullptr;
+  unsigned count = 0;
+  for (Seen& one : barrier.seen)
+    if (one.who == made.who && (++count, !older || one.ended < older->ended)) older = &one;
+  if (count < 2) barrier.seen.push_back(made);
+  else if (older->ended < ended) *older = made;
+}
+
+// The first phase that the fiber does not know to have ended: it may have waited for others who saw phases end, and go over them.
+inline uint32_t unknown_phase(const Mbarrier& barrier, uint32_t next) {
+  for (const Seen& one : barrier.seen)
+    if (one.ended > next && (!machine->is_traced || is_ordered(block_of(*current), one.stamp, one.who, *current))) next = one.ended;
+  return next;
+}
+
 inline void wait_for_phase(unsigned address, unsigned parity) {
   must(parity <= 1, "mbarrier_wait", "parity", "0..1", parity);
   SharedPlace place = place_of(address, 8);
@@ -220,6 +236,7 @@ inline void wait_for_phase(unsigned address, unsigned parity) {
   address = place.offset | (place.block->rank + 1) << 24;
   uint32_t ended = barrier.phases;
   uint32_t& next = unseen(*current, address, parity == (ended & 1) ? ended : ended ? ended - 1 : 0);
+  if (ended > next && (next & 1) == parity) next = unknown_phase(barrier, next);
   if (parity != (ended & 1)) {  // the phase before this one has that parity: it has ended
     if (ended > next + 1 && (next & 1) == parity) {
       fault.numbers[0] = parity;
@@ -228,6 +245,7 @@ inline void wait_for_phase(unsigned address, unsigned parity) {
     }
     next = ended;
     acquire(*current, barrier.known);
+    note_seen(barrier, ended);
     return;
   }
   if ((next & 1) == parity && ended > next) {  // it ended, and so did the one after it: the wait is for a phase two later
@@ -239,6 +257,7 @@ inline void wait_for_phase(unsigned address, unsigned parity) {
   wait_here();
   current->wait = TinyirWait{};
   unseen(*current, address, 0) = ended + 1;
+  note_seen(mbarrier_at(place), ended + 1);  // the barriers may have moved while it waited
 }
 
 // --- registers: what one warpgroup gives back another may take

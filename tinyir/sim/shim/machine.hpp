@@ -62,6 +62,11 @@ struct Meeting {  // of the lanes of one mask; kept under its lowest lane
   void* payloads[kWarp];
 };
 
+struct Seen {  // a fiber found so many phases of a barrier ended, at this stamp of its clock
+  unsigned who;
+  uint32_t stamp, ended;
+};
+
 struct Mbarrier {
   unsigned at;  // shared address
   unsigned count, pending;
@@ -70,6 +75,7 @@ struct Mbarrier {
   unsigned maker;   // fiber
   bool is_fenced;
   Clocks gathered, known;  // of the arrivals of this phase; of those that ended
+  std::vector<Seen> seen;  // the last two of each fiber
 };
 
 struct Cell;
