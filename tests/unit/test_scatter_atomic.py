@@ -171,7 +171,12 @@ def test_few_updates_of_few_elements_are_looked_for() -> None:
 
 
 WRONG = {  # a region, what its plan says of atomics, and a part of what the checker says
-    "no scatter": ("in X : i32[N]\nout Y : i32[N]", "for i0: N\nyield Y[i0] = X[i0]", "", "not of one scatter alone"),
+    "no scatter": (
+        "in X : i32[N, 5]\nout Y : i32[N, 5]",
+        "for i0: N, i1: 5\nyield Y[i0, i1] = X[i0, i1]",
+        "",
+        "not of one scatter alone",
+    ),
     "work behind": (ROWS.format("i32"), ROW.format("sum").replace("= %y", "= neg(%y)"), "", "work behind"),
     "the last one": (ROWS.format("i32"), ROW.format("update"), "", "have no last"),
     "halves": (ROWS.format("fp16"), ROW.format("max"), "", "which no atomic takes"),

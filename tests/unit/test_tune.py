@@ -6,6 +6,7 @@ import csv
 import fcntl
 import multiprocessing
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,10 +159,18 @@ def test_winners_are_kept_and_put_in(cache: Path) -> None:
     result = tune(module, kernels_of(module), SIZES, 9.0, lambda *given: search(*given[:3], Stage(), given[3]))
     store.keep_winner(program, "a card", "a compiler", module.plans[1:])
     assert result.plans == module.plans[:1]
-    replaced, winners = with_winners(model, SIZES, "a card", "a compiler")
-    assert replaced.plans == module.plans[1:] and [w.name for w in winners] == ["gemm"]
-    assert with_winners(model, {**SIZES, "M": 65}, "a card", "a compiler") == (model, [])
-    assert with_winners(model, SIZES, "another card", "a compiler") == (model, [])
+    replaced, winners, outdated = with_winners(model, SIZES, "a card", "a compiler")
+    assert replaced.plans == module.plans[1:] and [w.name for w in winners] == ["gemm"] and outdated == []
+    assert with_winners(model, {**SIZES, "M": 65}, "a card", "a compiler") == (model, [], [])
+    assert with_winners(model, SIZES, "another card", "a compiler") == (model, [], [])
+
+
+def test_a_winner_of_another_version_is_told_and_not_taken(cache: Path) -> None:
+    model = planned(GOOD)
+    older = (replace(model.plans[0], barrier="mbarrier"),)  # which no synchronous kernel has
+    store.keep_winner(program_of(model), "a card", "a compiler", older)
+    replaced, winners, outdated = with_winners(model, SIZES, "a card", "a compiler")
+    assert (replaced, winners, [one.name for one in outdated]) == (model, [], ["gemm"])
 
 
 @pytest.mark.parametrize("text", ["", "half a text", "tinyir 1.0 plan\n", "\xff"])

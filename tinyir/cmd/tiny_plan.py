@@ -89,8 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan.Module:
-    """The plans with those in place of the model's that were measured before; a remark for each. Raises Refused (E1715
-    no compiler, E1705 sizes)."""
+    """The plans with those in place of the model's that were measured before; a remark for each, and W2104 for one that
+    was kept by another version. Raises Refused (E1715 no compiler, E1705 sizes)."""
     from ..runtime.arrays import sizes_for
     from ..runtime.compile import find_compiler
     from ..runtime.cuda import find_gpu
@@ -98,6 +98,8 @@ def _tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan
 
     here = None if args.device else find_gpu()
     title = here[0] if here else lowering_of("plan").card_of(args.arch, args.device).title
-    result, winners = with_winners(planned, sizes_for(planned.program.model), title, find_compiler().name)
+    found = with_winners(planned, sizes_for(planned.program.model), title, find_compiler().name)
+    result, winners, outdated = found
+    notes += [Diag("W2104", one.name, {"kernel": one.name, "card": title}) for one in outdated]
     notes += [Diag("R3591", one.name, {"kernel": one.name, "card": title}) for one in winners]
     return result

@@ -10,7 +10,7 @@ from ..ir import plan, region
 from ..ir.model import Shapes
 from .alone import alone
 from .search import Found
-from .store import load_winner
+from .store import is_outdated, load_winner
 
 Names = tuple[str, ...]
 Tried = Callable[[region.Module, Sequence[plan.Plan], Mapping[str, int], float], Found]
@@ -56,17 +56,21 @@ def tune(
 
 def with_winners(
     planned: plan.Module, sizes: Mapping[str, int], device: str, compiler: str
-) -> tuple[plan.Module, list[plan.Plan]]:
-    """The program with the plans that won before at these sizes, and which those are (the first of each kernel)."""
+) -> tuple[plan.Module, list[plan.Plan], list[plan.Plan]]:
+    """The program with the plans that won before at these sizes; which those are (the first of each kernel); and the
+    plans whose winners were kept by a version that took other fields."""
     winners: list[plan.Plan] = []
+    outdated: list[plan.Plan] = []
 
     def chosen() -> Iterator[plan.Plan]:
         for names, plans in kernels_of(planned).items():
-            won = load_winner(alone(planned.program, names, dict(sizes)), device, compiler)
+            place = alone(planned.program, names, dict(sizes)), device, compiler
+            won = load_winner(*place)
             winners.extend(won[:1])
+            outdated.extend(plans[:1] if not won and is_outdated(*place) else ())
             yield from won or plans
 
-    return replace(planned, plans=tuple(chosen())), winners
+    return replace(planned, plans=tuple(chosen())), winners, outdated
 
 
 def sizes_in(program: region.Module) -> dict[str, int]:

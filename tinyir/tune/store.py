@@ -2,7 +2,8 @@
 
 A winner is a plan text of its region alone, readable and complete, under the sha256 of the region, the sizes, the card
 and the compiler. It appears whole or not at all, whoever else writes or is killed; what cannot be read, or no longer
-holds, counts as absent.
+holds, counts as absent. One that is whole and does not hold was kept by another version of the plan language: who
+asks for winners is told so.
 """
 
 from __future__ import annotations
@@ -38,13 +39,24 @@ LOG_COLUMNS = (
 
 
 def load_winner(program: region.Module, device: str, compiler: str) -> tuple[plan.Plan, ...]:
-    """The plans kept for a region alone (`alone.alone`) on a card with a compiler; empty when there are none."""
+    """The plans kept for a region alone (`alone.alone`) on a card with a compiler; empty when there are none, or none
+    that holds."""
     kept = read_sealed(_place(program, device, compiler))
+    return () if kept is None else _plans_of(kept) or ()
+
+
+def is_outdated(program: region.Module, device: str, compiler: str) -> bool:
+    """Whether the plans kept for a region alone are whole, and are none that this version obeys."""
+    kept = read_sealed(_place(program, device, compiler))
+    return kept is not None and _plans_of(kept) is None
+
+
+def _plans_of(kept: bytes) -> tuple[plan.Plan, ...] | None:
     try:
-        module = plan.parse((kept or b"").decode("utf-8"))
+        module = plan.parse(kept.decode("utf-8"))
     except (UnicodeDecodeError, Refused):
-        return ()
-    return () if any(d.is_error for d in language_of("plan").check(module)) else module.plans
+        return None
+    return None if any(d.is_error for d in language_of("plan").check(module)) else module.plans
 
 
 def keep_winner(program: region.Module, device: str, compiler: str, plans: tuple[plan.Plan, ...]) -> None:

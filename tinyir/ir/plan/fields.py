@@ -22,7 +22,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """`A -> smem at k0.o`: the tensor is kept in `where` (smem, reg), and refilled each time the axis `at` moves."""
+    """`A -> smem at k0.o`: the tensor is kept in `where` (smem), and refilled each time the axis `at` moves."""
 
     tensor: str
     where: str
@@ -31,7 +31,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How a cached tensor is brought in (ld, cp_async, gather, tma), and the swizzle of its rows in bytes (0 none)."""
+    """How a cached tensor is brought in (ld, cp_async, tma), and the swizzle of its rows in bytes (0 none)."""
 
     tensor: str
     by: str
@@ -87,8 +87,7 @@ class Regs:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which tiles are taken: `group` of `width` rows of tiles, or `hilbert`; column by column where a plan
-    says none."""
+    """The order in which tiles are taken: `group` of `width` rows of tiles; column by column where a plan says none."""
 
     by: str
     width: int = 0
@@ -96,8 +95,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SplitK:
-    """The sum is cut in `parts`, joined `by` cluster (distributed shared memory), serial (in order), workspace or
-    atomic."""
+    """The sum is cut in `parts`, joined `by` cluster: through distributed shared memory."""
 
     parts: int
     by: str
@@ -114,9 +112,9 @@ class Async:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A physical layout other than the signature's for a tensor inside the program: channels_last, packed; `padded` is
-    a copy of it in which each row begins on a line of 128 bytes, `turned` one whose rows lie along the sum besides;
-    with `_once` behind it one that is kept, of a constant of the model."""
+    """A copy of a tensor that the kernel reads in its place: `padded`, in which each row begins on a line of 128 bytes,
+    or `turned`, whose rows lie along the sum besides; with `_once` behind it one that is kept, of a constant of the
+    model."""
 
     tensor: str
     hint: str
@@ -124,8 +122,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What carries a value or buffer from its maker to its user inside the kernel: reg, smem or smem_ring, `depth`
-    deep."""
+    """What carries a value or buffer from its maker to its user inside the kernel: smem, `depth` deep."""
 
     source: str
     target: str

@@ -25,7 +25,6 @@ from .accepted import check_accepted
 from .case import Case
 from .words import check_words
 
-MAX_PARTS = 256
 MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 
@@ -222,15 +221,7 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     if plan.cluster and ARCHS[plan.arch].has_tma:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
-        counts.append(
-            (
-                "split_k",
-                "split_k",
-                plan.split_k.parts,
-                1,
-                ARCHS[plan.arch].ctas_per_cluster if plan.split_k.by == "cluster" else MAX_PARTS,
-            )
-        )
+        counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster))
     counts += [("order", "the width of order", plan.order.width, 0, MAX_COUNT)] if plan.order else []
     counts += [(word, word, getattr(plan, word), 0, MAX_COUNT) for word in ("persistent", "promote")]
     counts += [

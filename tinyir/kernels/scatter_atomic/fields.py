@@ -18,7 +18,7 @@ def fields(case: Case) -> Fields:
     return {
         **in_a_line(case),
         "vectorize": in_vectors(case.plan, base_of(region, scatter)),
-        "atomics": only(UNORDERED if is_ordered(scatter.op, scatter.dtype) else ""),
+        "atomics": only("", *((UNORDERED,) if is_ordered(scatter.op, scatter.dtype) else ())),
     }
 
 
