@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, plan
+from tinyir.ir.expr import Bound, Expr
+from tinyir.ir.plan import Async, Bind, Cluster, Consumers, Load, Order, Regs, Store
 from tinyir.ir.plan.table import BY_WORD, TABLE
 from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import cu as to_cu
@@ -143,3 +145,106 @@ def _obeyed(name: str, words: tuple[str, ...]) -> Iterator[tuple[str, plan.Modul
 def test_another_value_gives_the_same_numbers(name: str, words: tuple[str, ...]) -> None:
     wrong = [told for told, module in _obeyed(name, words) if not is_same(module, name)]
     assert wrong == []
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """What a field decides: the case, other values of fields that go together, and lines of its kernels with the plan
+    as it is and with the others. A field of which a family takes one value has no others: any is refused."""
+
+    name: str
+    line: str
+    other: dict[str, Any]
+    becomes: str = ""
+
+
+K, N = Expr.of("K"), Expr.of("N")
+WHOLE_ROWS = (Bound(8 * (K // 8), equals=K), Bound(8 * (N // 8), equals=N), Bound(K, lower=Expr.of(1)))
+GOVERNED: dict[str, Governed] = {
+    "tile": Governed(
+        "hopper", "shared b : fp16[64, 128] ring 4", {"tile": (64, 64, 64)}, "shared b : fp16[64, 64] ring 4"
+    ),
+    "warp_tile": Governed(
+        "ampere",
+        "reg acc : fp32[64, 64] mma",
+        {"warp_tile": (64, 32), "threads": (256,)},
+        "reg acc : fp32[64, 32] mma",
+    ),
+    "micro": Governed(
+        "synchronous", "reg acc : fp32[4, 4]", {"micro": (8, 4), "threads": (16, 8)}, "reg acc : fp32[8, 4]"
+    ),
+    "threads": Governed("synchronous", "block [16, 16]", {"micro": (8, 8), "threads": (8, 8)}, "block [8, 8]"),
+    "stages": Governed(
+        "hopper", "mbarrier full ring 4", {"stages": 3, "asynchrony": Async(3, "epilogue")}, "mbarrier full ring 3"
+    ),
+    "math": Governed("hopper words", "round tf32", {}),
+    "promote": Governed("hopper bytes in turn", "reg partial : fp32", {"promote": 0, "partials": 1}, "reg acc : fp32"),
+    "partials": Governed("hopper bytes in turn", "reg other : fp32", {"partials": 1}, "reg partial : fp32"),
+    "atomics": Governed("scatter by compare and swap", "atomic max Y", {}),
+    "consumers": Governed(
+        "hopper cluster",
+        "role consumer warpgroups 1..3",
+        {"consumers": Consumers(1, "cooperative"), "regs": None},
+        "role consumer warpgroups 1..2",
+    ),
+    "cluster": Governed("hopper cluster", "multicast [0, 1]", {"cluster": Cluster((2, 1))}, "cluster [2]"),
+    "regs": Governed("hopper cluster", "warpgroups 1..3 regs 232", {"regs": Regs(40, 216)}, "warpgroups 1..3 regs 216"),
+    "bind": Governed(
+        "synchronous",
+        "let m0 = 64*cta.y",
+        {
+            "bind": (
+                Bind(("i0.o",), "cta.x"),
+                Bind(("i1.o",), "cta.y"),
+                Bind(("i0.i",), "thread.y"),
+                Bind(("i1.i",), "thread.x"),
+            )
+        },
+        "let m0 = 64*cta.x",
+    ),
+    "persistent": Governed("hopper bytes in turn", "grid [2] block", {"persistent": 3}, "grid [3] block"),
+    "order": Governed("ampere", "group 8", {"order": Order("group", 4)}, "group 4"),
+    "split_k": Governed(
+        "hopper cut",
+        "for k in cluster.rank..steps step 2",
+        {"split_k": None, "assume": WHOLE_ROWS},
+        "for k in 0..steps",
+    ),
+    "swap_ab": Governed("hopper cut", "tensor_map a.map = B", {}),
+    "cache": Governed("ampere", "shared a : fp16[128, 32]", {}),
+    "load": Governed(
+        "hopper",
+        "shared b : fp16[64, 128] ring 4 swizzle 128",
+        {"load": (Load("A", "tma", 128), Load("B", "tma", 32))},
+        "shared b : fp16[64, 128] ring 4 swizzle 32",
+    ),
+    "store": Governed("hopper", "tma_store C.out.map", {"store": (Store("C", "rows"),)}, "store_rows C"),
+    "vectorize": Governed("map in vectors", "vector 4", {"vectorize": ()}, "store Y"),
+    "assume": Governed(
+        "map in vectors",
+        "kernel r",
+        {"assume": (Bound(Expr.of("N"), upper=Expr.of(999)),)},
+        "assume N < 999",
+    ),
+    "predicate": Governed("ampere", "where i0 < M and k0 < K else 0.0", {}),
+    "epilogue": Governed("ampere", "%biased", {}),
+    "async": Governed(
+        "ampere", "wait_group cp_async pending 2", {"asynchrony": Async(1)}, "wait_group cp_async pending 0"
+    ),
+    "barrier": Governed("ampere", "commit %load.a, %load.b", {}),
+    "layout": Governed("hopper padded", "kernel r.pad of r for r", {}),
+    "edge": Governed("attention fp32", "shared p.tile", {}),
+}
+
+
+@pytest.mark.parametrize("word", WORDS_TRIED)
+def test_a_field_governs_a_statement(word: str) -> None:
+    governed = GOVERNED[word]
+    case = case_of(governed.name)
+    assert governed.line in kernels_of(case.module)
+    if governed.other:
+        changed = replace(case.one, **governed.other)
+        module = replace(case.module, plans=tuple(changed if p is case.one else p for p in case.module.plans))
+        assert check_plan(module) == []
+        after = kernels_of(module)
+        assert governed.becomes in after and (word == "assume" or governed.line not in after)

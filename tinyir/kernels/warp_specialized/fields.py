@@ -165,10 +165,9 @@ def _stores(case: Case) -> Accepts:
 
 def _async(case: Case) -> Accepts:
     """How far the ring runs ahead, and whether it does beside the epilogue, where CTAs walk over tiles."""
-    ways, ahead = (
-        ("", "epilogue") if case.plan.persistent else ("",),
-        range(_least_stages(case.plan), case.plan.stages + 1),
-    )
+    plan = case.plan
+    ways = ("epilogue",) if plan.takes_turns else ("", "epilogue") if plan.persistent else ("",)
+    ahead = range(_least_stages(plan), plan.stages + 1)
     return only(*(Async(number, overlap) for overlap in ways for number in ahead))
 
 
