@@ -4,8 +4,10 @@ still gives the same numbers, or it is refused by a diagnostic of the plan."""
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,11 @@ from tinyir.ir import gpu, plan
 from tinyir.ir.expr import Bound, Expr
 from tinyir.ir.plan import Async, Bind, Cluster, Consumers, Load, Order, Regs, Store
 from tinyir.ir.plan.table import BY_WORD, TABLE
+from tinyir.kernels import FAMILIES as FAMILIES_OF_KERNELS
+from tinyir.kernels import family_of
+from tinyir.kernels.check.accepted import fields_of
+from tinyir.kernels.check.case import Case as CheckedCase
+from tinyir.kernels.launch import problem_of
 from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
@@ -248,3 +255,30 @@ def test_a_field_governs_a_statement(word: str) -> None:
         assert check_plan(module) == []
         after = kernels_of(module)
         assert governed.becomes in after and (word == "assume" or governed.line not in after)
+
+
+def test_the_reference_says_which_algos_obey_a_field() -> None:
+    reference = (Path(__file__).resolve().parents[2] / "docs" / "languages.md").read_text(encoding="utf-8")
+    for field in TABLE:
+        algos = [one.algo for one in FAMILIES_OF_KERNELS if field.word == "tile" or one.obeys(field.word)]
+        told = "all" if len(algos) == len(FAMILIES_OF_KERNELS) else ", ".join(algos) or "none"
+        assert field.word == "algo" or f"| `{field.word}` | {field.meaning} | {told} |\n" in reference
+
+
+def test_the_grammar_has_a_rule_for_each_field() -> None:
+    rules = (Path(__file__).resolve().parents[2] / "grammars" / "plan.lark").read_text(encoding="utf-8")
+    assert re.findall(r'^(\w+)_field: "(\w+)"', rules, re.M) == [(f.word, f.word) for f in TABLE]
+
+
+def test_a_family_takes_something_in_each_field_that_it_says_it_has() -> None:
+    for name in QUICK:
+        family_ = family_of(case_of(name).one)
+        accepts = fields_of(_case(name))
+        assert set(accepts) == {"tile", *family_.needs, *family_.fields}
+
+
+def _case(name: str) -> CheckedCase:
+    case = case_of(name)
+    regions = tuple(case.module.program.program.region(n) for n in case.one.regions)
+    found = family_of(case.one)
+    return CheckedCase(case.one, found, problem_of(found, case.one, regions, case.module.program))

@@ -135,6 +135,11 @@ PLANTED = [
     ("[bias_add, relu]", "[relu, bias_add]", ["E1515"], "epilogue   [relu, bias_add]"),
     ("stages     4", "stages     17", ["E1510"], "stages     17"),
     ("prefetch 4", "prefetch 5", ["E1510"], "async      prefetch 5 overlap epilogue"),
+    ("  order ", "  swap_ab    perhaps\n  order ", ["E1503"], "swap_ab    perhaps"),
+    ("order      group 8", "order      hilbert", ["E1503"], "order      hilbert"),
+    ("cache      A -> smem at k0.o, B", "cache      B", ["E1525"], "cache      B -> smem at k0.o"),
+    ("barrier    mbarrier", "barrier    cta", ["E1525"], "barrier    cta"),
+    ("  order ", "  micro      [8, 8]\n  order ", ["E1524"], "micro      [8, 8]"),
 ]
 
 

@@ -151,6 +151,7 @@ def _words_of_load(items: Iterable[Load]) -> Iterator[tuple[str, str]]:
         yield "swizzle", str(item.swizzle)
 
 
+SAID = {"true": True, "false": False}
 TABLE: tuple[Field, ...] = (
     Field("algo", "the family of kernels that makes it", _only(str), str, is_shown=True),
     Field("tile", "elements that a CTA computes at once, in the family's order", _only(_counts), _list, is_shown=True),
@@ -206,8 +207,9 @@ TABLE: tuple[Field, ...] = (
     Field(
         "swap_ab",
         "whether the output's columns take the place of a product's rows",
-        lambda p: p[0] == "true",
-        lambda is_swapped: "true" if is_swapped else "false",
+        lambda p: SAID.get(p[0], str(p[0])),
+        lambda said: next((word for word, is_so in SAID.items() if said is is_so), said),
+        lambda said: (("swap_ab", said),) if isinstance(said, str) else (),
     ),
     Field(
         "cache",

@@ -26,6 +26,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "consumers": ("cooperative", "pingpong"),
     "order": ("group",),
     "split_k": ("cluster",),
+    "swap_ab": ("true", "false"),
     "overlap": ("epilogue",),
     "barrier": ("cta", "cp_async_group", "mbarrier"),
     "layout": ("padded", "padded_once", "turned", "turned_once"),
