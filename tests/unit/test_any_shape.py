@@ -146,7 +146,7 @@ def test_padding_without_the_copy_engine_is_refused() -> None:
         if c.plan.algo == "synchronous" and c.rejected in ("", to_plan.CROWDED)
     )
     planned = plan.Module(module, (replace(plain, layout=(plan.Layout("A", "padded"),)),))
-    assert [d.code for d in check_plan(planned)] == ["E1523"]
+    assert [d.code for d in check_plan(planned)] == ["E1524"]
 
 
 def test_a_transposed_tile_with_too_few_rows_for_its_warpgroups_is_refused() -> None:

@@ -9,12 +9,14 @@ from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...target.ampere import COPIES
 from ..family import Problem
-from ..parts.boxes import View, multiple_of, view_of
+from ..parts.boxes import MMA_FACTORS, View, misfit, multiple_of, view_of
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
-    """E1570 for what cp.async cannot copy."""
+    """E1611 for a product that tensor cores do not compute, E1570 for what cp.async cannot copy."""
     kernel, region = problem.kernel, problem.region
+    if fault := misfit(region, kernel, MMA_FACTORS[plan.math], is_gathered=True):
+        yield fault_of(plan, "E1611", "algo", what=fault, region=region.name)
     for read in (kernel.lhs, kernel.rhs):
         if plan.load_of(read.tensor).by != "cp_async":
             continue

@@ -31,11 +31,11 @@ from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, extent_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
-from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
+from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
-from .boxes import STAGED_DTYPES, Vector, View, store_view, vectors_of
+from .boxes import Vector, View, store_view, vectors_of
 from .fresh import Fresh
-from .leaving import STAGED, STAGED_STORES, leave_by_rows, staged_pieces
+from .leaving import STAGED, STAGED_STORES, leave_by_rows, rows_fit, staged_pieces
 from .point import Values, below, divides, element_store, guarded, split
 
 HELD = "held"  # how an output leaves
@@ -149,16 +149,8 @@ def _leaving(
     if isinstance(view, str):
         raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
-    row = turned(plan, sides)[1] * dtype.bytes
-    span = min(row, SWIZZLE_BYTES)
-    if (
-        dtype.name not in STAGED_DTYPES
-        or span not in SPANS
-        or row % span
-        or by == "tma"
-        and row > span
-        or sides[1] > plan.tile[1]
-    ):
+    span = min(turned(plan, sides)[1] * dtype.bytes, SWIZZLE_BYTES)
+    if not rows_fit(plan, dtype, by, sides, plan.tile[1]):
         raise refuse(
             "E1611",
             plan.name,

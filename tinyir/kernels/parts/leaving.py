@@ -6,8 +6,10 @@ import math
 
 from ...ir.plan.fields import Plan
 from ...ir.region import Region, Tensor
+from ...ir.types import DType
 from ...target.arch import ARCHS
 from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP_ROWS
+from .boxes import STAGED_DTYPES
 
 STAGED_STORES = ("tma", "rows")  # through shared memory
 PIECE = 16  # columns of the accumulator that a warp stores at once
@@ -54,6 +56,15 @@ def piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
     return WARPGROUP_ROWS, 2 * one if is_wide else one
 
 
+def rows_fit(plan: Plan, dtype: DType, by: str, sides: tuple[int, int], columns: int) -> bool:
+    """Whether an output leaves through shared memory in pieces of so many rows and columns of an accumulator that has
+    `columns`: a row of the output's is whole swizzled rows, of which the copy engine takes one."""
+    row = sides[0 if plan.swap_ab else 1] * dtype.bytes
+    span = min(row, SWIZZLE_BYTES)
+    is_whole = span in SPANS and row % span == 0 and (by != "tma" or row == span)
+    return dtype.name in STAGED_DTYPES and is_whole and sides[1] <= columns
+
+
 __all__ = [
     "LEAST_SWIZZLE",
     "PIECE",
@@ -61,6 +72,7 @@ __all__ = [
     "STAGED_STORES",
     "leave_by_rows",
     "piece_beside",
+    "rows_fit",
     "staged_outputs",
     "staged_pieces",
 ]

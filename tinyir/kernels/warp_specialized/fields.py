@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ...ir.plan import Async, Cluster, Consumers, Load, Plan, SplitK, Store
 from ...target.arch import ARCHS
@@ -10,11 +11,11 @@ from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..accepts import ANYTHING, Accepts, Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
-from ..parts.boxes import WGMMA_FACTORS, is_along_sum
+from ..parts.boxes import WGMMA_FACTORS, View, is_along_sum, store_view
 from ..parts.contraction_fields import cached, copies, grouped, tensors_of
-from ..parts.leaving import PIECE
+from ..parts.leaving import PIECE, STAGED_STORES, rows_fit
 from ..problem import Contraction
-from .declare import across_of
+from .declare import across_of, piece_of
 
 COLUMNS = 256  # at most, of one wgmma
 MOST_STAGES = 16
@@ -154,13 +155,26 @@ def _split_k(case: Case) -> Accepts:
 
 
 def _stores(case: Case) -> Accepts:
-    outputs = {t.name for t in case.problem.region.outputs}
+    """Each output from registers, or through shared memory where it takes the tile as it lies and rows of a piece are
+    whole swizzled rows."""
+    plan, region, kernel = case.plan, case.problem.region, case.kernel
+    dtypes = {t.name: t.type.dtype for t in region.outputs}
+    views = {y.output: store_view(region, kernel, y) for y in region.yields}
 
     def takes(given: tuple[Store, ...]) -> bool:
         names = [item.tensor for item in given]
-        return len(set(names)) == len(names) and set(names) <= outputs
+        return len(set(names)) == len(names) and set(names) <= set(dtypes) and all(fits(given, i) for i in given)
 
-    return where(", ".join(f"{name} global|tma|rows" for name in sorted(outputs)), takes)
+    def fits(given: tuple[Store, ...], item: Store) -> bool:
+        if item.by not in STAGED_STORES:
+            return True
+        sides = piece_of(replace(plan, store=given), region, kernel)
+        columns = plan.tile[0 if plan.swap_ab else 1]
+        is_view = isinstance(views[item.tensor], View)
+        return is_view and rows_fit(plan, dtypes[item.tensor], item.by, sides, columns)
+
+    ways = {n: [by for by in STAGED_STORES if takes((Store(n, by),))] for n in dtypes}
+    return where(", ".join(f"{name} {'|'.join(('global', *found))}" for name, found in ways.items()), takes)
 
 
 def _async(case: Case) -> Accepts:

@@ -8,12 +8,14 @@ from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ..family import Problem
-from ..parts.boxes import View, copied, operand_needs, store_view, view_of
+from ..parts.boxes import WGMMA_FACTORS, View, copied, misfit, operand_needs, store_view, view_of
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
-    """E1523 for what TMA cannot move."""
+    """E1611 for a product that tensor cores do not compute, E1523 for what TMA cannot move."""
     kernel, region = problem.kernel, problem.region
+    if fault := misfit(region, kernel, WGMMA_FACTORS[plan.math]):
+        yield fault_of(plan, "E1611", "algo", what=fault, region=region.name)
     moved = [
         ("load", r.tensor, view_of(region, r.tensor, r.index, kernel))
         for r in (kernel.lhs, kernel.rhs)
