@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ir.expr import Bound, show_guard
 from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
+from ...ir.traits import extent_of
 from ...kit.diag import Diag
 from ...target.ampere import COPIES
 from ..family import Problem
@@ -13,10 +15,12 @@ from ..parts.boxes import MMA_FACTORS, View, misfit, multiple_of, view_of
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
-    """E1611 for a product that tensor cores do not compute, E1570 for what cp.async cannot copy."""
+    """E1611 for a product that tensor cores do not compute, E1570 for what cp.async cannot copy, E1525 where
+    nothing assumes that accesses of the output's columns are whole."""
     kernel, region = problem.kernel, problem.region
     if fault := misfit(region, kernel, MMA_FACTORS[plan.math], is_gathered=True):
         yield fault_of(plan, "E1611", "algo", what=fault, region=region.name)
+    copied: set[Bound] = set()
     for read in (kernel.lhs, kernel.rhs):
         if plan.load_of(read.tensor).by != "cp_async":
             continue
@@ -32,7 +36,15 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
             yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=fault)
         for need in multiple_of(size, width):
             if need not in plan.assume:
+                copied.add(need)
                 yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
+    (right, *others) = kernel.right
+    for need in multiple_of(extent_of(kernel.right), 1 if others else plan.width_of(right.name)):
+        if need not in plan.assume and need not in copied:
+            given, told = show_guard(plan.assume) or "-", show_guard((need,))
+            yield fault_of(
+                plan, "E1525", "assume", algo=plan.algo, field="assume", given=given, accepts=f"... and {told}"
+            )
 
 
 __all__ = ["legal"]
