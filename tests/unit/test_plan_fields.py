@@ -41,6 +41,7 @@ QUICK = (
     "ampere",
     "synchronous",
     "attention",
+    "flash",
     "scan of a warp",
     "scan by look back at flags",
     "scatter by compare and swap",

@@ -122,7 +122,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What carries a value or buffer from its maker to its user inside the kernel: smem, `depth` deep."""
+    """What carries a value or buffer from its maker to its user inside the kernel: registers (reg) or smem, `depth`
+    deep."""
 
     source: str
     target: str

@@ -30,7 +30,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "overlap": ("epilogue",),
     "barrier": ("cta", "cp_async_group", "mbarrier"),
     "layout": ("padded", "padded_once", "turned", "turned_once"),
-    "edge": ("smem",),
+    "edge": ("reg", "smem"),
     "swizzle": ("0", "32", "64", "128"),
     "math": ("tf32", "tf32x3"),
     "atomics": (UNORDERED,),

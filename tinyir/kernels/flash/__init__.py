@@ -34,6 +34,7 @@ FAMILY = Family(
         "edge",
     ),
     match=here("match", "two_regions_of_tensor_cores"),
+    accepts=here("fields", "fields"),
     space=here("space", "propose_flash"),
     declare=here("declare", "declare"),
     legal=here("legal", "legal"),
