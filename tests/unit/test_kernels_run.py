@@ -55,8 +55,9 @@ def matmul(a: str, b: str, dtype: str, acc: str, out: str = "") -> str:
 @pytest.mark.parametrize("a", ["i0, k0", "k0, i0"])
 @pytest.mark.parametrize("b", ["k0, i1", "i1, k0"])
 def test_contraction_of_any_layout(a: str, b: str) -> None:
-    text = matmul(a, b, "fp16", "fp32")
-    assert agrees(text, {"M": 70, "N": 41, "K": 37}) == "synchronous"
+    for dtype in ("fp16", "fp32"):
+        algo = agrees(matmul(a, b, dtype, "fp32"), {"M": 70, "N": 41, "K": 37})
+        assert algo in ("synchronous", "multistage")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def _freed_by(slot: str, role: nodes.Role, block: tuple[Statement, ...]) -> set[
             continue
         # the step whose slot is to be empty, from the first that is filled on
         emptied = waited.at - (waited.ring if waited.phase else 0)
-        if advanced.count(waited.name) and filled.at - filled.ring <= emptied < filled.at:
+        if advanced.count(waited.name) and filled.at - filled.ring < emptied < filled.at:
             found.add(name)
     return found
 
