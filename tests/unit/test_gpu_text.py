@@ -81,6 +81,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
       own[v] = y[thread.x]
     ringed[p.slot][v] over v: 4 = own[v] vector 4
     advance p
+    advance p by 3
   if thread.x < 64 and 0 <= base
     %a = add(y[thread.x], 1.0)
   else
