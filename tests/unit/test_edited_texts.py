@@ -47,6 +47,7 @@ shapes default {N=3}
   %new = NEG(%add) : fp32[N, N]
 
 outputs: C=%C, state=%new
+must_fuse: %sum, %new
 """,
     "rows": """tinyir 1.0 tiny
 
@@ -70,6 +71,7 @@ shapes default {N=3}
   %Z = SUB(%turned, X) : fp32[N, N]
 
 outputs: %Y, %Z
+must_fuse: %top, %Y
 """,
 }
 SECTIONS = {  # of a text of a stage: the lines that it begins and ends with
@@ -97,8 +99,8 @@ def edits(model: str, section: str) -> list[Edit]:
 
 
 def outcome_of(edit: Edit, model: str, stage: str, folder: Path) -> str:
-    """`refused` with the code, `seen` by --diff, `renamed` in the kernel's text, or `equal` by listing the points; else
-    what is wrong."""
+    """`refused` with the code, `seen` by --diff, `renamed` in the kernel's text, `obeyed` by the next filters where it
+    is about what shares a kernel, or `equal` by listing the points; else what is wrong."""
     language, right = language_of(stage), text_of(model, stage)
     try:
         module = language.parse(edit.text)
@@ -114,10 +116,30 @@ def outcome_of(edit: Edit, model: str, stage: str, folder: Path) -> str:
         return "seen" if b'"code": "E1481"' in done.err else f"diff: {done.err.decode()}"
     if done.code:
         return f"exit {done.code}"
+    if "must_fuse" in edit.before + edit.after:
+        return demand_of(right, edit.text, stage)
     if stage == "region":
         name = edit.after.removeprefix("region ")
         return "renamed" if edit.after.startswith("region ") and module.program.region(name) else "silent"
     return "equal" if means_the_same(language.parse(right), module) else "silent"
+
+
+def demand_of(right: str, edited: str, stage: str) -> str:
+    """What the next filters make of an edited demand: they refuse or obey it, or one kernel computes what either
+    names."""
+    following = "region" if stage in ("index", "poly") else "plan"
+    texts = []
+    for text in (right, edited):
+        module = language_of(stage).parse(text)
+        try:
+            for next_stage in ("poly", "region") if stage == "index" else (following,):
+                module = lower_to(next_stage, module, "sm90")
+        except Refused as fault:
+            return f"refused {fault.diags[0].code}"
+        texts.append(language_of(following).show(module))
+    if texts[0] != texts[1]:
+        return "obeyed"
+    return "equal" if stage != "region" else "silent"
 
 
 def means_the_same(right: Any, edited: Any) -> bool:
@@ -174,7 +196,7 @@ def test_every_edit_is_refused_or_seen(model: str, section: str, tmp_path: Path)
 
 
 def is_told(outcome: str) -> bool:
-    return outcome.startswith("refused E") or outcome in ("seen", "equal", "renamed")
+    return outcome.startswith("refused E") or outcome in ("seen", "equal", "renamed", "obeyed")
 
 
 def test_there_are_hundreds_of_edits_and_few_say_the_same() -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+import json
+import re
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 
+from ..ir.tiny import MustFuse
 from .stage import stage_filter
+
+NAME = re.compile(r'\s*%?("(?:[^"\\]|\\.)*")\s*|([^,"]+)')  # as tiny text writes it, or bare
 
 
 def _options(parser: ArgumentParser) -> None:
@@ -14,6 +19,21 @@ def _options(parser: ArgumentParser) -> None:
         action="store_true",
         help="take common factors out of sums of floats too, which rounds elsewhere",
     )
+    parser.add_argument(
+        "--must-fuse",
+        metavar="VALUES",
+        type=_values,
+        action="append",
+        default=[],
+        help="values that one kernel must compute, such as gemm,relu; what forbids it is an error; may be repeated",
+    )
+
+
+def _values(word: str) -> MustFuse:
+    names = [(quoted, bare) for quoted, bare in NAME.findall(word) if quoted or bare.strip()]
+    if not names:
+        raise ArgumentTypeError(f"{word!r} names no value")
+    return MustFuse(tuple(json.loads(quoted) if quoted else bare.strip().removeprefix("%") for quoted, bare in names))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,5 +43,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         "tiny-region",
         "What shares a kernel: one region, one kernel.",
         _options,
-        lambda args: {"is_distributed": args.distribute},
+        lambda args: {"is_distributed": args.distribute, "must_fuse": tuple(args.must_fuse)},
     )

@@ -18,12 +18,13 @@ how operands agree front.dslexpr.
 
 Beyond the seed, so that every tiny text can be said (front.to_dsl): a tensor may have attributes, `w: f16[K, N]
 {role=param}`; a name may be written as in tiny text, `%gemm.mul`; `from gemm : GEMM at 17:5` says, like a line of tiny
-text, where the values below it came from, and `from none` that they came from nowhere; `model NAME`, `sym N in 1..64`
-and `shapes NAME {N=8}` may stand beside the graphs.
+text, where the values below it came from, and `from none` that they came from nowhere; `model NAME`, `sym N in 1..64`,
+`shapes NAME {N=8}` and `must_fuse %a, %b`, which names values of the tiny text, may stand beside the graphs.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ..ir import tiny
@@ -70,7 +71,7 @@ class _Program(GraphReader):
 
     def module(self, tree: Any, name: str) -> tiny.Module | None:
         """The module of the entry; None when nothing can be made of it."""
-        ranges, shape_sets = [], []
+        ranges, shape_sets, must_fuse = [], [], []
         for part in tree.children:
             try:
                 if part.data == "graph":
@@ -79,6 +80,9 @@ class _Program(GraphReader):
                     name = name_of(part.children[0].children[0])
                 elif part.data == "range":
                     ranges.append(Range(str(part.children[0]), int(part.children[1]), int(part.children[2])))
+                elif part.data == "must_fuse":
+                    tokens = [ident.children[0] for ident in part.children]
+                    must_fuse.append(tiny.MustFuse(tuple(map(name_of, tokens)), token_span(tokens[0])))
                 else:
                     token = part.children[1]
                     items = read_at(read_attrs, token, self.text)
@@ -107,7 +111,8 @@ class _Program(GraphReader):
         defaults = tuple((s, size) for s, size in main.symbols if size is not None)
         if defaults and not any(s.name == "default" for s in shape_sets):
             shape_sets.insert(0, Shapes("default", defaults))
-        return self.builder.finish(Model(name, tuple(inputs), outputs, tuple(ranges), tuple(shape_sets)), results)
+        model = Model(name, tuple(inputs), outputs, tuple(ranges), tuple(shape_sets))
+        return replace(self.builder.finish(model, results), must_fuse=tuple(must_fuse))
 
     def alone(self, graph: Graph) -> tuple[list[Tensor], list[tuple[str, Ref]]]:
         """The inputs and the results of a graph that nothing calls: its shape variables are symbols."""

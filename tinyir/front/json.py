@@ -5,8 +5,9 @@
      "graph":     [{"op": "GEMM", "name": "gemm", "inputs": ["A", "B"], "outputs": ["C0"], "attrs": {"acc_dtype":
                   "fp32"}}, ...]}
 
-Optional at the top: `name`, `shape_sets` {set: {symbol: size}}, `symbols` {symbol: [least, greatest]}. When there are
-symbols and no shape set, a set `default` gives each of them 1024, the outputs' symbols first.
+Optional at the top: `name`, `shape_sets` {set: {symbol: size}}, `symbols` {symbol: [least, greatest]}, `fuse` [[name,
+...], ...]. When there are symbols and no shape set, a set `default` gives each of them 1024, the outputs' symbols
+first. Each list of `fuse` names tensors, or ops by the tensors that they give, which one kernel must compute.
 
 A tensor that the signature lists needs dtype and shape. One that an op gives may have them: another dtype than the op's
 means a CAST, another shape is refused (E1306). A tensor that no op gives and no input is may hold `value` (a number,
@@ -17,6 +18,8 @@ The ops of a graph may stand in any order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ..ir import tiny
@@ -31,7 +34,7 @@ from .jsontext import Node, parse_json
 from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 from .order import in_order
 
-_TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name")
+_TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name", "fuse")
 _OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
@@ -43,6 +46,10 @@ def read(text: str, name: str = "main") -> tiny.Module:
 
 class _Reader(SignatureReader):
     """The signature, then the graph op by op."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        self.given_by: dict[str, list[str]] = {}  # the tensors that each op gives, by the op's name
 
     def module(self, root: Node, name: str) -> tiny.Module:
         if not isinstance(root.value, dict):
@@ -69,6 +76,7 @@ class _Reader(SignatureReader):
         filed = self.constants(sections["tensors"])
         self.graph(sections["graph"])
         results = self.results(listed[1])
+        must_fuse = self.must_fuse(root.get("fuse"))
         symbols = self.symbols(tuple(t for side in (tensors[1], [*tensors[0], *filed]) for t in side))
         ranges = self.builder.limits.ranges()
         shape_sets = self.shape_sets(root.get("shape_sets"), symbols, ranges)
@@ -77,7 +85,10 @@ class _Reader(SignatureReader):
         if self.faults:
             raise Refused(self.faults)
         model = Model(name, (*tensors[0], *filed), tuple(tensors[1]), ranges, shape_sets)
-        return self.builder.finish(model, results)
+        module = replace(self.builder.finish(model, results), must_fuse=must_fuse)
+        if not_needed := list(self.not_needed(module)):
+            raise Refused(not_needed)
+        return module
 
     # --- the graph
 
@@ -117,6 +128,7 @@ class _Reader(SignatureReader):
         name = _name_of(node)
         count = len(self.faults)
         outputs = [n.value for n in _list(node.get("outputs")) if isinstance(n.value, str)]
+        self.given_by.setdefault(name, []).extend(outputs)
         row = self.row(node, name)
         operands = [self.operand(n, name) for n in self.expect(node.get("inputs"), list, name, node, "inputs")]
         attrs = self.attrs(node, row, name) if row is not None else None
@@ -234,6 +246,32 @@ class _Reader(SignatureReader):
         """What to read on with after a fault: a value of the declared type, or nothing."""
         declared = self.declared.get(tensor)
         return Ref("", tensor, declared, tensor=tensor, place=self.places_of[tensor]) if declared is not None else None
+
+    # --- what must share a kernel
+
+    def must_fuse(self, stated: Node | None) -> tuple[tiny.MustFuse, ...]:
+        """The groups of `fuse`, each with the names of its values."""
+        found = []
+        for group in self.expect(stated, list, "fuse") if stated is not None else []:
+            values = []
+            for node in self.expect(group, list, "a group of fuse"):
+                name = self.expect(node, str, "a group of fuse")
+                tensors = [name] if name in self.refs else self.given_by.get(name, [])
+                if name and not tensors:
+                    self.fault("E0202", node, name, name=name, near=near(name, [*self.refs, *self.given_by]))
+                values += [ref.name for ref in map(self.refs.get, tensors) if ref is not None]
+            if values:
+                found.append(tiny.MustFuse(tuple(dict.fromkeys(values)), self.places.of(group)))
+        return tuple(found)
+
+    @staticmethod
+    def not_needed(module: tiny.Module) -> Iterator[Diag]:
+        """A fault for each value that must share a kernel and that no output needs: the module is without it."""
+        known = module.type_of()
+        for one in module.must_fuse:
+            for name in one.values:
+                if name not in known:
+                    yield Diag("E1421", name, {"name": name, "moved": name}, one.span)
 
     # --- the rest of the signature
 

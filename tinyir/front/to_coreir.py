@@ -68,6 +68,9 @@ class _Writer:
             for t in self.source.model.inputs
             if _is_empty(t.type)
         ][::-1]
+        faults += [
+            Diag("E1024", one.values[0], {"op": "must_fuse"}, one.span) for one in reversed(self.source.must_fuse)
+        ]
         for value in reversed(self.source.values):
             if value.name not in needed:
                 continue
@@ -318,7 +321,7 @@ def _plain(module: tiny.Module) -> tiny.Module:
             *steps, value = _one_axis_each(value, types[value.operands[0]], fresh)
             values += steps
         values.append(value)
-    return tiny.Module(module.model, tuple(values), module.results)
+    return replace(module, values=tuple(values))
 
 
 def _one_axis_each(value: tiny.Value, source: TensorType, fresh: Callable[[str], str]) -> list[tiny.Value]:

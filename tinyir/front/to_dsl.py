@@ -83,7 +83,8 @@ class _Writer:
             lines.append(f"    {self.ref(value.name)} = {self.value(value)}")
         given = {r.output: r.value for r in self.module.results}
         lines.append(f"    return {', '.join(self.ref(given[t.name]) for t in model.outputs)}")
-        return "\n".join([*lines, "}", *self.beside(model, defaults)]) + "\n"
+        fused = [f"must_fuse {', '.join(map(self.ref, one.values))}" for one in self.module.must_fuse]
+        return "\n".join([*lines, "}", *self.beside(model, defaults), *fused]) + "\n"
 
     def symbols(self) -> tuple[list[str], dict[str, int]]:
         """The shape variables, in the order of the default shape set, and their defaults."""

@@ -6,6 +6,7 @@ section 6).
                          chip
 
     region gemm
+      must_fuse gemm                                         the regions that must share its kernel, itself among them
       in  A           : fp16[M, K] {alignment=16}
       out C2          : fp16[M, N]
       for i0: M, i1: N
@@ -108,7 +109,8 @@ class Analysis:
 @dataclass(frozen=True, slots=True)
 class Region:
     """One kernel: inputs, outputs, axes (`iters`), values and writes. Regions joined by a deferred buffer share one
-    kernel."""
+    kernel. `must_fuse` are the regions whose values a kernel must compute together, this one among them; empty where
+    nobody asked for it, and the plan may make several kernels of the region."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -118,6 +120,7 @@ class Region:
     yields: tuple[Yield, ...]
     analysis: Analysis | None = None
     span: Span | None = field(default=None, compare=False)
+    must_fuse: tuple[str, ...] = ()
     _hash: int | None = field(default=None, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
@@ -210,10 +213,13 @@ def _region_of(parts: list[Any], whole: str) -> Region:
     faults: list[Diag] = []
     faulty: set[str] = set()  # values whose own line is at fault: who reads them is not
     origin = analysis = None
+    must_fuse: tuple[str, ...] = ()
     for part in parts[1:]:
         if part is None:
             continue
-        if part.data == "tensor":
+        if part.data == "shares":
+            must_fuse = tuple(name_of(n.children[0]) for n in part.children)
+        elif part.data == "tensor":
             tensor = tensor_of(part.children[1:], whole)
             (inputs if part.children[0] == "in" else outputs).append(tensor)
             names.tensors[tensor.name] = tensor.type.dtype
@@ -241,7 +247,8 @@ def _region_of(parts: list[Any], whole: str) -> Region:
                 faulty |= {name_of(part.children[0])} if part.data == "let" else set()
     if faults:
         raise Refused(faults)
-    return Region(name_of(token), *map(tuple, (inputs, outputs, iters, lets, yields)), analysis, token_span(token))
+    made = tuple(map(tuple, (inputs, outputs, iters, lets, yields)))
+    return Region(name_of(token), *made, analysis, token_span(token), must_fuse)
 
 
 def _yield_of(parts: list[Any], names: Names, origin: Origin | None) -> Yield:
@@ -287,6 +294,7 @@ def _show_tensor(word: str, tensor: Tensor) -> str:
 def show_region(region: Region) -> str:
     """One region's lines."""
     lines = [f"region {show_name(region.name)}"]
+    lines += [f"  must_fuse {', '.join(map(show_name, region.must_fuse))}"] if region.must_fuse else []
     lines += [_show_tensor("in", t) for t in region.inputs] + [_show_tensor("out", t) for t in region.outputs]
     lines.append(f"  for {', '.join(map(str, region.iters))}".rstrip())
     origin = None
@@ -320,7 +328,9 @@ def check(module: Module) -> list[Diag]:
     """Invariants of region text, one function each in `ir.verify_region` and, for the last two, `ir.prove_region`:
 
     1. the signature holds its own invariants                                                            (E13xx)
-    2. a tensor, buffer or region has its name alone                                                     (E0201)
+    2. a tensor, buffer or region has its name alone; regions that must share a kernel name the same ones,
+       all of them known                                                                                 (E0201, E0202,
+      E1426)
     3. a region's tensors are inputs, outputs or buffers of the program, of one type everywhere; an alias keeps
        dtype and number of elements                                                                      (E1402)
     4. memory is written by one region, before it is read; every output is written                       (E1402)

@@ -4,11 +4,13 @@
       %gemm.a      = RESHAPE(A)                                        : fp16[M, 1, K]
       %gemm        = REDUCE(%gemm.mul) {op=SUM, axes=[2], dtype=fp32}  : fp32[M, N]
     outputs: C2=%C2
+    must_fuse: %gemm, %relu
 
 It has no implicit broadcast, no implicit cast, no memory and no order but that of need. The operands of an op have one
 shape and one dtype; the result's shape and dtype stand in its type. One op may widen: `MUL(fp16, fp16) : fp32` is the
 exact product, which is how a contraction states that it rounds only when it accumulates. A value and an input never
-share a name; an operand that is a value is written `%name`, one that is an input `name`.
+share a name; an operand that is a value is written `%name`, one that is an input `name`. `must_fuse` names values that
+one kernel must compute; a movement among them means the value that it moves.
 """
 
 from __future__ import annotations
@@ -67,12 +69,22 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class MustFuse:
+    """Values that one kernel must compute, each by its name or by that of a movement of it."""
+
+    values: tuple[str, ...]
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
-    """A tiny text: the signature, the values in an order in which each comes after its operands, the results."""
+    """A tiny text: the signature, the values in an order in which each comes after its operands, the results, and what
+    must share a kernel."""
 
     model: Model
     values: tuple[Value, ...]
     results: tuple[Result, ...]
+    must_fuse: tuple[MustFuse, ...] = ()
 
     def value_of(self) -> dict[str, Value]:
         """Every value by name."""
@@ -96,6 +108,7 @@ def program_of(tree: Any, whole: str) -> Module:
     model = model_of(tree.children[0], whole)
     values: list[Value] = []
     results: list[Result] = []
+    must_fuse: list[MustFuse] = []
     faults: list[Diag] = []
     origin = None
     for part in tree.children[1:]:
@@ -108,15 +121,15 @@ def program_of(tree: Any, whole: str) -> Module:
                 values.append(_value_of(part.children, origin, whole))
             except Refused as fault:
                 faults.extend(fault.diags)
+        elif part.data == "must_fuse":
+            must_fuse.append(MustFuse(tuple(map(ref_of, part.children)), token_span(_token_of(part.children[0]))))
         else:
             output, ref = part.children
-            value = name_of(
-                ref.children[0] if not hasattr(ref.children[0], "children") else ref.children[0].children[0]
-            )
+            value = ref_of(ref)
             results.append(Result(name_of(output.children[0]) if output is not None else value, value))
     if faults:
         raise Refused(faults)
-    return Module(model, tuple(values), tuple(results))
+    return Module(model, tuple(values), tuple(results), tuple(must_fuse))
 
 
 def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
@@ -148,8 +161,12 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
 
 def ref_of(tree: Any) -> str:
     """The name that a tree of rule `ref` spells."""
+    return name_of(_token_of(tree))
+
+
+def _token_of(tree: Any) -> Any:
     inner = tree.children[0]
-    return name_of(inner.children[0] if hasattr(inner, "children") else inner)
+    return inner.children[0] if hasattr(inner, "children") else inner
 
 
 def show(module: Module) -> str:
@@ -173,7 +190,9 @@ def show_program(module: Module) -> str:
         else f"{show_name(r.output)}={show_ref(r.value, value_names)}"
         for r in module.results
     )
-    return "\n".join([*lines, "", f"outputs: {results}".rstrip()]) + "\n"
+    lines += ["", f"outputs: {results}".rstrip()]
+    lines += [f"must_fuse: {', '.join(show_ref(n, value_names) for n in one.values)}" for one in module.must_fuse]
+    return "\n".join(lines) + "\n"
 
 
 def show_ref(name: str, value_names: Iterable[str]) -> str:
@@ -200,10 +219,22 @@ def check(module: Module) -> list[Diag]:
     6. the stated type follows from op, operands and attributes                   (E1003, E10xx, E11xx)
     7. sizes are made of the signature's symbols, and maps of the value's axes    (E1304, E1205)
     8. every output has exactly one result, of its type                           (E1305)
-    9. every input is used                                                        (W2001)
-    10. no RESHAPE only changes the order of symbols                              (W2102)
+    9. what must share a kernel is computed, and an output needs it               (E0202, E1421)
+    10. every input is used                                                       (W2001)
+    11. no RESHAPE only changes the order of symbols                              (W2102)
     """
     return [*check_model(module.model), *verify.check_tiny(module)]
 
 
-__all__ = ["Module", "Result", "Value", "check", "parse", "program_of", "show", "show_program", "show_value"]
+__all__ = [
+    "Module",
+    "MustFuse",
+    "Result",
+    "Value",
+    "check",
+    "parse",
+    "program_of",
+    "show",
+    "show_program",
+    "show_value",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
@@ -20,8 +20,36 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     return [w for c in close for w in words if w.upper() == c][:3]
 
 
+def chain_of(name: str, values: Mapping[str, Any]) -> list[str]:
+    """A value and what it is a movement of, one after another, down to the nearest that is no movement."""
+    found = [name]
+    while found[-1] in values and OPS[values[found[-1]].op].is_movement and values[found[-1]].operands:
+        moved = values[found[-1]].operands[0]
+        if moved in found:  # a circle, which is a fault of its own
+            break
+        found.append(moved)
+    return found
+
+
+def computed_of(module: Any) -> set[str]:
+    """The values that a kernel computes, and the movements of such: an output needs the value, and it is no constant;
+    an output that is a movement is computed whatever it moves."""
+    results = {r.value for r in module.results}
+    needed = set(results)
+    for value in reversed(module.values):
+        if value.name in needed:
+            needed.update(value.operands)
+    computed: set[str] = set()
+    for value in module.values:
+        group = OPS[value.op].group
+        moves = group == "movement" and value.operands and value.operands[0] in computed
+        if moves or value.name in results or value.name in needed and group not in ("movement", "leaf"):
+            computed.add(value.name)
+    return computed
+
+
 def check_tiny(module: Any) -> list[Diag]:
-    """Invariants 2 to 10 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is
+    """Invariants 2 to 11 of `ir.tiny.check`. Typing stops at a value whose operands are unknown, so that one fault is
     one message."""
     definitions = [*_check_definitions(module), *_check_uses(module)]
     return [
@@ -29,6 +57,7 @@ def check_tiny(module: Any) -> list[Diag]:
         *_check_types(module),
         *_check_names(module),
         *_check_results(module),
+        *check_must_fuse(module),
         *_check_inputs_used(module),
         *_check_order(module),
     ]
@@ -147,6 +176,19 @@ def _check_results(module: Any) -> Iterator[Diag]:
     for output in module.model.outputs:
         if output.name not in given:
             yield Diag("E1305", output.name, {"fault": f"no value is given for {output.name}"}, output.span)
+
+
+def check_must_fuse(module: Any) -> Iterator[Diag]:
+    """What must share a kernel is a value that is computed, and that an output needs."""
+    types = module.type_of() if module.must_fuse else {}
+    computed = computed_of(module) if module.must_fuse else {}
+    for one in module.must_fuse:
+        for name in dict.fromkeys(one.values):
+            if name not in types:
+                near = ", ".join(nearest(name, types)) or "nothing like it"
+                yield Diag("E0202", name, {"name": name, "near": near}, one.span)
+            elif name not in computed:
+                yield Diag("E1421", name, {"name": name, "moved": chain_of(name, module.value_of())[-1]}, one.span)
 
 
 def _check_inputs_used(module: Any) -> Iterator[Diag]:

@@ -32,6 +32,7 @@ from .model import is_exchanged, memory_type
 from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
 from .types import is_exact
+from .verify import nearest
 
 SIGNATURE = "the signature"
 FOLDS = {"update", *(r.lower() for r, row in REDUCERS.items() if row.fold)}
@@ -39,7 +40,7 @@ FOLDS = {"update", *(r.lower() for r, row in REDUCERS.items() if row.fold)}
 
 def check_program(module: Any) -> list[Diag]:
     """Invariants 2 to 4 of `ir.region.check`: names, memory, order."""
-    return [*_check_names(module), *_check_memory(module), *_check_order(module)]
+    return [*_check_names(module), *_check_must_fuse(module), *_check_memory(module), *_check_order(module)]
 
 
 def check_region(module: Any, region: Any) -> list[Diag]:
@@ -78,6 +79,36 @@ def _check_names(module: Any) -> Iterator[Diag]:
         (*module.model.inputs, *(t for t in module.model.outputs if t.name not in states), *program.buffers), ""
     )
     yield from _twice(program.regions, "")
+
+
+def _check_must_fuse(module: Any) -> Iterator[Diag]:
+    regions = {r.name: r for r in module.program.regions}
+    for region in module.program.regions if any(r.must_fuse for r in regions.values()) else ():
+        unknown = [n for n in region.must_fuse if n not in regions]
+        for name in unknown:
+            near = ", ".join(nearest(name, regions)) or "nothing like it"
+            yield Diag("E0202", region.name, {"name": name, "near": near}, region.span)
+        wanted = _sharing(region, regions)
+        if not unknown and (set(region.must_fuse) != wanted or len(region.must_fuse) != len(wanted)):
+            facts = {
+                "region": region.name,
+                "given": ", ".join(region.must_fuse) or "-",
+                "wanted": ", ".join(n for n in regions if n in wanted),
+            }
+            yield Diag("E1426", region.name, facts, region.span)
+
+
+def _sharing(region: Any, regions: dict[str, Any]) -> set[str]:
+    """The regions that must share a kernel with a region, by what each of them says; none where nobody says so."""
+    found: set[str] = set()
+    pending = [region.name] if any(region.name in r.must_fuse for r in regions.values()) or region.must_fuse else []
+    while pending:
+        name = pending.pop()
+        if name in found or name not in regions:
+            continue
+        found.add(name)
+        pending += [*regions[name].must_fuse, *(r.name for r in regions.values() if name in r.must_fuse)]
+    return found
 
 
 def _check_memory(module: Any) -> Iterator[Diag]:

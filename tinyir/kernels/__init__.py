@@ -74,4 +74,10 @@ def can_hold(regions: tuple[Region, ...]) -> bool:
     return any(families_for(kernel) for kernel in kernels_of(regions[0]))
 
 
-__all__ = ["FAMILIES", "can_hold", "families_for", "family_of", "find"]
+def why_not_held(first: Region, second: Region) -> str:
+    """Why no family computes two regions in one kernel, in words."""
+    found = ((family.algo, family.match((first, second))) for family in FAMILIES if family.match is not None)
+    return ", ".join(f"{algo}: {reason}" for algo, reason in found if isinstance(reason, str))
+
+
+__all__ = ["FAMILIES", "can_hold", "families_for", "family_of", "find", "why_not_held"]

@@ -17,7 +17,8 @@ MODEL_ATTRS = ("alignment",)
 def alone(module: region.Module, names: tuple[str, ...], sizes: dict[str, int]) -> region.Module:
     """The regions `names` (several are joined by deferred buffers) with what they read as the model's inputs and what
     they write as its outputs. Constant buffers and those between them stay buffers; `sizes` become the only shape set;
-    where values came from is left out, so that equal regions of different models are one text."""
+    where values came from and what must share a kernel is left out, so that equal regions of different models are one
+    text."""
     chosen = [_without_origins(one) for one in module.program.regions if one.name in names]
     written = {t.name: t for one in chosen for t in one.outputs}
     read = {t.name: t for one in chosen for t in one.inputs if t.name not in written}
@@ -43,4 +44,5 @@ def _of_signature(tensor: region.Tensor) -> Tensor:
 
 def _without_origins(one: region.Region) -> region.Region:
     lets: Iterable[region.Let] = (replace(let, origin=None) for let in one.lets)
-    return replace(one, lets=tuple(lets), yields=tuple(replace(item, origin=None) for item in one.yields))
+    yields = tuple(replace(item, origin=None) for item in one.yields)
+    return replace(one, lets=tuple(lets), yields=yields, must_fuse=())

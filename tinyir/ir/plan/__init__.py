@@ -146,8 +146,8 @@ def check(module: Module) -> list[Diag]:
     asks for, and what reads a text asks both:
 
     1. the region program holds its own invariants                                                        (E13xx, E14xx)
-    2. every region is planned once or by alternatives, and deferred neighbours together                  (E1504, E1506,
-      E1521)
+    2. every region is planned once or by alternatives, and deferred neighbours and what must share
+       a kernel together                                                               (E1425, E1504, E1506, E1521)
     3. the architecture and every word of a field are known                                               (E1503)
     """
     from .verify import check_coverage, check_words

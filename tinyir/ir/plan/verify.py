@@ -29,6 +29,10 @@ def check_coverage(module: Any) -> Iterator[Diag]:
                 yield fault_of(plan, "E1506", "plan", name=name, known=known)
             elif not _are_alternatives(plans[name]):
                 yield fault_of(plan, "E1504", "plan", region=name, count=len(plans[name]))
+        together = dict.fromkeys(n for r in map(program.region, plan.regions) if r is not None for n in r.must_fuse)
+        if missing := [n for n in together if n not in plan.regions]:
+            facts = {"regions": ", ".join(together), "planned": ", ".join(plan.regions), "missing": ", ".join(missing)}
+            yield fault_of(plan, "E1425", "plan", **facts)
     for region in program.regions:
         own = plans.get(region.name, [])
         if not own:

@@ -81,10 +81,12 @@ def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tupl
 
 
 def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf) -> Materialized | None:
-    """The region in its cheapest form; None where that is the one that it has."""
+    """The region in its cheapest form; None where that is the one that it has, or where it must be one kernel."""
     kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
-    if not isinstance(kernel, Contraction) or any(
-        t.attr("materialize") == "deferred" for t in one.inputs + one.outputs
+    if (
+        one.must_fuse
+        or not isinstance(kernel, Contraction)
+        or any(t.attr("materialize") == "deferred" for t in one.inputs + one.outputs)
     ):
         return None
     names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {

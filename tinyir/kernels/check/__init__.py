@@ -18,7 +18,7 @@ from ...target.arch import ARCHS
 from .. import family_of, resources
 from ..launch import problem_of
 from ..parts.guards import guarded_axes
-from ..problem import Contraction, Kernel, Prefix, Row
+from ..problem import Contraction, Kernel, Prefix, Row, why_none
 from ..resources import MAX_STAGES
 from ..streamed import Streaming
 from .accepted import check_accepted
@@ -34,6 +34,7 @@ def check(module: Any) -> list[Diag]:
 
     1. kind and algo are known, the algo's own fields are there, and the regions are of its kind, siblings, or two that
       it computes together                                                       (E1502, E1503, E1517, E1580, E1582)
+       a region that must be one kernel has a plan of another family than the one that holds everything   (E1424)
     2. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
     3. cache, load, store, multicast, layout and edge name tensors and values of the regions              (E1506)
     4. no part of an axis is bound twice, and every parallel axis reaches the grid                        (E1507, E1522)
@@ -111,6 +112,12 @@ def _has_counts(plan: Any, kernel: Kernel) -> bool:
 def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
     """The fault with the edit that mends it, where the field stands in the text."""
     return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
+
+
+def _check_fusion(case: Case) -> Iterator[Diag]:
+    if case.family.is_fallback and (names := [r.name for r in case.regions if r.must_fuse]):
+        facts = {"values": ", ".join(names), "rule": case.plan.algo, "shows": ", ".join(map(why_none, case.regions))}
+        yield fault_of(case.plan, "E1424", "algo", **facts)
 
 
 def _check_axes(case: Case) -> Iterator[Diag]:
@@ -358,6 +365,7 @@ def _check_family(case: Case) -> Iterator[Diag]:
 
 
 _FORM_CHECKS = (
+    _check_fusion,
     _check_axes,
     _check_names,
     _check_binding,

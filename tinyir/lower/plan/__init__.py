@@ -18,7 +18,7 @@ from .choose import CROWDED, candidates, card_of
 from .kernels_for import in_parts, kernels_for, launches
 from .planner import Planner
 from .table import table_of
-from .verdicts import verdicts
+from .verdicts import verdicts, why_not_shared
 
 
 def lower(
@@ -27,11 +27,15 @@ def lower(
     """The module with a plan for every kernel, and after one that assumes something of the sizes those that assume
     less. `fp32` "tf32" lets tensor cores round fp32 factors to 11 bits, `atomics` "unordered" lets updates be folded in
     any order. Raises Refused (E1503 unknown device or arch, E1520 two regions that share a kernel which no family
-    computes)."""
+    computes; E1423, E1424 a region, or siblings, that must be one kernel and that only several or a plain one can
+    compute)."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     module, _ = kernels_for(module, planner)
     plans, faults = [], []
     for group in launches(module, planner):
+        faults += why_not_shared(module, group, planner)
+        if faults:
+            continue
         try:
             plans.extend(planner.plans(module, *group))
         except Refused as fault:

@@ -3,7 +3,9 @@ that share a launch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from dataclasses import replace
+from itertools import groupby
 
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
@@ -17,7 +19,7 @@ from ...kernels.alternatives.scan_in_steps import scan_in_steps
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
 from ...kernels.candidate import Regions
-from ...kernels.siblings import siblings_in
+from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
 from .choose import card_of, readers_of
 from .planner import Planner
 
@@ -46,10 +48,10 @@ def in_parts(module: region.Module, planner: Planner | None = None) -> region.Mo
 
 
 def launches(module: region.Module, planner: Planner) -> tuple[Regions, ...]:
-    """The regions of each kernel: those that a deferred buffer joins, siblings of which one alone would leave much of
-    the card idle, else one."""
+    """The regions of each kernel: those that a deferred buffer joins, siblings that must share a launch or of which one
+    alone would leave much of the card idle, else one."""
     joined = readers_of(module)
-    siblings = {one.name: group for group in _siblings(module, planner) for one in group}
+    siblings = {one.name: group for group in (*_siblings(module, planner), *_demanded(module)) for one in group}
     found: dict[Regions, None] = {}
     for one in module.program.regions:
         if one.name in joined.values():
@@ -71,11 +73,31 @@ def _siblings(module: region.Module, planner: Planner) -> tuple[Regions, ...]:
 
     groups = (
         group[at : at + MOST_SIBLINGS]
-        for group in siblings_in(module.program.regions)
+        for is_demanded, run in groupby(module.program.regions, lambda r: bool(r.must_fuse))
+        if not is_demanded
+        for group in siblings_in(run)
         if all(map(is_small, group))
         for at in range(0, len(group), MOST_SIBLINGS)
     )
     return tuple(group for group in groups if len(group) > 1 and pays(group))
+
+
+def _demanded(module: region.Module) -> Iterator[Regions]:
+    """The siblings that must share a launch, each group where none of it is planned otherwise."""
+    for one in module.program.regions:
+        group = tuple(r for r in module.program.regions if r.name in one.must_fuse)
+        if len(group) > 1 and one is group[0] and not why_apart(group, module):
+            yield group
+
+
+def why_apart(group: Regions, module: region.Module) -> str:
+    """Why regions are not siblings that one launch can compute, in words; empty where they are."""
+    if len(group) > MOST_SIBLINGS:
+        return f"{len(group)} regions > {MOST_SIBLINGS}"
+    if not are_neighbours(group, module.program.regions):
+        return "other regions come between them"
+    found = siblings_of(group)
+    return found if isinstance(found, str) else ""
 
 
 def sums_by(module: region.Module, planner: Planner) -> dict[str, Regions]:
@@ -94,12 +116,19 @@ def parts_by(
     def least_of(one: region.Region, launches: int) -> float:
         return launches * card.start_us + work_of(one, sizes).bytes / card.dram_bytes_per_us
 
+    def is_kept(one: region.Region) -> bool:
+        must_stay = one.must_fuse and rewrite is not split_siblings  # which may be one launch all the same
+        return bool(must_stay) or one.name in joined or one.name in joined.values() or one.name in kept
+
     surroundings = Surroundings(names, lambda one: planner.us(module, one), sizes, least_of)
     for one in module.program.regions:
-        is_kept = one.name in joined or one.name in joined.values() or one.name in kept
-        found[one.name] = (one,) if is_kept else rewrite(one, surroundings)
+        found[one.name] = (one,) if is_kept(one) else rewrite(one, surroundings)
         names.taken_by(found[one.name])
+    for one in module.program.regions:
+        shared = tuple(part.name for name in one.must_fuse for part in found[name])
+        if shared and shared != one.must_fuse:
+            found[one.name] = tuple(replace(part, must_fuse=shared) for part in found[one.name])
     return found
 
 
-__all__ = ["REWRITES", "in_parts", "kernels_for", "launches", "parts_by", "sums_by"]
+__all__ = ["REWRITES", "in_parts", "kernels_for", "launches", "parts_by", "sums_by", "why_apart"]

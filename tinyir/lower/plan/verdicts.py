@@ -14,8 +14,8 @@ from ...kernels.parts.boxes import WGMMA_FACTORS, misfit
 from ...kernels.problem import Contraction, kernels_of, why_none
 from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
-from .choose import candidates, card_of
-from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by
+from .choose import candidates, card_of, of_launch
+from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by, why_apart
 from .planner import Planner
 
 
@@ -54,6 +54,26 @@ def verdicts(
     said += _without_unit(module, arch, device, fp32)
     said += _plain(whole, planner)
     return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us)[0], planner))
+
+
+def why_not_shared(module: region.Module, group: Regions, planner: Planner) -> list[Diag]:
+    """What forbids the launch of regions that must share a kernel: those of them that it lacks, since they are no
+    siblings, or that only a plain kernel computes it; nothing where it is as demanded."""
+    names = {r.name for r in group}
+    wanted = tuple(r for r in module.program.regions if any(r.name in one.must_fuse for one in group))
+    if not wanted:
+        return []
+    facts = {"values": ", ".join(r.name for r in wanted), "rule": planner.card.name}
+    if not {r.name for r in wanted} <= names:
+        if group[0] is not wanted[0]:
+            return []  # told of the first of them
+        return [Diag("E1424", group[0].name, {**facts, "shows": why_apart(wanted, module)}, group[0].span)]
+    found = of_launch(module, group, sizes_of(module.model), planner.card)
+    if all(c.rejected or family_of(c.plan).is_fallback for c in found):
+        reason = "" if len(group) > 1 else why_none(group[0])
+        shows = reason or ", ".join(dict.fromkeys(c.rejected for c in found if c.rejected))
+        return [Diag("E1424" if reason else "E1423", group[0].name, {**facts, "shows": shows}, group[0].span)]
+    return []
 
 
 def _plain(module: region.Module, planner: Planner) -> list[Diag]:
@@ -109,4 +129,4 @@ def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
     return {"reason": found if isinstance(found, str) else "a launch for each takes less"}
 
 
-__all__ = ["verdicts"]
+__all__ = ["verdicts", "why_not_shared"]

@@ -4,24 +4,28 @@ and 7)."""
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
-from ...kernels import can_hold
-from ...kit.diag import Diag
+from ...ir.tiny import MustFuse
+from ...ir.verify import check_must_fuse
+from ...kernels import can_hold, why_not_held
+from ...kit.diag import Diag, Refused
 from . import graph as graphs
 from .distribute import distribute, rounding
-from .fuse import Partition, partition
+from .fuse import Partition, Verdict
 from .fuse_prologues import fuse_prologues
+from .join_demanded import Demand, demands_of, join_demanded, kernel_of, refusal_of
 from .join_siblings import join_siblings
 from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
-from .normalise import PASSES
+from .normalise import PASSES, why_several
 from .program import assemble
 from .stream import stream_rows
 from .untangle import untangle
-from .verdicts import remarks_on, rewrites_on
+from .verdicts import Needs, remarks_on, rewrites_on
 
 # rewrites of the whole program, before it is cut: one of two equal values may be all that a fold folds
 GRAPH_PASSES = (
@@ -30,48 +34,101 @@ GRAPH_PASSES = (
 )
 
 
-def lower(module: poly.Module, is_distributed: bool = False) -> region.Module:
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How a program is cut: the clusters that become regions, with the verdict on each edge; which cluster is streamed
+    into which; what each rewrite of the program merged, by its name; the clusters of each kernel that was demanded."""
+
+    found: Partition
+    streams: dict[int, int]
+    merged: dict[str, tuple[tuple[str, str], ...]]
+    demanded: tuple[frozenset[int], ...] = ()
+
+    def program(self) -> region.Program:
+        """The program of the regions, before any rewrite of them."""
+        return assemble(self.found.graph, self.found, self.streams, self.demanded)
+
+
+def lower(module: poly.Module, is_distributed: bool = False, must_fuse: tuple[MustFuse, ...] = ()) -> region.Module:
     """The program of regions, each with its analysis. `is_distributed` asks for factors out of sums of floats, which
-    rounds elsewhere."""
-    program = _settled(module, is_distributed)[1]
+    rounds elsewhere; `must_fuse` for kernels beside those that the text demands. Raises Refused (E1422 a dependence,
+    E1423 a limit, E1424 no family lets values share a kernel that must; E0202, E1421 such a value is unknown, or no
+    kernel computes it)."""
+    program = _settled(module, is_distributed, must_fuse)[1]
     regions = tuple(replace(one, analysis=analyse(one)) for one in program.regions)
     return region.Module(module.index.tiny.model, replace(program, regions=regions))
 
 
-def _settled(module: poly.Module, is_distributed: bool) -> tuple[frozenset[str], region.Program]:
-    """The values that are not streamed although they could be joined, since no kernel can share their regions, and the
-    program in normal form."""
-    apart: frozenset[str] = frozenset()
+def _settled(
+    module: poly.Module, is_distributed: bool, must_fuse: tuple[MustFuse, ...] = ()
+) -> tuple[Cut, region.Program]:
+    """The cut that is taken, and the program in normal form. What could be joined by rows that no kernel can share is
+    not streamed. What must share a kernel is joined first where the cut would have it apart otherwise."""
+    module = demanding(module, must_fuse)
+    apart: dict[str, str] = {}
+    first: tuple[Demand, ...] = ()
     while True:
-        found, streams, _ = cut(module, apart)
-        program = assemble(found.graph, found, streams)
+        made, demands, refused = _cut(module, apart, first)
+        kernels = {demand: kernel_of(demand, made.found, made.streams) for demand in demands}
+        loose = [demand for demand, kernel in kernels.items() if kernel is None]
+        if new := [demand for demand in loose if demand not in first]:
+            first = (*first, *new)
+            continue
+        if loose:
+            needs = Needs(module, made.merged)
+            raise Refused([refusal_of(demand, made.found, made.streams, refused, apart, needs) for demand in loose])
+        made = replace(made, demanded=tuple(kernel for kernel in kernels.values() if kernel is not None))
+        program = made.program()
         for rewrite in passes(is_distributed):
             program = replace(program, regions=tuple(map(rewrite, program.regions)))
-        whole = not_streamed(program) - apart
+        whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
         if not whole:
-            return apart, program
+            must_be_held(program)
+            return made, program
         apart |= whole
 
 
-def warnings(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
+def demanding(module: poly.Module, must_fuse: tuple[MustFuse, ...]) -> poly.Module:
+    """The module that demands more kernels. Raises Refused (E0202, E1421)."""
+    if not must_fuse:
+        return module
+    program = module.index.tiny
+    whole = replace(program, must_fuse=(*program.must_fuse, *must_fuse))
+    if faults := list(check_must_fuse(whole)):
+        raise Refused(faults)
+    return replace(module, index=replace(module.index, tiny=whole))
+
+
+def warnings(module: poly.Module, is_distributed: bool = False, must_fuse: tuple[MustFuse, ...] = ()) -> list[Diag]:
     """A warning for each region of which a factor leaves a sum of floats, which was asked for and rounds otherwise
     (W2103)."""
     if not is_distributed:
         return []
-    found, streams, _ = cut(module, _settled(module, is_distributed)[0])
     said = []
-    for one in assemble(found.graph, found, streams).regions:
+    for one in _settled(module, is_distributed, must_fuse)[0].program().regions:
         for rewrite in PASSES[: PASSES.index(distribute)]:
             one = rewrite(one)
         said += rounding(distribute(one), distribute(one, is_asked=True))
     return said
 
 
-def not_streamed(program: region.Program) -> frozenset[str]:
-    """The deferred buffers whose two regions no kernel can share; their rows must be whole in memory."""
+def not_streamed(program: region.Program) -> dict[str, str]:
+    """The deferred buffers whose two regions no kernel can share, whose rows must be whole in memory; with the reason
+    of each family, in words."""
     makers = {t.name: r for r in program.regions for t in r.outputs if t.attr("materialize") == "deferred"}
     pairs = [(makers[t.name], r, t.name) for r in program.regions for t in r.inputs if t.name in makers]
-    return frozenset(name for first, second, name in pairs if not can_hold((first, second)))
+    return {name: why_not_held(first, second) for first, second, name in pairs if not can_hold((first, second))}
+
+
+def must_be_held(program: region.Program) -> None:
+    """Raise Refused (E1424) where a region that must be one kernel is none of any family."""
+    faults = []
+    for one in program.regions:
+        if why := why_several(one) if one.must_fuse == (one.name,) else "":
+            facts = {"values": one.name, "rule": "family", "shows": why}
+            faults.append(Diag("E1424", one.name, facts, one.span))
+    if faults:
+        raise Refused(faults)
 
 
 def passes(is_distributed: bool = False) -> tuple:
@@ -79,12 +136,12 @@ def passes(is_distributed: bool = False) -> tuple:
     return tuple(functools.partial(p, is_asked=True) if p is distribute and is_distributed else p for p in PASSES)
 
 
-def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
+def verdicts(module: poly.Module, is_distributed: bool = False, must_fuse: tuple[MustFuse, ...] = ()) -> list[Diag]:
     """A remark on each edge of the program: fused or not, by which rule, with what shows it (R3401, R3402), on values
     and folds that became one (R3403, R3461), and on each rewrite of a region that did something (R3462 to R3466)."""
-    found, streams, merged = cut(module, _settled(module, is_distributed)[0])
-    said = remarks_on(found, merged, module)
-    for one in assemble(found.graph, found, streams).regions:
+    made, _ = _settled(module, is_distributed, must_fuse)
+    said = remarks_on(made.found, made.merged, module)
+    for one in made.program().regions:
         for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
             before, one = one, rewrite(one)
             said += rewrites_on(name, before, one)
@@ -92,21 +149,32 @@ def verdicts(module: poly.Module, is_distributed: bool = False) -> list[Diag]:
 
 
 def cut(
-    module: poly.Module, apart: frozenset[str] = frozenset()
+    module: poly.Module, apart: Collection[str] = ()
 ) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
     """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each
     rewrite of the program merged, by its name. What is `apart` is not streamed."""
+    made, _, _ = _cut(module, apart, ())
+    return made.found, made.streams, made.merged
+
+
+def _cut(
+    module: poly.Module, apart: Collection[str], first: tuple[Demand, ...]
+) -> tuple[Cut, tuple[Demand, ...], dict[tuple[str, str], Verdict]]:
+    """The cut with the demands that are joined `first`; all that is demanded, and the verdicts on the joins for its
+    sake that are not legal."""
     graph = graphs.build(module)
     merged = {}
     for rewrite in GRAPH_PASSES:
         graph, merged[rewrite.__name__] = rewrite(graph)
-    found = partition(graph)
-    streams = stream_rows(found, apart)
+    found = Partition(graph)
+    refused = join_demanded(found, first)
+    found.run()
+    streams = stream_rows(found, frozenset(apart))
     joined = {*streams, *streams.values()}
     join_siblings(found, joined)
     fuse_prologues(found, joined)
     untangle(found, streams)
-    return found, streams, merged
+    return Cut(found, streams, merged), demands_of(module, graph, merged), refused
 
 
 __all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts", "warnings"]

@@ -25,6 +25,9 @@ MOST_FREE = (
 )
 
 
+MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile
+
+
 @dataclass(slots=True)
 class Cluster:
     """Members by name. `copies` are members that other clusters compute for themselves as well. `place` gives the
@@ -203,11 +206,16 @@ def reads_between(producer: Cluster, consumer: Cluster, graph: Graph) -> Iterato
 
 
 def joined(
-    producer: Cluster, consumer: Cluster, graph: Graph, order: dict[str, int], is_sibling: bool = False
+    producer: Cluster,
+    consumer: Cluster,
+    graph: Graph,
+    order: dict[str, int],
+    is_sibling: bool = False,
+    alike: tuple[str, str] | None = None,
 ) -> Cluster | str:
     """Both as one cluster, under the number of the larger, or why their axes cannot be one space: `other point` or
     `axes`. `is_sibling` lets what both read tell which axes are one even where neither folds, and pairs the rest of two
-    contractions by where they stand."""
+    contractions, or of the members that are `alike`, by their positions."""
     pairs: list[tuple[int, int]] = []
     for reader, source, target in reads_between(producer, consumer, graph):
         point = point_map(reader, source, target)
@@ -222,7 +230,7 @@ def joined(
     if is_sibling or producer.folds or consumer.folds:
         pairs += _shared_reads(producer, consumer)
     if is_sibling:
-        pairs += _same_stand(producer, consumer, pairs)
+        pairs += _same_position(producer, consumer, pairs, alike or _contractions(producer, consumer))
     renamed = _unified(producer, consumer, pairs)
     if renamed is None and forced < len(
         pairs
@@ -310,12 +318,20 @@ def _form_of(index: Expr, axes: tuple[str, ...]) -> Expr:
     return index.substitute({axis: f"@{at}" for at, axis in enumerate(axes)})
 
 
-def _same_stand(left: Cluster, right: Cluster, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The axes of two contractions' results that nothing pairs yet, paired by where they stand, where the results have
-    one shape: any column of one may be computed beside any column of the other."""
-    if not (left.heavy() and right.heavy()):
+def _contractions(left: Cluster, right: Cluster) -> tuple[str, str] | None:
+    """A contraction of each cluster; None where one has none."""
+    heavy = (left.heavy()[:1], right.heavy()[:1])
+    return (heavy[0][0], heavy[1][0]) if all(heavy) else None
+
+
+def _same_position(
+    left: Cluster, right: Cluster, pairs: list[tuple[int, int]], alike: tuple[str, str] | None
+) -> list[tuple[int, int]]:
+    """The axes of a member of each cluster that nothing pairs yet, paired by their positions, where the two have one
+    shape: any point of one may be computed beside any point of the other."""
+    if alike is None or not (alike[0] in left.place and alike[1] in right.place):
         return []
-    here, there = (c.members[c.heavy()[0]] for c in (left, right))
+    here, there = left.members[alike[0]], right.members[alike[1]]
     if [a.size for a in here.own] != [a.size for a in there.own]:
         return []
     places = [

@@ -22,9 +22,11 @@ MOST_TERMS = 64  # ops and reads of the text that one cluster may become in anot
 KINDS = ("elementwise", "movement", "reduction")
 
 
-def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points: Mapping[str, int]) -> Cluster | str:
+def compute_at_reads(
+    producer: Cluster, consumer: Cluster, graph: Graph, points: Mapping[str, int], is_demanded: bool = False
+) -> Cluster | str:
     """The consumer with the producer's members as copies without a place, or why not: `memory`, `operand`, `other
-    point`, `size` or `cost`. `points` gives the points of each value, typically."""
+    point`, `size` or, unless it `is_demanded`, `cost`. `points` gives the points of each value, typically."""
     if producer.is_memory or consumer.is_memory:
         return "memory"
     if consumer.heavy() and any(
@@ -40,7 +42,7 @@ def compute_at_reads(producer: Cluster, consumer: Cluster, graph: Graph, points:
         reads.setdefault(source.name, []).append(evaluated.of(reader.name) * _taps(reader))
     if sum(works.terms(s) * len(r) for s, r in reads.items()) > MOST_TERMS:
         return "size"
-    saved = sum(round_trip(points[s], graph.types[s].dtype.bytes) for s in reads)
+    saved = math.inf if is_demanded else sum(round_trip(points[s], graph.types[s].dtype.bytes) for s in reads)
     if sum(recompute(works.ops(s), points[s], sum(r) / points[s], works.loads(s)) for s, r in reads.items()) > saved:
         return "cost"
     members = {**producer.members, **consumer.members}

@@ -22,14 +22,14 @@ from ...analysis.traffic import fills_card, points_of, recompute, round_trip, ty
 from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.scope import Scope
-from .cluster import Cluster, is_free, joined, reads_between, start_of
+from .cluster import MOST_VALUES, Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, point_map, targets
 from .normalise import holding_fault
 from .store_in_order import store_in_order
+from .witness import WITNESSED, witness_of
 
 FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
-MOST_VALUES = 128  # of one kernel: beyond, its text is long to read and compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,7 @@ class Partition:
             for name in cluster.copies:
                 self.holders.setdefault(name, {self.home[name]} & self.clusters.keys()).add(number)
         self.verdicts: dict[tuple[str, str], Verdict] = {}
+        self.demanded: set[str] = set()  # values that must share a kernel, whatever that costs
 
     def _drop_copied(self) -> None:
         """A value that all its readers compute for themselves needs no cluster of its own."""
@@ -129,7 +130,7 @@ class Partition:
                 tried.add((producer.number, len(producer.members), len(consumer.members)))
                 if self._is_known_too_long(source, consumer):
                     continue
-                if self._try(producer, consumer, source):
+                if self.join(producer, consumer, source):
                     break
             else:
                 return
@@ -147,21 +148,23 @@ class Partition:
             c.number not in own
             for name in producer.open
             for user in self.graph.users[name]
-            for c in self._computing(user)
+            for c in self.computing(user)
         )
 
     def _is_heavy(self, name: str) -> bool:
         cluster = self.cluster_of(name)
         return cluster is not None and bool(cluster.heavy())
 
-    def _try(self, producer: Cluster, consumer: Cluster, source: str) -> bool:
+    def join(self, producer: Cluster, consumer: Cluster, source: str, is_demanded: bool = False) -> bool:
+        """Join the two, in place, where that is legal and pays, or whatever it costs where it `is_demanded`; the
+        verdict on `source` tells the rule."""
         found: Cluster | str = "size"
         if len(producer.members) + len(consumer.members) <= MOST_VALUES:
             found = joined(producer, consumer, self.graph, self.order)
-        rule = found if isinstance(found, str) else self._fault(producer, consumer, found)
+        rule = found if isinstance(found, str) else self._fault(producer, consumer, found, is_demanded)
         kind = self._kind(producer, consumer)
         if rule in ("other point", "axes"):
-            copied = compute_at_reads(producer, consumer, self.graph, self.points)
+            copied = compute_at_reads(producer, consumer, self.graph, self.points, is_demanded)
             if isinstance(copied, Cluster) and self._is_read_elsewhere(producer, consumer):
                 copied = "other point"
             stored = store_in_order(producer, consumer, self.graph)
@@ -182,7 +185,7 @@ class Partition:
         ]
         saved = self.bytes_of(source)
         for reader in readers:
-            witness = self._witness(rule, source, reader, producer, consumer, found)
+            witness = self._witness(rule, source, reader, producer, consumer, found, is_demanded)
             self.verdicts[source, reader] = Verdict(source, reader, not rule, rule or kind, saved, witness)
         if rule:
             return False
@@ -190,10 +193,22 @@ class Partition:
         return True
 
     def _witness(
-        self, rule: str, source: str, reader: str, producer: Cluster, consumer: Cluster, found: Cluster | str
+        self,
+        rule: str,
+        source: str,
+        reader: str,
+        producer: Cluster,
+        consumer: Cluster,
+        found: Cluster | str,
+        is_demanded: bool,
     ) -> str:
         """What shows that a rule holds: the read of another point, the path out and back in, the axis of the fold done
-        again."""
+        again; where the join was demanded, what a kernel has no room or no family for."""
+        if is_demanded and rule in WITNESSED:
+            return self.witness(rule, producer, consumer, found)
+        if is_demanded and rule == "axes":
+            reads = dict.fromkeys(t for a in self.graph.nodes[reader].reads for t in targets(a) if t.source == source)
+            return ", ".join(f"%{source}[{', '.join(map(str, t.index))}]" for t in reads)
         if rule in ("other point", "operand", "cost"):
             node = self.graph.nodes[reader]
             reads = [t for a in node.reads for t in targets(a) if t.source == source]
@@ -209,6 +224,10 @@ class Partition:
             ]
             return f"%{loose[0][0]} along an axis of size {found.sizes[loose[0][1]]}" if loose else ""
         return ""
+
+    def witness(self, rule: str, left: Cluster, right: Cluster, found: Cluster | str) -> str:
+        """What shows that two clusters must not be `found`, the two as one where their axes are one space."""
+        return witness_of(rule, left, right, found, self.graph, self.order, self.zero)
 
     def path(self, producer: Cluster, consumer: Cluster) -> list[str]:
         """Values along a shortest path from one cluster through others to another."""
@@ -263,7 +282,7 @@ class Partition:
             if name in self.holders:
                 self.holders[name].add(self.order[name])
             readers = [
-                c for u in self.graph.users.get(name, ()) for c in self._computing(u) if c.number != self.order[name]
+                c for u in self.graph.users.get(name, ()) for c in self.computing(u) if c.number != self.order[name]
             ]
             if readers and not self.graph.results_of(name) and all(name in c.copies for c in readers):
                 del self.clusters[self.order[name]]
@@ -278,8 +297,8 @@ class Partition:
             return "epilogue" if not consumer.folds else "sibling" if producer.heavy() and consumer.heavy() else "rows"
         return "prologue" if consumer.folds else "same point"
 
-    def _fault(self, producer: Cluster, consumer: Cluster, found: Cluster) -> str:
-        """Why the joined cluster is not to be; empty when it is."""
+    def _fault(self, producer: Cluster, consumer: Cluster, found: Cluster, is_demanded: bool) -> str:
+        """Why the joined cluster is not to be; empty when it is. What `is_demanded` may cost anything."""
         if producer.is_memory or consumer.is_memory:
             return "memory"
         if not producer.folds and self._is_operand(producer, consumer):
@@ -287,7 +306,7 @@ class Partition:
         return (
             self.family_fault(found)
             or self.cycle(producer, consumer)
-            or self._cost(producer, consumer, found)
+            or ("" if is_demanded else self._cost(producer, consumer, found))
             or holding_fault(found, self.graph, self.order)
         )
 
@@ -336,7 +355,7 @@ class Partition:
         idle."""
         if len(heavy) < len(found.folds) or len({(found.own(h), found.folded(h)) for h in heavy}) > 1:
             return False
-        if any(fills_card(self.points[h]) for h in heavy):
+        if any(fills_card(self.points[h]) for h in heavy if h not in self.demanded):
             return False
         pending, seen = list(heavy), set()
         while pending:
@@ -365,7 +384,7 @@ class Partition:
         last = max(self.order[m] for m in later.members)
         seen, visited = set(pending), set(parts)
         while pending:
-            for cluster in self._computing(pending.pop()):
+            for cluster in self.computing(pending.pop()):
                 if cluster.number == later.number:
                     return True
                 if cluster.number == earlier.number or cluster.number in visited:
@@ -377,7 +396,7 @@ class Partition:
                     pending += users
         return False
 
-    def _computing(self, name: str) -> list[Cluster]:
+    def computing(self, name: str) -> list[Cluster]:
         """The clusters in which a value is computed, as a copy or not."""
         if name in self.holders:
             return [self.clusters[n] for n in sorted(self.holders[name])]

@@ -42,12 +42,28 @@ def fuse_prologues(found: Partition, streamed: Collection[int]) -> None:
         home = found.cluster_of(name)
         if home is None or name not in home.open or home.is_memory or found.graph.results_of(name):
             continue
+        if name in found.demanded:  # it is where it must be
+            continue
         readers = [c for c in found.clusters.values() if name in c.sources]
         if all(c.heavy() and c.number not in streamed for c in readers):
             _try(name, home, readers, found)
 
 
-def _try(name: str, home: Cluster, readers: list[Cluster], found: Partition) -> None:
+def move_into_readers(name: str, found: Partition) -> None:
+    """Move a value, in place, into all that read it, whatever that costs; the verdicts on it tell the rule that forbids
+    it: `operand` (it is no elementwise work), `in memory` (others need it there) or `size`."""
+    home = found.cluster_of(name)
+    readers = [c for c in found.clusters.values() if name in c.sources]
+    elsewhere = [*found.graph.results_of(name), *(f"%{next(c.computed())}" for c in readers if not c.heavy())]
+    if home is None or home.is_memory or elsewhere:
+        for reader in (u for u in found.graph.users[name] if any(u in c.members for c in readers)):
+            verdict = Verdict(name, reader, False, "in memory", found.bytes_of(name), ", ".join(elsewhere))
+            found.verdicts[name, reader] = verdict
+    else:
+        _try(name, home, readers, found, is_demanded=True)
+
+
+def _try(name: str, home: Cluster, readers: list[Cluster], found: Partition, is_demanded: bool = False) -> None:
     work = _work_of(name, home, found)
     if work is None:
         return
@@ -59,7 +75,7 @@ def _try(name: str, home: Cluster, readers: list[Cluster], found: Partition) -> 
     is_last = home.escaping(found.graph) == [name]
     parts = _seconds(name, works, sites, is_last, found)
     numbers = {f"{part}_us": round(seconds * MICROSECONDS, 3) for part, seconds in parts.items()}
-    if parts["again"] + parts["tensor"] > parts["trip"]:
+    if parts["again"] + parts["tensor"] > parts["trip"] and not is_demanded:
         _say(name, readers, found, "cost", numbers)
         return
     _say(name, readers, found, "prologue", numbers)
@@ -198,4 +214,4 @@ def _forget(name: str, home: Cluster, is_last: bool, work: dict[str, Node], foun
         found.verdicts[source, member] = Verdict(source, member, False, "in memory", found.bytes_of(source))
 
 
-__all__ = ["fuse_prologues"]
+__all__ = ["fuse_prologues", "move_into_readers"]

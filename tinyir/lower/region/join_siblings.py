@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .cluster import Cluster, joined
-from .fuse import MOST_VALUES, Partition, Verdict
+from .cluster import MOST_VALUES, Cluster, joined
+from .fuse import Partition, Verdict
+from .normalise import holding_fault
 
 # readers of one tensor, in the program's order, that are looked at together; a tensor that thousands read costs no
 # square of them
@@ -33,6 +34,29 @@ def join_siblings(found: Partition, streamed: Collection[int]) -> None:
                 left, right = found.clusters.get(number), found.clusters.get(other)
                 if left is not None and right is not None and left.number != right.number:
                     _try(left, right, name, found)
+
+
+def join_demanded_siblings(left: Cluster, right: Cluster, alike: tuple[str, str], found: Partition) -> None:
+    """Join, in place and whatever it costs, two clusters of which none needs the other, by the axes of a member of
+    each; the verdict on the two members tells the rule that forbids it."""
+    rule, witness = "memory", ""
+    whole: Cluster | str = ""
+    if not (left.is_memory or right.is_memory):
+        whole = joined(left, right, found.graph, found.order, is_sibling=True, alike=alike)
+        rule = whole if isinstance(whole, str) else _fault(left, right, whole, found)
+        witness = found.witness(rule, left, right, whole)
+    found.verdicts[alike] = Verdict(*alike, not rule, rule or "sibling", found.bytes_of(alike[0]), witness)
+    if not rule:
+        found.replace(left, right, whole)
+
+
+def _fault(left: Cluster, right: Cluster, whole: Cluster, found: Partition) -> str:
+    """Why two clusters cannot be one kernel; empty when they can."""
+    if len(whole.members) > MOST_VALUES:
+        return "size"
+    if found.depends(left, right) or found.depends(right, left):
+        return "cycle"
+    return found.family_fault(whole) or ("" if whole.heavy() else holding_fault(whole, found.graph, found.order))
 
 
 def _try(left: Cluster, right: Cluster, name: str, found: Partition) -> None:
@@ -69,4 +93,4 @@ def _is_one_space(left: Cluster, right: Cluster, whole: Cluster) -> bool:
     return bool(axes(left)) and axes(left) == axes(right)
 
 
-__all__ = ["join_siblings"]
+__all__ = ["join_demanded_siblings", "join_siblings"]

@@ -18,17 +18,10 @@ from ...ir.ops import OPS
 from ...ir.reshape import split
 from ...ir.scope import Scope, has_floor
 from ...ir.types import TensorType
+from ...ir.verify import chain_of
 
 ORDER = ("PERMUTE", "RESHAPE")
 COMPUTED = ("unary", "binary", "ternary", "reduce")
-
-
-def chain_of(name: str, values: Mapping[str, tiny.Value]) -> list[str]:
-    """A value and what it is a movement of, down to the nearest that is none."""
-    found = [name]
-    while found[-1] in values and OPS[values[found[-1]].op].is_movement:
-        found.append(values[found[-1]].operands[0])
-    return found
 
 
 def written_at(

@@ -10,6 +10,10 @@ from ...ir.body import Gather, Reduce, Scan, Scatter, walk
 from ...ir.region import Region, Tensor
 from ...ir.traits import bodies_of
 from ...kernels import can_hold
+from ...kernels.alternatives.parts import Names, Surroundings
+from ...kernels.alternatives.split_siblings import split_siblings
+from ...kernels.problem import why_none
+from ...kernels.siblings import siblings_of
 from .apply_epilogue import apply_epilogue
 from .cluster import Cluster
 from .distribute import distribute
@@ -55,4 +59,14 @@ def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> s
     return "size" if len(held) > MOST_FOLDED else ""
 
 
-__all__ = ["PASSES", "drafted", "holding_fault"]
+def why_several(region: Region) -> str:
+    """Why no family of kernels computes a region as it is, nor the contractions in it as siblings of one launch, in
+    words; empty where one does."""
+    if can_hold((region,)):
+        return ""
+    parts = split_siblings(region, Surroundings(Names(set(), set()), lambda _: 0.0, {}))
+    found = siblings_of(parts) if len(parts) > 1 else why_none(region)
+    return found if isinstance(found, str) else ""
+
+
+__all__ = ["MOST_FOLDED", "PASSES", "drafted", "holding_fault", "why_several"]

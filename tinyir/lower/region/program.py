@@ -7,7 +7,8 @@ written at the end, by a copy, when all that reads its old value is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
@@ -126,10 +127,14 @@ def _tensor(declared: Declared) -> Tensor:
     return Tensor(declared.name, memory_type(declared), tuple((k, v) for k, v in declared.attrs if k in KEPT))
 
 
-def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Program:
-    """The program of the clusters. `streams` gives the cluster that must follow another at once."""
+def assemble(
+    graph: Graph, found: Partition, streams: Mapping[int, int], demanded: Collection[frozenset[int]] = ()
+) -> Program:
+    """The program of the clusters. `streams` gives the cluster that must follow another at once, `demanded` the
+    clusters that must share a kernel."""
     memory = Memory(graph)
     regions: list[Region] = []
+    name_of: dict[int, str] = {}
     taken: set[str] = set()
     for cluster in _ordered(found, streams):
         names = list(cluster.computed())
@@ -141,7 +146,11 @@ def assemble(graph: Graph, found: Partition, streams: Mapping[int, int]) -> Prog
         escaping = cluster.escaping(graph)
         outputs = memory.outputs_of(escaping, cluster.number in streams)
         writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order)
-        regions.append(writer.region(_fitting(_name_of(cluster, escaping, graph, taken), taken)))
+        name_of[cluster.number] = _fitting(_name_of(cluster, escaping, graph, taken), taken)
+        regions.append(writer.region(name_of[cluster.number]))
+    kernels = [tuple(name for number, name in name_of.items() if number in kernel) for kernel in demanded]
+    shares = {name: kernel for kernel in kernels for name in kernel}
+    regions = [replace(one, must_fuse=shares.get(one.name, ())) for one in regions]
     for result in graph.program.results:
         if graph.program.model.input(result.value) is not None:
             memory.copy(result.value, result.output)

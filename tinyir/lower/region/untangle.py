@@ -17,10 +17,13 @@ from .fuse import Partition
 
 def untangle(found: Partition, streams: dict[int, int]) -> None:
     """Dissolve clusters, in place, until there is an order in which each comes after all that it reads. What is
-    streamed is no more when its cluster is dissolved."""
+    streamed is no more when its cluster is dissolved. What must share a kernel goes last."""
     while tangled := _waiting_for_one_another(found, streams):
         joined = {*streams, *streams.values()}
-        most = max(tangled, key=lambda c: (c.number not in joined, len(c.members), c.number))
+        most = max(
+            tangled,
+            key=lambda c: (found.demanded.isdisjoint(c.members), c.number not in joined, len(c.members), c.number),
+        )
         for first in [f for f, second in streams.items() if most.number in (f, second)]:
             del streams[first]
         found.dissolve(most, "cycle")

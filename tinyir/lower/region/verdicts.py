@@ -74,7 +74,7 @@ def remarks_on(found: Partition, merged: Mapping[str, tuple[tuple[str, str], ...
         Diag("R3403", outer, {"inner": inner, "outer": outer}, span_of.get(outer))
         for inner, outer in merged["merge_reduces"]
     ]
-    needs = _Needs(module, merged)
+    needs = Needs(module, merged)
     for v in verdicts_of(found):
         facts = {
             "source": v.source,
@@ -104,7 +104,7 @@ def rewrites_on(name: str, before: Region, after: Region) -> Iterator[Diag]:
         yield Diag(CODE_OF[name], after.name, {"region": after.name, "values": ", ".join(changed)}, after.span)
 
 
-class _Needs:
+class Needs:
     """What the dependences of the poly text say of each edge: whether each element is needed at one point, and else a
     witness and a halo."""
 
@@ -131,6 +131,11 @@ class _Needs:
             "halo_elements": elements,
             "halo_bytes": elements * bytes_each,
         }
+
+    def witness_of(self, source: str, reader: str) -> Witness | None:
+        """An element of `source` that two points of `reader` need; None where each is needed at one."""
+        edge = self._edge(source, reader)
+        return edge.witness if edge is not None else None
 
     def _edge(self, source: str, reader: str) -> ComputeAt | None:
         readers = [r for r in (reader, self.block_of.get(reader), self.inner_of.get(reader)) if r]
@@ -159,4 +164,4 @@ def _shown(source: str, witness: Witness | None) -> str:
     return f"%{source}{element} is needed at {first} and {second} of [{', '.join(witness.axes)}]{sizes}"
 
 
-__all__ = ["remarks_on", "rewrites_on", "verdicts_of"]
+__all__ = ["Needs", "remarks_on", "rewrites_on", "verdicts_of"]

@@ -27,7 +27,7 @@ from ...ir.ops import OPS
 from ...ir.rules import broadcast_dims
 from ...ir.tiny import Module, Value
 from ...ir.types import TensorType
-from .graph import with_operands, with_results
+from .graph import with_operands, with_values
 
 Rule = Callable[[Value, Value, TensorType], Value | None]  # outer, inner, the type that inner reads
 
@@ -48,7 +48,7 @@ def compose_movement(module: Module) -> Module:
             names[value.name] = value.operands[0]
         else:
             values[value.name] = value
-    return Module(module.model, tuple(values.values()), with_results(module, names))
+    return with_values(module, values.values(), names)
 
 
 def _simplified(value: Value, values: dict[str, Value], types: dict[str, TensorType]) -> Value | None:

@@ -27,7 +27,7 @@ from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.tiny import Module, Value
 from ...ir.types import DType, TensorType
-from .graph import with_operands, with_results
+from .graph import with_operands, with_values
 
 MOST_ELEMENTS = 64
 MOST_WORK = 4096
@@ -53,7 +53,7 @@ def fold_constants(module: Module) -> Module:
             names[value.name] = value.operands[1 if constants[value.operands[0]].attr("value") else 2]
             continue
         kept.append(value)
-    return Module(module.model, tuple(kept), with_results(module, names))
+    return with_values(module, kept, names)
 
 
 def _folded(value: Value, operands: list[Value | None]) -> Value:

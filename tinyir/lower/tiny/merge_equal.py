@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ...ir.ops import OPS
 from ...ir.tiny import Module
-from .graph import likeness, with_operands, with_results
+from .graph import likeness, with_operands, with_values
 
 
 def merge_equal(module: Module) -> Module:
@@ -34,4 +34,4 @@ def merge_equal(module: Module) -> Module:
             kept.append(value)
         else:
             names[value.name] = name
-    return Module(module.model, tuple(kept), with_results(module, names))
+    return with_values(module, kept, names)

@@ -26,7 +26,7 @@ from dataclasses import replace
 
 from ...ir.ops import OPS
 from ...ir.tiny import Module, Value
-from .graph import with_operands, with_results
+from .graph import with_operands, with_values
 
 _COUNTED = re.compile(r"v\d+(?=\.|$)")
 PART = {
@@ -61,7 +61,7 @@ def number_values(module: Module) -> Module:
             wanted = counted[found[0]] + wanted[found.end() :]
         names[value.name] = _claim(wanted, taken)
     values = tuple(replace(with_operands(v, names), name=names.get(v.name, v.name)) for v in module.values)
-    return Module(module.model, values, with_results(module, names))
+    return with_values(module, values, names)
 
 
 def _word(value: Value) -> str | None:
