@@ -3,14 +3,18 @@ threads and copies drawn anew, and faults planted in its text."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tinyir import kernels
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
+from tinyir.kernels import FAMILIES
+from tinyir.kernels.family import Clocks
 from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
 from tinyir.kernels.streamed import streaming_of
@@ -271,3 +275,30 @@ def _causal() -> plan.Module:
 
 
 __all__ = ["planned"]
+
+
+REASONS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "fp32": ({"dtype": "fp32"}, "sm90", "a factor of fp32"),
+    "another arch": (FP16, "sm80", "sm80 has no copy engine"),
+    "narrow rows": ({**FP16, "d": 20, "e": 16}, "sm90", "rows of Q, K are not whole 16 bytes at every shape set"),
+    "no reason": (FP16, "sm90", ""),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_a_remark_says_why_it_is_not_taken(name: str) -> None:
+    model, arch, reason = REASONS[name]
+    module = regions_of(attention(**model))
+    assert to_plan.lower(module, arch).plans[0].algo == ("streaming" if reason else ALGO)
+    said = [d.facts for d in to_plan.verdicts(module, arch) if d.code == "R3476"]
+    assert [(f["algo"], f["faster"], f["what"]) for f in said] == ([("streaming", ALGO, reason)] if reason else [])
+
+
+def test_a_remark_says_what_a_dearer_plan_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans of the family that cost more than those of `streaming` are said with their time."""
+    module = regions_of(attention(**FP16))
+    slow = [replace(f, clocks=lambda *_: Clocks({"test": 1e6})) if f.algo == ALGO else f for f in FAMILIES]
+    monkeypatch.setattr(kernels, "FAMILIES", tuple(slow))
+    monkeypatch.setattr(kernels, "_BY_ALGO", {f.algo: f for f in slow})
+    (said,) = [d.facts for d in to_plan.verdicts(module) if d.code == "R3476"]
+    assert re.fullmatch(r"10000\d\d(\.\d+)? us by the cost model", said["what"])
