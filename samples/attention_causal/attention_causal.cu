@@ -167,6 +167,12 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+// The same, but that every other group takes its columns from the last to the first.
+__device__ __forceinline__ tile_place turning_tile(int tile, int rows, int columns, int width) {
+  tile_place place = grouped_tile(tile, rows, columns, width);
+  if (place.row / width & 1) place.column = columns - 1 - place.column;
+  return place;
+}
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region attention: attention : Attention at 14:5
@@ -215,7 +221,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
       unsigned int v_next_phase = 1;
       #pragma unroll 1
       for (int tile = cta_x; tile < tiles; tile += 132) {
-        const tile_place head_tm = grouped_tile(tile, heads, tiles_m, 4);
+        const tile_place head_tm = turning_tile(tile, heads, tiles_m, 4);
         const int head = head_tm.row, tm = head_tm.column;
         const int i1 = (int)(head % 4);
         const int i0 = (int)(head / 4);
@@ -262,7 +268,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
     // region attention, attention.sum3: %attention.sum3, %attention, O.out
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
-      const tile_place head_tm = grouped_tile(tile, heads, tiles_m, 4);
+      const tile_place head_tm = turning_tile(tile, heads, tiles_m, 4);
       const int head = head_tm.row, tm = head_tm.column;
       const int i1 = (int)(head % 4);
       const int i0 = (int)(head / 4);

@@ -1,69 +1,139 @@
-"""Attention as one kernel beside torch's scaled_dot_product_attention, on one card, in one run.
+"""Attention as one kernel beside torch's by cuDNN, by FlashAttention 2 and by FlexAttention, on one card, in one run.
 
-    python tests/bench/attention.py [--out results.json] [--texts DIR]     measure; needs a GPU, PyCUDA and torch
-    python tests/bench/attention.py --emit DIR                             only write the CUDA texts, which needs none
-      of them
+    python tests/bench/attention.py [--out results.json] [--texts DIR] [--limit S]   measure; needs a GPU, PyCUDA, torch
+    python tests/bench/attention.py --emit DIR                                       only write the CUDA texts, which
+      needs none of them
+    python tests/bench/attention.py --table results.json                             print the tables of docs
 
 Each model goes through the whole compiler, and the plan is the cost model's own choice for that shape. Operands are
-random normal. Both are compared with fp64 on the first heads; ours may be at most as far as torch's or within two units
-of the dtype's last place. Then both are timed in turns, each run from a cold L2 cache, so that both see the same
-clocks. Medians in microseconds; a masked score counts no operation.
+random normal. Ours and every rival that takes the case are compared with fp64 on rows spread over the first and the
+last head; our error may be 1.1 times that of the nearest rival at most, and all outputs are near those of the first
+rival. Then all are timed in turns as CUDA graphs, each run from a cold L2 cache. Medians in microseconds; a masked
+score counts no operation. After `--limit` seconds no further case is begun; the file says which were not.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
+import multiprocessing
 import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.card import versions_here  # noqa: E402
+from tests.bench.card import card_here, versions_here  # noqa: E402
 
-CASES = (  # dtype, batch, heads, heads of K and V, length, depth, causal
-    ("fp16", 2, 16, 16, 1024, 64, True),
-    ("fp16", 2, 16, 16, 1024, 64, False),
-    ("bf16", 1, 16, 4, 2048, 128, True),
-    ("fp16", 1, 12, 12, 1000, 64, True),
-    ("fp32", 1, 12, 12, 1024, 64, True),
-)
-HEADS_CHECKED = 4
-LAST_PLACE = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-18}  # of torch.float32's own rounding in long sums
-Case = tuple[str, int, int, int, int, int, bool]
+TOKENS = 16384  # of all batches together
+HIDDEN = 2048  # of all heads together
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+ODD_LENGTHS = (197, 1000, 1500, 4093)
+DEPTHS = (64, 128, 256)
+RUNS = 15
+ROWS_CHECKED = 256
+MOST_ERROR = 1.1  # times the nearest rival's
+NEAR = {"fp16": 2e-3, "bf16": 1.6e-2}  # of the outputs of two kernels, as a share of their norm
+RIVALS = ("cudnn", "fa2", "flex")
 
 
-def name_of(case: Case) -> str:
-    """A file's stem."""
-    return "_".join(map(str, case)).lower()
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One attention: Q [batch, heads, length, depth], K and V with `kv` heads. `window` keys of a row count, 0 all that
+    causality leaves; `bias` is added to the scores, [1, heads, length, length]."""
+
+    dtype: str
+    batch: int
+    heads: int
+    kv: int
+    length: int
+    depth: int
+    is_causal: bool = False
+    window: int = 0
+    softcap: float = 0.0
+    has_bias: bool = False
+
+    @property
+    def name(self) -> str:
+        """A file's stem."""
+        return f"{self.dtype}_{self.batch}x{self.heads}x{self.length}x{self.depth}_{self.form.replace(' ', '_')}"
+
+    @property
+    def form(self) -> str:
+        """What sets it apart but for sizes."""
+        words = [
+            "causal" if self.is_causal else "full",
+            f"{self.heads}:{self.kv} heads" if self.kv != self.heads else "",
+            f"window {self.window}" if self.window else "",
+            f"soft-cap {self.softcap:g}" if self.softcap else "",
+            "bias" if self.has_bias else "",
+        ]
+        return " ".join(filter(None, words))
+
+    @property
+    def flops(self) -> int:
+        """Of both products, over the scores that count."""
+        rows, most = self.length, self.window or self.length
+        seen = sum(min(row + 1, most) for row in range(rows)) if self.is_causal else rows * rows
+        return 4 * self.batch * self.heads * self.depth * seen
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is of the sweep that cuDNN's mean is taken over."""
+        return self.form in ("full", "causal") and self.length in LENGTHS
+
+
+def sweep(dtype: str, lengths: Iterable[int], depths: Iterable[int]) -> list[Case]:
+    """Full and causal cases with as many tokens."""
+    return [
+        Case(dtype, max(1, TOKENS // length), HIDDEN // depth, HIDDEN // depth, length, depth, is_causal)
+        for depth in depths
+        for is_causal in (False, True)
+        for length in lengths
+    ]
+
+
+def cases() -> list[Case]:
+    """What is measured, in this order: those that need a rival to be compiled come last."""
+    return [
+        *sweep("fp16", LENGTHS, DEPTHS),
+        Case("fp16", 4, 32, 8, 4096, 128, is_causal=True),
+        *sweep("fp16", ODD_LENGTHS, (64, 128)),
+        *sweep("bf16", LENGTHS, DEPTHS),
+        Case("fp16", 1, 16, 16, 16384, 128, is_causal=True, window=1024),
+        Case("fp16", 4, 16, 16, 4096, 128, has_bias=True),
+        Case("fp16", 4, 16, 16, 4096, 128, is_causal=True, softcap=50.0),
+    ]
 
 
 def model_of(case: Case) -> str:
     """The model in front-end JSON: batch and length symbolic, planned for the case."""
-    dtype, batch, heads, kv, length, depth, is_causal = case
     shapes = {
-        "Q": ["B", heads, "S", depth],
-        "K": ["B", kv, "S", depth],
-        "V": ["B", kv, "S", depth],
-        "O": ["B", heads, "S", depth],
+        name: ["B", heads, "S", case.depth] for name, heads in zip("QKVO", (case.heads, case.kv, case.kv, case.heads))
     }
+    inputs = ["Q", "K", "V"]
+    if case.has_bias:
+        shapes["bias"] = [1, case.heads, "S", "S"]
+        inputs.append("bias")
+    attrs: dict[str, Any] = {"causal": case.is_causal}
+    if case.window:
+        attrs["window"] = case.window
+    if case.softcap:
+        attrs["softcap"] = case.softcap
+    node = {"op": "Attention", "name": "attention", "inputs": inputs, "outputs": ["O"], "attrs": attrs}
     model = {
         "name": "attention",
-        "signature": {"inputs": [{"tensor": n} for n in "QKV"], "outputs": [{"tensor": "O"}]},
-        "tensors": {name: {"dtype": dtype, "shape": shape} for name, shape in shapes.items()},
-        "graph": [
-            {
-                "op": "Attention",
-                "name": "attention",
-                "inputs": ["Q", "K", "V"],
-                "outputs": ["O"],
-                "attrs": {"causal": is_causal},
-            }
-        ],
-        "shape_sets": {"bench": {"B": batch, "S": length}},
+        "signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": "O"}]},
+        "tensors": {name: {"dtype": case.dtype, "shape": shape} for name, shape in shapes.items()},
+        "graph": [node],
+        "shape_sets": {"bench": {"B": case.batch, "S": case.length}},
     }
     return json.dumps(model)
 
@@ -77,97 +147,288 @@ def emitted(case: Case) -> str:
 
     module: Any = read(model_of(case), "attention.json")
     for stage in STAGES[1:]:
-        module = lower_to(stage, module, "sm90")
+        module = lower_to(stage, module, "sm90", card_here())
     return manifest.show(module)
 
 
-def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
-    """One row: errors and times of ours and of torch's."""
+def operands_of(case: Case) -> dict[str, Any]:
+    """Random numbers on the card; O holds NaN."""
     import torch
 
-    from tests.bench.gemm import on_stream, timed
+    torch.manual_seed(case.length + case.depth)
+    kind = {"fp16": torch.float16, "bf16": torch.bfloat16}[case.dtype]
+
+    def drawn(heads: int) -> Any:
+        return torch.randn(case.batch, heads, case.length, case.depth, device="cuda").to(kind)
+
+    x = {"Q": drawn(case.heads), "K": drawn(case.kv), "V": drawn(case.kv)}
+    x["O"] = torch.full_like(x["Q"], math.nan)
+    if case.has_bias:
+        x["bias"] = torch.randn(1, case.heads, case.length, case.length, device="cuda").to(kind)
+    return x
+
+
+def rivals_of(case: Case, x: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """Torch's ways that compute the case, by name; each gives [batch, heads, length, depth]."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def by(backend: Any) -> Callable[[], Any]:
+        def run() -> Any:
+            with sdpa_kernel(backend):
+                return torch.nn.functional.scaled_dot_product_attention(
+                    x["Q"],
+                    x["K"],
+                    x["V"],
+                    attn_mask=x.get("bias"),
+                    is_causal=case.is_causal,
+                    enable_gqa=case.heads != case.kv,
+                )
+
+        return run
+
+    if case.softcap:
+        return {"flex": flex(case, x)}
+    if case.window:
+        turned = [x[name].transpose(1, 2) for name in "QKV"]  # [batch, length, heads, depth], as the op asks
+
+        def windowed() -> Any:
+            found = torch.ops.aten._flash_attention_forward(
+                *turned, None, None, case.length, case.length, 0.0, True, False, window_size_left=case.window - 1,
+                window_size_right=0,
+            )  # fmt: skip
+            return found[0].transpose(1, 2)
+
+        return {"fa2": windowed, "flex": flex(case, x)}
+    if case.has_bias:
+        return {"cudnn": by(SDPBackend.CUDNN_ATTENTION), "flex": flex(case, x)}
+    return {"cudnn": by(SDPBackend.CUDNN_ATTENTION), "fa2": by(SDPBackend.FLASH_ATTENTION)}
+
+
+def flex(case: Case, x: dict[str, Any]) -> Callable[[], Any]:
+    """FlexAttention, compiled at its first call."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    bias, cap, window = x.get("bias"), case.softcap, case.window or case.length
+
+    def score(value: Any, batch: Any, head: Any, row: Any, column: Any) -> Any:
+        if cap:
+            return cap * torch.tanh(value / cap)
+        return value + bias[0, head, row, column] if bias is not None else value
+
+    def counts(batch: Any, head: Any, row: Any, column: Any) -> Any:
+        return (row >= column) & (row - column < window)
+
+    @functools.cache
+    def prepared() -> Any:
+        sizes = (None, None, case.length, case.length)
+        mask = create_block_mask(counts, *sizes, device="cuda") if case.is_causal else None
+        compiled = torch.compile(flex_attention, dynamic=False)
+        return lambda: compiled(x["Q"], x["K"], x["V"], score_mod=score, block_mask=mask)
+
+    return lambda: prepared()()
+
+
+def wanted_of(case: Case, x: dict[str, Any]) -> tuple[Any, Any]:
+    """Rows of the first and of the last head in fp64, and which these are: functions of an output."""
+    import torch
+
+    rows = torch.linspace(0, case.length - 1, min(case.length, ROWS_CHECKED), device="cuda").long()
+    places = ((0, 0), (case.batch - 1, case.heads - 1))
+    each, columns, found = case.heads // case.kv, torch.arange(case.length, device="cuda"), []
+    for batch, head in places:
+        key, value = (x[name][batch, head // each].double() for name in "KV")
+        scores = x["Q"][batch, head, rows].double() @ key.t() / math.sqrt(case.depth)
+        if case.softcap:
+            scores = case.softcap * torch.tanh(scores / case.softcap)
+        if case.has_bias:
+            scores = scores + x["bias"][0, head, rows].double()
+        if case.is_causal:
+            apart = rows[:, None] - columns[None, :]
+            scores = scores.masked_fill((apart < 0) | (apart >= (case.window or case.length)), -math.inf)
+        found.append(scores.softmax(-1) @ value)
+
+    def of(output: Any) -> Any:
+        return torch.stack([output[batch, head, rows].double() for batch, head in places])
+
+    return torch.stack(found), of
+
+
+def graph_of(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
+    """A replay on the device's stream of what torch does, from a memory pool of its own."""
+    import torch
+
+    from tests.bench.gemm import on_stream
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return on_stream(device, graph.replay)
+
+
+def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
+    """One row: errors and times of ours and of each rival, or why a rival has none."""
+    import torch
+
+    from tests.bench.gemm import timed
     from tinyir.ir import manifest
     from tinyir.runtime.device import Buffer
+    from tinyir.runtime.graph import Graph
     from tinyir.runtime.program import Program
 
-    dtype, batch, heads, kv, length, depth, is_causal = case
-    torch.manual_seed(length + depth)
-    kind = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}[dtype]
-    q, k, v = (torch.randn(batch, h, length, depth, device="cuda").to(kind) for h in (heads, kv, kv))
-    out = torch.full_like(q, math.nan)
-    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip("QKVO", (q, k, v, out))}
-    program = Program(device, text, manifest.parse(text), {"B": batch, "S": length}, kept=kept)
+    x = operands_of(case)
+    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in x.items()}
+    program = Program(device, text, manifest.parse(text), {"B": case.batch, "S": case.length}, kept=kept)
     torch.cuda.synchronize()
     program.run()
+    device.stream.synchronize()
+    wanted, rows_of = wanted_of(case, x)
 
-    def rival() -> Any:
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=heads != kv)
+    def error_of(output: Any) -> float:
+        return float((rows_of(output) - wanted).norm() / wanted.norm())
 
-    theirs = rival()
-    few, each = min(HEADS_CHECKED, heads), heads // kv
-    left, right, values = q[0, :few].double(), *(t[0, [h // each for h in range(few)]].double() for t in (k, v))
-    scores = left @ right.transpose(-1, -2) / math.sqrt(depth)
-    if is_causal:
-        scores = scores.masked_fill(torch.ones(length, length, device="cuda", dtype=torch.bool).triu(1), -math.inf)
-    wanted = scores.softmax(-1) @ values
-    errors = [float((x[0, :few].double() - wanted).norm() / wanted.norm()) for x in (out, theirs)]
-    apart = float((out.float() - theirs.float()).norm() / theirs.float().norm())
-    if not (errors[0] <= max(errors[1], 2 * LAST_PLACE[dtype]) and apart <= 4 * LAST_PLACE[dtype]):
-        raise SystemExit(f"{case}: error {errors[0]:.3e}, torch's {errors[1]:.3e}, apart {apart:.3e}")
-    flops = 4 * batch * heads * length * length * depth // (2 if is_causal else 1)
-    ours, sdpa = timed(device, [program.enqueue, on_stream(device, rival)])
+    errors, replays, refused, apart = {"ours": error_of(x["O"])}, {}, {}, None
+    for name, run in rivals_of(case, x).items():
+        try:
+            output = run()
+            errors[name] = error_of(output)
+            if apart is None:
+                apart = float((x["O"].float() - output.float()).norm() / output.float().norm())
+            del output
+            replays[name] = graph_of(device, run)
+        except Exception as fault:  # a rival that does not take the case is said so, and the others are measured
+            refused[name] = f"{type(fault).__name__}: {str(fault).splitlines()[0][:120]}"
+    nearest = min((error for name, error in errors.items() if name != "ours"), default=NEAR[case.dtype])
+    is_near = errors["ours"] <= MOST_ERROR * nearest and (apart is None or apart <= NEAR[case.dtype])
+    with Graph(device.stream.handle, program.enqueue) as ours:
+        mine, *theirs = timed(device, [ours.run, *replays.values()], RUNS)
+    us = {"ours": mine, **dict(zip(replays, theirs))}
     plan = next(line for line in text.splitlines() if line.startswith("// plan "))
+    program.release()
     return {
-        "case": list(case),
+        "case": asdict(case),
         "plan": plan.removeprefix("// plan "),
         "kernels": len(program.chosen),
-        "error": errors[0],
-        "error_torch": errors[1],
-        "ours_us": ours,
-        "torch_us": sdpa,
-        "ours_tflops": flops / ours / 1e6,
-        "torch_tflops": flops / sdpa / 1e6,
-        "ratio": sdpa / ours,
+        "errors": errors,
+        "apart": apart,
+        "is_near": is_near,
+        "us": us,
+        "tflops": {name: case.flops / one / 1e6 for name, one in us.items()},
+        "ratio": {name: one / mine for name, one in us.items() if name != "ours"},
+        "refused": refused,
     }
 
 
-def main() -> int:
-    """Emit, or measure; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--emit", type=Path)
-    parser.add_argument("--texts", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("attention.json"))
-    args = parser.parse_args()
-    if args.emit:
-        args.emit.mkdir(parents=True, exist_ok=True)
-        for case in CASES:
-            (args.emit / f"{name_of(case)}.cu").write_text(emitted(case), encoding="utf-8")
-        return 0
+def mean(ratios: list[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def _cell(row: dict[str, Any]) -> str:
+    """Our TFLOP/s, and cuDNN's time over ours where it has one."""
+    over = f", {row['ratio']['cudnn']:.2f}" if "cudnn" in row["ratio"] else ""
+    return f"{row['tflops']['ours']:.0f}{over}"
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """The sweep as a table of each dtype and depth, and the other cases in one."""
+    found, done = [], [(Case(**row["case"]), row) for row in rows]
+    found += ["| dtype, depth, form | " + " | ".join(map(str, LENGTHS)) + " | mean, least | over FA2 |"]
+    found += ["| --- |" + " --- |" * (len(LENGTHS) + 2)]
+    plain = [(case, row) for case, row in done if case.is_plain]
+    for key in dict.fromkeys((case.dtype, case.depth, case.form) for case, _ in plain):
+        of = {c.length: r for c, r in plain if (c.dtype, c.depth, c.form) == key}
+        cells = [_cell(of[n]) if n in of else "" for n in LENGTHS]
+        ratios = {name: [r["ratio"][name] for r in of.values() if name in r["ratio"]] for name in ("cudnn", "fa2")}
+        by_cudnn, by_fa2 = ratios["cudnn"], ratios["fa2"]
+        ends = f"{mean(by_cudnn):.3f}, {min(by_cudnn):.3f}" if by_cudnn else ""
+        ends += f" | {mean(by_fa2):.2f}" if by_fa2 else " | "
+        found.append(f"| {key[0]}, {key[1]}, {key[2]} | {' | '.join(cells)} | {ends} |")
+    found += ["", "| case | ours | " + " | ".join(RIVALS) + " |", "| --- |" + " --- |" * (len(RIVALS) + 1)]
+    for case, row in done:
+        if not case.is_plain:
+            cells = [f"{row['us'][n]:.1f} us, {row['ratio'][n]:.2f}" if n in row["us"] else "" for n in RIVALS]
+            sizes = f"{case.dtype}, {case.batch} x {case.heads} x {case.length} x {case.depth}, {case.form}"
+            found.append(f"| {sizes} | {row['us']['ours']:.1f} us, {row['tflops']['ours']:.0f} | {' | '.join(cells)} |")
+    return "\n".join(found)
+
+
+def prepared(case: Case, folder: Path | None) -> tuple[str, tuple[str, ...]]:
+    """The text of a case, compiled into the cache, and what ptxas says of wgmma and of spills."""
+    from tinyir.runtime.compile import cubin_of
+
+    text = (folder / f"{case.name}.cu").read_text(encoding="utf-8") if folder else emitted(case)
+    log = cubin_of(text, "sm_90a").log.splitlines()
+    said = (line for line in log if "C75" in line or "spill" in line and " 0 bytes spill stores" not in line)
+    return text, tuple(f"{case.name}: {line.strip()}" for line in said)
+
+
+def texts_of(folder: Path | None) -> dict[Case, str]:
+    """The texts of all cases, made and compiled side by side; remarks of ptxas are printed."""
+    found, begun = {}, time.monotonic()
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        for case, (text, said) in zip(cases(), pool.map(functools.partial(prepared, folder=folder), cases())):
+            found[case] = text
+            for line in said[:2]:
+                print(line[:200], flush=True)
+    print(f"compiled {len(found)} texts in {time.monotonic() - begun:.0f} s", flush=True)
+    return found
+
+
+def measure(texts: dict[Case, str], out: Path, limit: float) -> int:
+    """Every case, or as many as are begun before the limit in seconds; the exit code."""
     import torch
 
     from tinyir.runtime.cuda import CudaDevice
 
+    begun = time.monotonic()
     torch.cuda.init()
     device = CudaDevice()
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
+    left = list(texts)
     try:
-        for case in CASES:
-            text = (args.texts / f"{name_of(case)}.cu").read_text(encoding="utf-8") if args.texts else emitted(case)
-            row = measure_case(device, text, case)
-            found.append(row)
-            print(
-                f"| {name_of(case)} | {row['ours_us']:.1f} us, {row['ours_tflops']:.1f} | {row['torch_us']:.1f} us, "
-                f"{row['torch_tflops']:.1f} | "
-                f"{row['ratio']:.3f} | {row['error']:.2e} | {row['error_torch']:.2e} |",
-                flush=True,
-            )
-            args.out.write_text(
-                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
-                encoding="utf-8",
-            )
+        while left and time.monotonic() - begun < limit:
+            case = left.pop(0)
+            row = measure_case(device, texts[case], case)
+            rows.append(row)
+            torch.cuda.empty_cache()
+            theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
+            print(f"{case.name}: {row['us']['ours']:.1f} us, {row['tflops']['ours']:.0f}, {theirs}"
+                  f"{'' if row['is_near'] else ' NOT NEAR ' + str(row['errors'])}"
+                  f"{' ' + str(row['refused']) if row['refused'] else ''}", flush=True)  # fmt: skip
+            head = {"card": device.description, "versions": versions_here()}
+            found = {**head, "rows": rows, "not_measured": [one.name for one in left]}
+            out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     finally:
         device.release()
-    return 0
+    print(tables(rows))
+    return 0 if all(row["is_near"] for row in rows) and not left else 1
+
+
+def main() -> int:
+    """Emit, print tables, or measure; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--emit", type=Path)
+    parser.add_argument("--texts", type=Path)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--limit", type=float, default=math.inf)
+    parser.add_argument("--out", type=Path, default=Path("attention.json"))
+    args = parser.parse_args()
+    if args.table:
+        print(tables(json.loads(args.table.read_text(encoding="utf-8"))["rows"]))
+        return 0
+    if args.emit:
+        args.emit.mkdir(parents=True, exist_ok=True)
+        for case in cases():
+            (args.emit / f"{case.name}.cu").write_text(emitted(case), encoding="utf-8")
+        return 0
+    return measure(texts_of(args.texts), args.out, args.limit)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ Rule = Callable[[str], Iterator[str]]
 
 NAME = r"[A-Za-z_]\w*"
 NO_FAULT = re.compile(
-    r"#pragma|^\s*//|prefetch_map|grouped_tile|give_registers|take_registers|__launch_bounds__|__shared__|^\s*extern|\(&\w+\)\["
+    r"#pragma|^\s*//|prefetch_map|(?:grouped|turning)_tile|give_registers|take_registers|__launch_bounds__|__shared__|^\s*extern|\(&\w+\)\["
 )
 DECLARED = re.compile(rf"^\s*(?:const )?(?:unsigned |signed )?(?:{NAME})(?: long)? {NAME}(?:\[\w+\])+(?: = \{{.*\}})?;")
 BARRIER = re.compile(r"^\s*(?:if \([^()]*\) )?(?:__syncthreads|__syncwarp|\w*barrier(?:_sync)?)\(.*\);$")

@@ -3,20 +3,29 @@ threads and copies drawn anew, and faults planted in its text."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tinyir import kernels
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
+from tinyir.kernels import FAMILIES
+from tinyir.kernels.family import Clocks
 from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
 from tinyir.kernels.streamed import streaming_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_compiler, find_nvrtc
+from tinyir.sim.host import COMPILERS
+from tinyir.target import hopper
 
 from .checked import check_gpu, check_plan
 from .emitted import complaints_of, lowered, played, simulated
@@ -271,3 +280,76 @@ def _causal() -> plan.Module:
 
 
 __all__ = ["planned"]
+
+
+REASONS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "fp32": ({"dtype": "fp32"}, "sm90", "a factor of fp32"),
+    "another arch": (FP16, "sm80", "sm80 has no copy engine"),
+    "narrow rows": ({**FP16, "d": 20, "e": 16}, "sm90", "rows of Q, K are not whole 16 bytes at every shape set"),
+    "no reason": (FP16, "sm90", ""),
+}
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_a_remark_says_why_it_is_not_taken(name: str) -> None:
+    model, arch, reason = REASONS[name]
+    module = regions_of(attention(**model))
+    assert to_plan.lower(module, arch).plans[0].algo == ("streaming" if reason else ALGO)
+    said = [d.facts for d in to_plan.verdicts(module, arch) if d.code == "R3476"]
+    assert [(f["algo"], f["faster"], f["what"]) for f in said] == ([("streaming", ALGO, reason)] if reason else [])
+
+
+def test_a_remark_says_what_a_dearer_plan_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans of the family that cost more than those of `streaming` are said with their time."""
+    module = regions_of(attention(**FP16))
+    slow = [replace(f, clocks=lambda *_: Clocks({"test": 1e6})) if f.algo == ALGO else f for f in FAMILIES]
+    monkeypatch.setattr(kernels, "FAMILIES", tuple(slow))
+    monkeypatch.setattr(kernels, "_BY_ALGO", {f.algo: f for f in slow})
+    (said,) = [d.facts for d in to_plan.verdicts(module) if d.code == "R3476"]
+    assert re.fullmatch(r"10000\d\d(\.\d+)? us by the cost model", said["what"])
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("width", [1, 2])
+def test_groups_of_heads_that_turn_equal_playback(width: int) -> None:
+    """Every tile is computed, with a last group that has fewer heads than the others."""
+    module = with_few(to_plan.lower(regions_of(attention(**FP16, causal=True, heads=3, s=300, t=300, d=64))), 2)
+    one = replace(module.plans[0], order=plan.Order("group", width))
+    module = replace(module, plans=(one, *module.plans[1:]))
+    assert f"group {width} turning" in gpu.show(to_gpu.lower(module))
+    assert_equals_playback(module, arrays_of(module.program, {}, width))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("heads, rows, width", [(32, 32, 8), (128, 16, 16), (3, 7, 2), (5, 4, 8)])
+def test_turning_groups_share_out_the_work(heads: int, rows: int, width: int, tmp_path: Path) -> None:
+    """Each tile has one number, groups follow one another, and where each of 132 CTAs has several tiles of a causal
+    attention the longest sum of blocks is near the mean; without turns it is not."""
+    texts = dict(hopper.PLAIN)
+    source = "\n".join(
+        [
+            "#include <cstdio>\n#define __device__\n#define __forceinline__ inline",
+            texts["grouped_tile"],
+            texts["turning_tile"],
+            "int main() {",
+            f"for (int n = 0; n < {heads * rows}; n++) {{",
+            f"tile_place a = grouped_tile(n, {heads}, {rows}, {width}), b = turning_tile(n, {heads}, {rows}, {width});",
+            'printf("%d %d %d %d\\n", a.row, a.column, b.row, b.column); } }',
+        ]
+    )
+    (tmp_path / "order.cpp").write_text(source)
+    compiler = next(filter(None, map(shutil.which, COMPILERS)))
+    subprocess.run([compiler, "-o", tmp_path / "order", tmp_path / "order.cpp"], check=True)
+    shown = subprocess.run([tmp_path / "order"], check=True, capture_output=True, text=True).stdout
+    places = np.array([line.split() for line in shown.splitlines()], int)
+    grouped, turning = places[:, :2], places[:, 2:]
+    for order in (grouped, turning):
+        assert len({*map(tuple, order)}) == heads * rows
+        assert (np.diff(order[:, 0] // width) >= 0).all()
+    if heads * rows >= 4 * 132:
+        most, usual = (
+            max(sum(rows - column for column in order[cta::132, 1]) for cta in range(132))
+            / (heads * rows * (rows + 1) / 264)
+            for order in (turning, grouped)
+        )
+        assert most < 1.15 < 1.25 < usual

@@ -71,6 +71,7 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
   most begin = [0, base - 1]
   order [tm, tn] = cta.x in [4, 8] group 2
   order [tk, tl] = cta.x in [4, 8]
+  order [tq, tr] = cta.x in [4, 8] group 2 turning
   copy y[r] over r: 128 with i0 = base + r = X[i0] where i0 < N else 0.0
   %load.y = cp_async y[r] over r: 128 with i0 = base + r = X[i0] where i0 < N else 0.0 vector 4
   commit %load.y

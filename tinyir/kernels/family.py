@@ -12,6 +12,7 @@
         clocks=here("clocks", "clocks"),            what a plan takes on a card
         emit=here("emit", "emit"),                  its kernel
         before=here("emit", "before"),              the kernels that run before it, and the memory they fill
+        why_none=here("space", "why_none"),         why a card or a problem has no plan of it, where `space` gives none
     )
 
 `here = functions_of(__name__)` names functions of the family's own folder, which is imported when one is first called:
@@ -136,6 +137,10 @@ def _no_kernels(*_: Any) -> Before:
     return Before()
 
 
+def _no_reason(*_: Any) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """One family of kernels. `in_warps`: its threads fold together, so a CTA has whole warps. `has_static_smem`: its
@@ -154,6 +159,7 @@ class Family:
     fields: tuple[str, ...] = ()
     legal: Callable[[Plan, Problem], Iterable[Diag]] = _nothing
     before: Callable[[Plan, Problem], Before] = _no_kernels
+    why_none: Callable[[Problem, Device], str] = _no_reason
     match: Callable[[tuple[Region, ...]], Kernel | str] | None = None
     in_warps: bool = False
     has_static_smem: bool = False

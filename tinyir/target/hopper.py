@@ -471,4 +471,14 @@ struct tile_place {{ int row, column; }};
   return place;
 }}""",  # noqa: E501
     ),
+    (
+        "turning_tile",
+        f"""\
+// The same, but that every other group takes its columns from the last to the first.
+{_INLINE}tile_place turning_tile(int tile, int rows, int columns, int width) {{
+  tile_place place = grouped_tile(tile, rows, columns, width);
+  if (place.row / width & 1) place.column = columns - 1 - place.column;
+  return place;
+}}""",
+    ),
 )

@@ -141,12 +141,15 @@ class Role:
 @dataclass(frozen=True, slots=True)
 class Order:
     """`order [tm, tn] = tile in [tiles.m, tiles.n] group 8`: the tile's coordinates, so that neighbours in time share
-    L2. Without a group column by column: one division, where a group takes three."""
+    L2. Without a group column by column: one division, where a group takes three. `group 8 turning`: every other group
+    takes its columns from the last to the first, so that a CTA whose tile is long in one group has a short one in the
+    next."""
 
     names: tuple[str, ...]
     tile: Expr
     extents: tuple[Expr, ...]
     group: int = 0
+    is_turning: bool = False
     span: Span | None = place_in_text()
 
 

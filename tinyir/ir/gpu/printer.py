@@ -121,7 +121,9 @@ _SHOW: dict[type, Any] = {
     nodes.For: _show_for,
     nodes.If: lambda s: f"if {show_guard(s.guard)}",
     nodes.Role: _show_role,
-    nodes.Order: lambda s: f"order {_list(s.names)} = {s.tile} in {_list(s.extents)}{_opt('group', s.group)}",
+    nodes.Order: lambda s: (
+        f"order {_list(s.names)} = {s.tile} in {_list(s.extents)}{_opt('group', s.group)}{' turning' * s.is_turning}"
+    ),
     nodes.Each: lambda s: (
         f"each {', '.join(s.names)} of {Place(s.of, s.at)}"
         + (f" size {_list(s.size)}" if s.size else "")

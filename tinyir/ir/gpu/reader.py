@@ -223,8 +223,10 @@ class _Reader:
         return nodes.Role(str(name), str(unit), int(first), int(last), self._inner(line), int(regs or 0), span=span)
 
     def _order(self, p: list[Any], span: Span) -> Statement:
-        *names, tile, extents, group = p
-        return nodes.Order(tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group or 0), span=span)
+        *names, tile, extents, group, turning = p
+        return nodes.Order(
+            tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group or 0), turning is not None, span=span
+        )
 
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
         *names, of, size, approx = p

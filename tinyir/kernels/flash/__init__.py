@@ -40,6 +40,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "flash_clocks"),
     emit=here("emit", "flash_kernel"),
+    why_none=here("space", "why_none"),
 )
 
 __all__ = ["FAMILY"]

@@ -130,14 +130,15 @@ class _Template:
     # --- the walk over tiles
 
     def _over_tiles(self, tiles: Expr, body: Iterable[Statement]) -> Statement:
-        """The tiles of a CTA: heads that share keys and values in L2 together, and where later rows have more columns
-        those first."""
+        """The tiles of a CTA: heads that share keys and values in L2 together. Where later rows have more columns those
+        come first, and last in every other group of heads: a CTA's tiles are as far apart as CTAs are many, so that
+        without turns the same CTAs would have the long tiles of each group."""
         plan, head, tm = self.plan, self.of("head"), self.of("tm")
         extents = (Expr.of(self.of("heads")), Expr.of(self.of("tiles.m")))
         number = Expr.of(self.of("tile"))
         width = plan.order.width if plan.order else 0
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
-        lets = [nodes.Order((head, tm), number, extents, width)]
+        lets = [nodes.Order((head, tm), number, extents, width, self.is_longest_last and width > 0)]
         lets += [nodes.Let(n, e) for n, e in split(Expr.of(head), self.streaming.outer).items()]
         lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self.walk.setup]
         step = Expr.of(plan.persistent) if plan.persistent else tiles

@@ -80,12 +80,16 @@ class Flash:
     outputs: tuple[Box | None, ...]
     has_reciprocal: bool
 
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """Those that the copy engine moves."""
+        return self.query, self.key, self.value, *(o for o in self.outputs if o is not None)
+
     def needs(self, model: Model) -> tuple[Bound, ...]:
         """What must hold of the symbols: strides of whole 16 bytes, and an element along each axis."""
-        boxes = (self.query, self.key, self.value, *(o for o in self.outputs if o is not None))
         axes = (*self.streaming.outer, self.streaming.row, self.streaming.column)
         least = (b for a in axes for b in at_least(a.size, 1, model))
-        return tuple(dict.fromkeys((*(b for box in boxes for b in box.needs), *least)))
+        return tuple(dict.fromkeys((*(b for box in self.boxes for b in box.needs), *least)))
 
 
 def two_regions_of_tensor_cores(regions: tuple[Region, ...]) -> Streaming | str:

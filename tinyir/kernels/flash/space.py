@@ -11,6 +11,7 @@ from ...target.device import Device
 from ...target.hopper import WARPGROUP_ROWS
 from ..candidate import holds_everywhere
 from ..family import Problem, Proposal
+from ..parts.boxes import STRIDE_BYTES
 from ..parts.guards import guarded_axes
 from .declare import ADDRESSING, declare, most_registers, registers_of
 from .legal import bind_of
@@ -26,13 +27,10 @@ MOST_ORDER = 256
 
 def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile that registers and shared memory hold; none where the copy engine or the tensor cores cannot serve."""
-    kernel, model = problem.kernel, problem.model
-    found = flash_of(kernel, *problem.regions) if card.arch.has_tma else ""
+    kernel, found = problem.kernel, _found(problem, card)
     if isinstance(found, str):
         return ()
-    assume = found.needs(model)
-    if not holds_everywhere(assume, model):
-        return ()
+    assume = found.needs(problem.model)
     proposals = []
     for count in CONSUMERS:
         for columns in COLUMNS:
@@ -42,6 +40,28 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                 most = most_registers(plan)
                 proposals.append(Proposal(plan, f"{held} registers a thread, over {most}" if held > most else ""))
     return tuple(proposals)
+
+
+def why_none(problem: Problem, card: Device) -> str:
+    """Why the family proposes nothing for the problem on this card, in words; empty where it proposes plans."""
+    found = _found(problem, card)
+    return found if isinstance(found, str) else ""
+
+
+def _found(problem: Problem, card: Device) -> Flash | str:
+    """The problem as the family computes it on this card, or why it does not."""
+    if not card.arch.has_tma:
+        return f"{card.arch.name} has no copy engine"
+    found = flash_of(problem.kernel, *problem.regions)
+    if isinstance(found, str):
+        return found
+    model = problem.model
+    narrow = [box.tensor.name for box in found.boxes if not holds_everywhere(box.needs, model)]
+    if narrow:
+        return f"rows of {', '.join(narrow)} are not whole {STRIDE_BYTES} bytes at every shape set"
+    if not holds_everywhere(found.needs(model), model):
+        return "an axis may be empty"
+    return found
 
 
 def _largest(
@@ -108,4 +128,4 @@ def _together(found: Flash, model: Model) -> int:
     return max(1, min(SHARE_OF_L2 // max(one, 1), heads, MOST_ORDER))
 
 
-__all__ = ["propose_flash"]
+__all__ = ["propose_flash", "why_none"]

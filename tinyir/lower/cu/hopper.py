@@ -174,8 +174,9 @@ class Hopper(Matrices):
         rows, columns = (self.integers.c(e, 0) for e in s.extents)
         if s.group:
             place = self.names.of("integer", f"{s.names[0]}.{s.names[1]}")
+            wrapper = "turning_tile" if s.is_turning else "grouped_tile"
             self.say(
-                f"const tile_place {place} = grouped_tile({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});"
+                f"const tile_place {place} = {wrapper}({self.integers.c(s.tile, 0)}, {rows}, {columns}, {s.group});"
             )
             self.say(f"const int {row} = {place}.row, {column} = {place}.column;")
         else:

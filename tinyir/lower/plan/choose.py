@@ -160,16 +160,22 @@ def readers_of(module: region.Module) -> dict[str, str]:
     return {makers[t.name]: r.name for r in module.program.regions for t in r.inputs if t.name in makers}
 
 
+def problem_of_two(module: region.Module, one: region.Region, reader: region.Region) -> Problem:
+    """What two regions that share a kernel compute. Raises Refused (E1520) when no kernel computes both."""
+    kernel = streaming_of(one, reader)
+    if isinstance(kernel, str):
+        raise Refused([Diag("E1520", one.name, {"region": f"{one.name} with {reader.name}", "what": kernel}, one.span)])
+    return Problem((one, reader), kernel, module.model)
+
+
 def _streamed(
     module: region.Module, one: region.Region, reader: region.Region, sizes: dict[str, int], card: Device
 ) -> list[Candidate]:
     """The plans of two regions that share a kernel. Raises Refused (E1520) when none can compute both."""
-    kernel = streaming_of(one, reader)
-    if isinstance(kernel, str):
-        raise Refused([Diag("E1520", one.name, {"region": f"{one.name} with {reader.name}", "what": kernel}, one.span)])
+    problem = problem_of_two(module, one, reader)
     works = [work_of(r, sizes) for r in (one, reader)]
     work = Work(sum(w.flops for w in works), sum(w.bytes for w in works))
-    return _all_of(Problem((one, reader), kernel, module.model), work, sizes, card)
+    return _all_of(problem, work, sizes, card)
 
 
 def least_us(found: Iterable[Candidate]) -> float:
@@ -243,4 +249,15 @@ def _rank(candidate: Candidate) -> tuple:
     )
 
 
-__all__ = ["CROWDED", "KEPT", "candidates", "card_of", "chosen", "least_us", "of_launch", "ranked", "readers_of"]
+__all__ = [
+    "CROWDED",
+    "KEPT",
+    "candidates",
+    "card_of",
+    "chosen",
+    "least_us",
+    "of_launch",
+    "problem_of_two",
+    "ranked",
+    "readers_of",
+]

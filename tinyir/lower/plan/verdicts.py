@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ...ir import region
 from ...ir.traits import sizes_of
-from ...kernels import family_of
+from ...kernels import families_for, family_of
 from ...kernels.alternatives.materialize_prologues import materialize_prologues
 from ...kernels.alternatives.parts import with_parts
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
-from ...kernels.candidate import Regions
+from ...kernels.candidate import Candidate, Regions
 from ...kernels.parts.boxes import WGMMA_FACTORS, misfit
 from ...kernels.problem import Contraction, kernels_of, why_none
 from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
-from .choose import candidates, card_of, of_launch
+from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of
 from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by, why_apart
 from .planner import Planner
 
@@ -23,7 +23,8 @@ def verdicts(
     module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = ""
 ) -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one;
-    R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies."""
+    R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
+    kernels; R3476 for two regions whose kernel is not of the fastest family."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
     groups = [
@@ -53,6 +54,7 @@ def verdicts(
         said.append(Diag("R3470", one.region.name, facts, one.region.span))
     said += _without_unit(module, arch, device, fp32)
     said += _plain(whole, planner)
+    said += _slower(whole, planner)
     return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us)[0], planner))
 
 
@@ -87,6 +89,37 @@ def _plain(module: region.Module, planner: Planner) -> list[Diag]:
             reason = why_none(one) or ", ".join(dict.fromkeys(c.rejected for c in found if c.rejected))
             said.append(Diag("R3475", one.name, {"region": one.name, "what": reason}, one.span))
     return said
+
+
+def _slower(module: region.Module, planner: Planner) -> list[Diag]:
+    """A remark for each kernel of two regions that a family listed earlier does not compute, with the reason."""
+    said, card, readers = [], planner.card, readers_of(module)
+    for group in launches(module, planner):
+        one = group[0]
+        if one.name not in readers:
+            continue
+        taken = family_of(planner.plans(module, *group)[0])
+        problem = problem_of_two(module, *group)
+        families = families_for(problem.kernel)
+        found = candidates(module, one, card.arch.name, card.name, group[1:], card.fp32, card.atomics)
+        for family in families[: families.index(taken)]:
+            facts = {
+                "regions": " and ".join(r.name for r in group),
+                "algo": taken.algo,
+                "faster": family.algo,
+                "what": family.why_none(problem, card)
+                or _why_not(tuple(c for c in found if family_of(c.plan) is family)),
+            }
+            said.append(Diag("R3476", one.name, facts, one.span))
+    return said
+
+
+def _why_not(found: tuple[Candidate, ...]) -> str:
+    """Why none of a family's plans is the cheapest of a launch: the stop rules that they break, or their time."""
+    fitting = [c.cost.microseconds for c in found if c.rejected in ("", CROWDED)]
+    if fitting:
+        return f"{round(min(fitting), 2)} us by the cost model"
+    return ", ".join(dict.fromkeys(c.rejected for c in found))
 
 
 def _without_unit(module: region.Module, arch: str, device: str | None, fp32: str) -> list[Diag]:
