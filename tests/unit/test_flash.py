@@ -20,7 +20,7 @@ from tinyir.kernels import FAMILIES
 from tinyir.kernels.family import Clocks
 from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
-from tinyir.kernels.streamed import streaming_of
+from tinyir.kernels.attention import streaming_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_compiler, find_nvrtc

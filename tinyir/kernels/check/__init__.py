@@ -16,11 +16,11 @@ from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...target.arch import ARCHS
 from .. import family_of, resources
+from ..attention import Streaming
 from ..launch import problem_of
 from ..parts.guards import guarded_axes
 from ..problem import Contraction, Kernel, Prefix, Row, why_none
 from ..resources import MAX_STAGES
-from ..streamed import Streaming
 from .accepted import check_accepted
 from .case import Case
 from .words import check_words

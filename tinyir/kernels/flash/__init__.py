@@ -9,8 +9,8 @@ while a tile ends.
 
 from __future__ import annotations
 
+from ..attention import Streaming
 from ..family import Family, functions_of
-from ..streamed import Streaming
 
 here = functions_of(__name__)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ...ir.plan.fields import Plan
 from ...target.arch import ARCHS
 from ...target.hopper import WARPGROUP_ROWS
+from ..attention import Streaming
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
-from ..streamed import Streaming
 
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row

@@ -25,10 +25,10 @@ from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES, TensorType, round_to
 from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
+from ..attention import Streaming
 from ..family import Problem
 from ..parts.point import Fresh, Values, below, divides, element_store, names_in, needed, split
 from ..parts.tiles import fewer
-from ..streamed import Streaming
 from .declare import SPAN, STAGED, STEP, sizes_of
 from .masks import AFTER, Walk, sides_of, walk_of
 from .match import Box, Flash, flash_of

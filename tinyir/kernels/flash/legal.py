@@ -8,8 +8,8 @@ from ...ir.plan import Bind, Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...target.hopper import WARPGROUP_ROWS
+from ..attention import Streaming
 from ..family import Problem
-from ..streamed import Streaming
 from .declare import ADDRESSING, STEP, most_registers, registers_of
 from .match import WIDEST, Flash, flash_of
 

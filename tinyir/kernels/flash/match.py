@@ -20,8 +20,8 @@ from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.types import DType
+from ..attention import Streaming, two_regions
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
-from ..streamed import Streaming, two_regions
 
 DTYPES = ("fp16", "bf16")  # of factors
 STEP = 16  # columns of a left operand that one product takes; of 16-bit numbers

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ...analysis.tiles import classes_of
 from ...ir.region import Region
-from ..streamed import Streaming
+from ..attention import Streaming
 
 
 def touched_share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: Mapping[str, int]) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..attention import Streaming, two_regions
 from ..family import Family, functions_of
-from ..streamed import Streaming, two_regions
 
 here = functions_of(__name__)
 

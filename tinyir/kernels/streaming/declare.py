@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...ir.plan.fields import Plan
+from ..attention import Streaming
 from ..family import Array, Needs, Problem
 from ..resources import allotted
-from ..streamed import Streaming
 
 ADDRESSING = 52  # registers: each row keeps a maximum, a sum and a scale
 TILES = ("q.tile", "k.tile", "v.tile", "p.tile")

@@ -1,4 +1,4 @@
-"""The streaming template: two contractions with a softmax between them, without tensor cores (`kernels.streamed` has
+"""The streaming template: two contractions with a softmax between them, without tensor cores (`kernels.attention` has
 the algebra).
 
     copy q                                        the CTA's rows of the query, once
@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...ir.accumulate import cast, literal, neutral_of
-from ...ir.body import Axis, Binary, Body, Read, Ref, Select, Ternary
+from ...ir.accumulate import cast, fold_word, literal, neutral_of
+from ...ir.body import Axis, Binary, Body, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Ternary
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -27,11 +27,11 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES
+from ..attention import masks_of, tile_is_touched
 from ..family import Problem
 from ..parts.fold import type_of
-from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, needed, split
+from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, named, names_in, needed, split
 from ..resources import register_limit
-from ..streamed import masks_of, tile_is_touched
 from .declare import TILES, declare, streamed_tiles, width_each
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
@@ -46,16 +46,16 @@ class _Template:
     """The template with one plan's numbers and two regions' maps in it."""
 
     def __init__(self, plan: Plan, problem: Problem):
-        kernel, (first, second) = problem.kernel, problem.regions
+        kernel = problem.kernel
         self.plan, self.problem = plan, problem
-        self.first, self.second, self.kernel = first, second, kernel
+        self.first, self.second, self.kernel = kernel.first, kernel.second, kernel
         self.dtype = kernel.dtype
         self.rows, self.columns = plan.tile[:2]
         self.each_row, self.each_column = plan.micro
         self.each_width = width_each(plan, kernel)
         self.access = kernel.access
         self.tiles = streamed_tiles(plan, kernel)
-        self.fresh = Fresh({*names_in(first), *names_in(second)})
+        self.fresh = Fresh({*names_in(self.first), *names_in(self.second)})
         self.across = plan.threads[0]
         of = self.fresh.of
         self.q, self.k, self.v, self.p = map(of, TILES)
@@ -65,8 +65,9 @@ class _Template:
         self.column = Expr.of(self.n0) + "thread.x" + self.across * Expr.of(self.j)
         self.is_row_guarded = not divides(self.rows, kernel.row.size)
         self.is_column_guarded = not divides(self.columns, kernel.column.size)
-        self.point = {a.name: Expr.of(a.name) for a in first.iters}
-        self.meets = dict(kernel.meets)
+        self.point = {a.name: Expr.of(a.name) for a in self.first.iters}
+        self.folds = tuple((name, self.first.let(name).expr) for name in kernel.folds)
+        self.fold = {name: of(f"{name}.row") for name in kernel.folds}
 
     @property
     def m0_expr(self) -> Expr:
@@ -80,8 +81,13 @@ class _Template:
             nodes.Shared(name, type_of(self.dtype, *size))
             for name, size in zip((self.q, self.k, self.v, self.p), self.tiles)
         ]
-        body.append(nodes.Reg(self.top, type_of(self.dtype, self.each_row), init=neutral_of("max", self.dtype)))
-        body.append(nodes.Reg(self.total, type_of(self.dtype, self.each_row), init=literal(0, self.dtype)))
+        each = type_of(self.dtype, self.each_row)
+        body += [nodes.Reg(self.top, each, init=neutral_of("max", self.dtype))] if kernel.top else []
+        body += [nodes.Reg(self.total, each, init=literal(0, self.dtype))] if kernel.total else []
+        body += [
+            nodes.Reg(self.fold[n], type_of(f.dtype, self.each_row), init=neutral_of(f.op, f.dtype))
+            for n, f in self.folds
+        ]
         body.append(
             nodes.Reg(self.acc, type_of(self.dtype, self.each_row, self.each_width), init=literal(0, self.dtype))
         )
@@ -119,7 +125,8 @@ class _Template:
         touched = tile_is_touched(kernel, self.first, (self.rows, self.columns), (self.m0_expr, Expr.of(self.n0)))
         inner = (nodes.If(touched, tuple(tile)),) if touched else tuple(tile)
         body.append(nodes.For(self.n0, ZERO, kernel.column.size, inner, step=Expr.of(self.columns)))
-        body.append(nodes.WarpReduce("sum", self.total, self.across))
+        body += [nodes.WarpReduce("sum", self.total, self.across)] if kernel.total else []
+        body += [nodes.WarpReduce(fold.op, self.fold[name], self.across) for name, fold in self.folds]
         body.append(self._epilogue())
         return Kernel(
             plan.name,
@@ -238,16 +245,13 @@ class _Template:
         """The work on each score; -inf outside the tensor, where no mask is read."""
         kernel = self.kernel
         score = Read(self.scores, (Expr.of(self.i), Expr.of(self.j)), self.dtype)
-        values = Values(self.first, self.point, {kernel.scores: score})
-        inside: list[Statement] = []
-        for name in (
-            needed(self.first, (self.first.let(kernel.element).expr,)) if kernel.element != kernel.scores else ()
-        ):
-            if name != kernel.scores:
-                inside.append(nodes.Value(name, values.at(self.first.let(name).expr)))
-                values.known[name] = Ref(name, self.first.let(name).expr.dtype)
+        inside, values = self._work(score)
         element = score if kernel.element == kernel.scores else values.at(self.first.let(kernel.element).expr)
         place = Place(self.scores, score.index)
+        for name, fold in self.folds:
+            kept = Read(self.fold[name], (Expr.of(self.i),), fold.dtype)
+            term = Binary(fold_word(fold.op), kept, cast(values.at(fold.body), fold.dtype), fold.dtype)
+            inside.append(nodes.Assign(Place(self.fold[name], kept.index), term))
         if element != score:
             inside.append(nodes.Assign(place, element))
         guard = below(Expr.of(kernel.row.name), kernel.row.size) if self.is_row_guarded and inside else ()
@@ -265,6 +269,23 @@ class _Template:
         )
         return nodes.For(self.i, ZERO, Expr.of(self.each_row), (nodes.Let(kernel.row.name, self.row), column), unroll=0)
 
+    def _work(self, score: Body) -> tuple[list[Statement], Values]:
+        """The values that the element and the folds of a row are made of, at one score."""
+        kernel = self.kernel
+        lines: list[Statement] = []
+
+        def emit(inner: Reduce | Gather | Scan | Scatter, values: Values) -> Body:
+            assert isinstance(inner, Gather), "the rule lets no other fold in"
+            return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
+
+        values = Values(self.first, self.point, {kernel.scores: score}, emit)
+        wanted = [self.first.let(kernel.element).expr] if kernel.element != kernel.scores else []
+        for name in needed(self.first, (*wanted, *(fold.body for _, fold in self.folds))):
+            if name != kernel.scores:
+                lines.append(nodes.Value(name, values.at(self.first.let(name).expr)))
+                values.known[name] = Ref(name, self.first.let(name).expr.dtype)
+        return lines, values
+
     def _weigh(self) -> list[Statement]:
         """The new maximum, what the old sums are worth under it, and the weights."""
         best, base, scale = self.fresh.of("best"), self.fresh.of("base"), self.fresh.of("scale")
@@ -275,21 +296,26 @@ class _Template:
         fold = nodes.Assign(Place(best, (i,)), Binary("max", new, score, dtype))
         lowest = neutral_of("max", dtype)
         finite = Ternary("where", Binary("cmpeq", new, lowest, DTYPES["bool"]), literal(0, dtype), new, dtype)
-        weight = nodes.Assign(Place(self.scores, score.index), self._weight(score, Ref(base, dtype)))
         into = Place(
             self.p, (self.each_row * Expr.of("thread.y") + self.i, Expr.of("thread.x") + self.across * Expr.of(self.j))
         )
         total = Read(self.total, (i,), dtype)
-        add = nodes.Assign(Place(self.total, (i,)), Binary("add", total, score, dtype))
         held = Read(self.acc, (i, Expr.of(self.u)), dtype)
         rescale = nodes.Assign(Place(self.acc, held.index), Binary("mul", held, Ref(scale, dtype), dtype))
+        weights = nodes.For(
+            self.j, ZERO, Expr.of(self.each_column), self._weights(score, Ref(base, dtype), total, into), unroll=0
+        )
+        if not self.kernel.top:
+            return [nodes.For(self.i, ZERO, Expr.of(self.each_row), (*self._named_row(), weights), unroll=0)]
+        sums = (nodes.Assign(Place(self.total, (i,)), Binary("mul", total, Ref(scale, dtype), dtype)),)
         row = (
+            *self._named_row(),
             nodes.Value(base, finite),
             nodes.Value(scale, self._weight(old, Ref(base, dtype))),
             nodes.Assign(Place(self.top, (i,)), new),
-            nodes.Assign(Place(self.total, (i,)), Binary("mul", total, Ref(scale, dtype), dtype)),
+            *(sums if self.kernel.total else ()),
             nodes.For(self.u, ZERO, Expr.of(self.each_width), (rescale,), unroll=0),
-            nodes.For(self.j, ZERO, Expr.of(self.each_column), (weight, add, nodes.Store(into, score)), unroll=0),
+            weights,
         )
         return [
             nodes.Reg(best, type_of(dtype, self.each_row)),
@@ -299,6 +325,31 @@ class _Template:
             nodes.WarpReduce("max", best, self.across),
             nodes.For(self.i, ZERO, Expr.of(self.each_row), row, unroll=0),
         ]
+
+    @property
+    def _is_changed(self) -> bool:
+        """Whether work on one weight follows its exponential."""
+        return self.kernel.summed is not None or self.kernel.handed is not None
+
+    def _named_row(self) -> tuple[Statement, ...]:
+        return (nodes.Let(self.kernel.row.name, self.row),) if self._is_changed else ()
+
+    def _weights(self, score: Read, base: Body, total: Read, into: Place) -> tuple[Statement, ...]:
+        """A weight in the place of its score, its part of the sum, and what the second product takes of it."""
+        kernel, dtype = self.kernel, self.dtype
+        lines: list[Statement] = [nodes.Let(kernel.column.name, self.column)] if self._is_changed else []
+        lines.append(nodes.Assign(Place(self.scores, score.index), self._weight(score, base)))
+        guard = below(Expr.of(kernel.row.name), kernel.row.size) if self.is_row_guarded else ()
+        guard += below(Expr.of(kernel.column.name), kernel.column.size) if self.is_column_guarded else ()
+        values = Values(self.first, self.point, {kernel.weighed: score})
+
+        def done(work: Body | None) -> Body:
+            return score if work is None else guarded(guard, values.at(work))
+
+        if kernel.total:
+            add = Binary("add", total, done(kernel.summed), dtype)
+            lines.append(nodes.Assign(Place(self.total, total.index), add))
+        return (*lines, nodes.Store(into, done(kernel.handed)))
 
     def _weight(self, element: Body, base: Body) -> Body:
         """The weight of an element under the maximum `base`."""
@@ -346,14 +397,17 @@ class _Template:
         width = math.gcd(self.each_width, self.access)
         column = width * Expr.of("thread.x") + e + width * (self.across - 1) * (e // width)
         own = {n: Expr.of(m) for n, m in kernel.meets}
-        known = {kernel.total: Read(self.total, (i,), self.dtype), kernel.top: Read(self.top, (i,), self.dtype)}
-        row_values = Values(self.first, self.point, known)
-        before: list[Statement] = []
+        row_values = Values(self.first, self.point, self._numbers_of_row(i))
+        before: list[Statement] = [*self._row_writes(row_values)]
         acc: Body = Read(self.acc, (i, e), self.dtype)
         if kernel.norm:
             by = self.fresh.of("norm")
             before.append(nodes.Value(by, row_values.at(kernel.norm_by)))
             acc = Binary(kernel.norm, acc, Ref(by, self.dtype), self.dtype)
+        if kernel.zero is not None:
+            nothing = self.fresh.of("nothing")
+            before.append(nodes.Value(nothing, row_values.at(kernel.zero)))
+            acc = Ternary("where", Ref(nothing, DTYPES["bool"]), literal(0, self.dtype), acc, self.dtype)
         number = self.fresh.of("col")
         index, lets = (
             named(kernel.width, column, self.fresh.of("width"))
@@ -366,6 +420,9 @@ class _Template:
             else {kernel.width[0].name: Expr.of(number)}
         )
         values = Values(self.second, {**own, **axes}, {kernel.output: acc})
+        for name, expr in kernel.rows:
+            before.append(nodes.Value(name, row_values.at(expr)))
+            values.known[name] = Ref(name, expr.dtype)
         inner: list[Statement] = []
         if len(needed(self.second, (y.expr for y in self.second.yields))) > 1 or len(self.second.yields) > 1:
             inner.append(nodes.Value(kernel.output, acc))
@@ -383,3 +440,30 @@ class _Template:
         guard: tuple[Bound, ...] = below(Expr.of(kernel.row.name), kernel.row.size) if self.is_row_guarded else ()
         each = (nodes.If(guard, each),) if guard else each
         return nodes.For(self.i, ZERO, Expr.of(self.each_row), (nodes.Let(kernel.row.name, self.row), *each), unroll=0)
+
+    def _numbers_of_row(self, i: Expr) -> dict[str, Body]:
+        """What the thread knows of a row when all columns are walked, as the text has it."""
+        kernel, dtype = self.kernel, self.dtype
+        known: dict[str, Body] = {n: Read(self.fold[n], (i,), f.dtype) for n, f in self.folds}
+        total, top = Read(self.total, (i,), dtype), Read(self.top, (i,), dtype)
+        is_over = kernel.norm == "fdiv" and isinstance(kernel.norm_by, Ref) and kernel.norm_by.name == kernel.total
+        if kernel.top and not kernel.is_guarded and (kernel.writes or not is_over):
+            # the sum of a row of -inf is 0 here, and NaN in the text: over 0 both are
+            empty = Binary("cmpeq", top, neutral_of("max", dtype), DTYPES["bool"])
+            known[kernel.total] = Ternary("where", empty, Literal(math.nan, dtype), total, dtype)
+        else:
+            known[kernel.total] = total
+        known[kernel.top] = top
+        return known
+
+    def _row_writes(self, values: Values) -> list[Statement]:
+        """The writes of numbers of a row, by the first thread of those that share it."""
+        lines: list[Statement] = []
+        for item in (y for y in self.kernel.writes if not self._is_kept(y.output)):
+            place = Place(item.output, tuple(e.substitute(values.point) for e in item.index))
+            lines.append(nodes.Store(place, values.at(item.expr)))
+        return [nodes.If((Bound(Expr.of("thread.x"), equals=ZERO),), tuple(lines))] if lines else []
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether an output of the first region stays on the chip."""
+        return any(t.name == name and t.attr("materialize") == "deferred" for t in self.first.outputs)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
+from ..attention import Streaming
 from ..family import Problem
-from ..streamed import Streaming
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:

@@ -7,9 +7,9 @@ from ...ir.body import Body, Read, walk
 from ...ir.plan import Bind, Cache, Edge, Plan
 from ...ir.region import Region
 from ...target.device import Device
+from ..attention import Streaming
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
-from ..streamed import Streaming
 from .declare import width_each
 
 ROWS = (16, 32, 64, 128)

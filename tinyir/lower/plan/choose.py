@@ -12,12 +12,12 @@ from ...ir import plan, region
 from ...ir.rules import product
 from ...ir.traits import sizes_of, walks_apart
 from ...kernels import FAMILIES, families_for, resources
+from ...kernels.attention import streaming_of
 from ...kernels.candidate import Candidate, Regions
 from ...kernels.cost import cost_of
 from ...kernels.family import Family, Needs, Problem, Proposal
 from ...kernels.problem import Kernel, Map, kernel_of, kernels_of
 from ...kernels.siblings import siblings_of
-from ...kernels.streamed import streaming_of
 from ...kit.diag import Diag, Refused, refuse
 from ...target.arch import ARCHS
 from ...target.device import Device, get_device

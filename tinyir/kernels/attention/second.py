@@ -1,0 +1,94 @@
+"""The second region of attention: its sum, how its axes meet the first region's, what it reads of a row."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from ...ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Unary, rebuild, walk
+from ...ir.region import Let, Region, Yield
+from ...ir.traits import bodies_of
+from ..parts.point import free_axes
+from .weights import No
+
+
+def inlined(region: Region, body: Body) -> Body:
+    """A factor of a contraction with its values written out. Raises No where one is a fold or chosen by data."""
+    if isinstance(body, Ref):
+        return inlined(region, region.let(body.name).expr)
+    if isinstance(body, BroadcastInDim):
+        axes = body.axes if body.axes is not None else tuple(a.name for a in region.iters)
+        if free_axes(region, body.x) == tuple(axes[d] for d in body.dims):
+            return inlined(region, body.x)
+    if isinstance(body, (Reduce, Gather)):
+        raise No(f"a {type(body).__name__.lower()} in a factor of a contraction")
+    return rebuild(body, functools.partial(inlined, region))
+
+
+def second_of(
+    first: Region, second: Region, handed: Yield, column: str
+) -> tuple[str, Body, tuple[tuple[str, str], ...]]:
+    """The second region's sum, its factor beside P, and how its axes meet the first region's."""
+    folds = [let for let in second.lets if isinstance(let.expr, Reduce)]
+    if (
+        sum(isinstance(n, Reduce) for body in bodies_of(second) for n in walk(body)) != 1
+        or not folds
+        or folds[0].expr.op != "sum"
+        or folds[0].expr.init is not None
+    ):
+        raise No("a reader that is not one sum")
+    fold = folds[0].expr
+    if len(fold.axes) != 1 or fold.axes[0].size is None or not isinstance(fold.body, Binary) or fold.body.op != "mul":
+        raise No("a reader that is no sum of products along one axis")
+    sides = [inlined(second, side) for side in (fold.body.left, fold.body.right)]
+    for weights, value in (sides, sides[::-1]):  # noqa: B007
+        read = weights.x if isinstance(weights, Unary) and weights.op == "cast" else weights
+        if isinstance(read, Read) and read.tensor == handed.output:
+            break
+    else:
+        raise No(f"a factor that is more than {handed.output}")
+    if sum(isinstance(n, Read) and n.tensor == handed.output for body in bodies_of(second) for n in walk(body)) != 1:
+        raise No(f"more than one read of {handed.output}")
+    meets: list[tuple[str, str]] = []
+    for written, there in zip(handed.index, read.index):
+        if written.constant is not None and written != there or written.constant is None and there.name is None:
+            raise No(f"{handed.output} is not read point by point")
+        if written.constant is None:
+            meets.append((there.name, written.name))
+    met = dict(meets)
+    if met.get(fold.axes[0].name) != column or len(met) != len(meets):
+        raise No(f"a sum along another axis than {column}")
+    sizes = {a.name: a.size for a in (*second.iters, *fold.axes)}
+    if any(sizes.get(here) != next(a.size for a in first.iters if a.name == there) for here, there in meets):
+        raise No("axes that meet and differ in size")
+    return folds[0].name, value, tuple(meets)
+
+
+def rows_read(first: Region, second: Region, item: Yield) -> tuple[tuple[tuple[str, Body], ...], Region]:
+    """For each number of a row that the second region reads, a name and the first region's expression of it; and the
+    second region with values of these names. Raises No where one is read at another row than that of `item`."""
+    written = {y.output: y for y in first.yields if y is not item}
+    if not any(t.name in written for t in second.inputs):
+        return (), second
+    reads: dict[str, Read] = {}
+
+    def put(body: Body) -> Body:
+        if not isinstance(body, Read) or body.tensor not in written:
+            return rebuild(body, put)
+        if reads.setdefault(f"{body.tensor}.row", body) != body:
+            raise No(f"{body.tensor} is read at two points")
+        return Ref(f"{body.tensor}.row", body.dtype)
+
+    lets = tuple(replace(let, expr=put(let.expr)) for let in second.lets)
+    yields = tuple(replace(y, expr=put(y.expr)) for y in second.yields)
+    (weights,) = {n for b in bodies_of(second) for n in walk(b) if isinstance(n, Read) and n.tensor == item.output}
+    met = {w.name: r for w, r in zip(item.index, weights.index) if w.constant is None}
+    for read in reads.values():
+        own = written[read.tensor]
+        if any(w != r if w.constant is not None else met.get(w.name) != r for w, r in zip(own.index, read.index)):
+            raise No(f"{own.output} is read at another row")
+    rows = tuple((name, written[read.tensor].expr) for name, read in reads.items())
+    return rows, replace(second, lets=(*(Let(n, r) for n, r in reads.items()), *lets), yields=yields)
+
+
+__all__ = ["inlined", "rows_read", "second_of"]
