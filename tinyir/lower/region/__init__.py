@@ -4,7 +4,7 @@ and 7)."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...analysis.regions import analyse
@@ -149,7 +149,7 @@ def verdicts(module: poly.Module, is_distributed: bool = False, must_fuse: tuple
 
 
 def cut(
-    module: poly.Module, apart: Collection[str] = ()
+    module: poly.Module, apart: Mapping[str, str] | None = None
 ) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
     """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each
     rewrite of the program merged, by its name. What is `apart` is not streamed."""
@@ -158,7 +158,7 @@ def cut(
 
 
 def _cut(
-    module: poly.Module, apart: Collection[str], first: tuple[Demand, ...]
+    module: poly.Module, apart: Mapping[str, str], first: tuple[Demand, ...]
 ) -> tuple[Cut, tuple[Demand, ...], dict[tuple[str, str], Verdict]]:
     """The cut with the demands that are joined `first`; all that is demanded, and the verdicts on the joins for its
     sake that are not legal."""
@@ -169,7 +169,7 @@ def _cut(
     found = Partition(graph)
     refused = join_demanded(found, first)
     found.run()
-    streams = stream_rows(found, frozenset(apart))
+    streams = stream_rows(found, apart)
     joined = {*streams, *streams.values()}
     join_siblings(found, joined)
     fuse_prologues(found, joined)

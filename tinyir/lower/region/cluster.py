@@ -285,6 +285,28 @@ def _union(
     return whole
 
 
+def part_of(cluster: Cluster, names: set[str], graph: Graph) -> Cluster:
+    """A cluster of some members of another, under the number of the same cluster."""
+    members = {n: node for n, node in cluster.members.items() if n in names}
+    place = {n: p for n, p in cluster.place.items() if n in names}
+    used = {i for p in place.values() for i in p.values()}
+    found = Cluster(
+        cluster.number,
+        members,
+        cluster.copies & names,
+        place,
+        {i: size for i, size in cluster.sizes.items() if i in used},
+        {},
+        {},
+        tuple(n for n in cluster.folds if n in names),
+        stored={n: at for n, at in cluster.stored.items() if n in names},
+        choosing=cluster.choosing & names,
+    )
+    found.sources = outside_of(members, (s for n in members.values() for s in n.sources), graph)
+    found.open = {n: None for n in members if n not in found.copies and found.is_read_outside(n, graph)}
+    return found
+
+
 def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
     return (left, right) if len(left.members) >= len(right.members) else (right, left)
 
@@ -363,4 +385,4 @@ def _unified(
     return rename, sizes
 
 
-__all__ = ["Cluster", "is_free", "joined", "outside_of", "reads_between", "start_of"]
+__all__ = ["Cluster", "is_free", "joined", "outside_of", "part_of", "reads_between", "start_of"]

@@ -81,6 +81,7 @@ class Partition:
                 self.holders.setdefault(name, {self.home[name]} & self.clusters.keys()).add(number)
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.demanded: set[str] = set()  # values that must share a kernel, whatever that costs
+        self.attentions: dict[str, str] = {}  # filled by stream_rows
 
     def _drop_copied(self) -> None:
         """A value that all its readers compute for themselves needs no cluster of its own."""
@@ -260,6 +261,20 @@ class Partition:
                 holders.add(found.number)
             if member not in gone.copies and member not in found.copies:
                 self.home[member] = found.number
+
+    def split(self, cluster: Cluster, kept: Cluster, rest: Cluster) -> None:
+        """Put two parts in the place of a cluster, each under the number of a value of its own."""
+        del self.clusters[cluster.number]
+        for part in (kept, rest):
+            own = [m for m in part.members if m not in part.copies]
+            part.number = next(self.order[m] for m in (*part.heavy(), *own) if self.order[m] not in self.clusters)
+            self.clusters[part.number] = part
+            for member in part.members:
+                if member in self.holders:
+                    self.holders[member].discard(cluster.number)
+                    self.holders[member].add(part.number)
+                if member not in part.copies:
+                    self.home[member] = part.number
 
     def dissolve(self, cluster: Cluster, rule: str) -> None:
         """Each value of a cluster as a cluster of its own again, and each copy that no other cluster computes for

@@ -1,116 +1,179 @@
-"""Two contractions with row-wise work between them, one kernel: the first hands its rows to the second without leaving
+"""Two contractions with work on rows between them, one kernel: the first hands its rows to the second without leaving
 the chip.
 
 before: region s (contraction) -> buffer; region max (rows of it: softmax) -> buffer P; region o (contraction that sums
 along P's rows) after:  region s (contraction and the work on its rows) -> P {materialize=deferred}; region o
 
 The second contraction consumes P along the very axis along which its rows are folded, so a row never needs to be whole:
-the folds are carried along as the axis is walked (online softmax). It pays when the second contraction's other side is
-narrow, since each group of its columns walks the row again.
+the folds are carried along as the axis is walked (online softmax; kernels.attention has the rule). It pays when the
+second contraction's other side is narrow, since each group of its columns walks the row again. Numbers of a row may be
+handed on too. What others read of the first cluster and is not made of its scores, such as a mask of all layers, gets a
+cluster of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...ir.expr import ONE
-from .cluster import Cluster, joined
+from .cluster import Cluster, joined, part_of
 from .fuse import Partition, Verdict
 from .graph import point_map, targets
 
 WIDEST = 256  # columns of the second contraction that one group of threads can keep
+EXPONENTIALS = ("EXP2", "POW")  # without one, rows are no weights: the rule asks for it
 
 
-def stream_rows(found: Partition, apart: frozenset[str] = frozenset()) -> dict[int, int]:
-    """Join what can be streamed, but for the values that are `apart`; the number of each streaming cluster with that of
-    its reader, which must follow it at once."""
+def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
+    """Join what can be streamed, but for the values that are `apart`, each with its reason; the number of each
+    streaming cluster with that of its reader, which must follow it at once. `found.attentions` gets what each value is
+    that a contraction sums along the rows that another's scores were folded along: why it is in memory, or nothing."""
     streams: dict[int, int] = {}
     for rows in found.in_order():
         if found.clusters.get(rows.number) is not rows or rows.heavy() or not rows.folds:
             continue
-        reader = _reader_of(rows, found)
-        if reader is None or reader.number in streams.values() or apart.intersection(rows.escaping(found.graph)):
+        if not any(node.value.op in EXPONENTIALS for node in rows.members.values()):
             continue
-        first = _first_of(rows, found)
-        if first is None or first.number in streams or first.number == reader.number:
+        value, reader = _reader_of(rows, found)
+        firsts = _contractions_of(rows, found)
+        if reader is None or not firsts:
             continue
-        whole = joined(first, rows, found.graph, found.order)
-        if (
-            isinstance(whole, str)
-            or found.cycle(first, rows)
-            or any(not whole.iters(found.graph) <= whole.own(f) for f in whole.heavy())
-        ):
-            continue
-        if found.cycle(whole, reader, parts=(first, rows)):
-            continue
-        whole.is_streamed = True
-        found.replace(first, rows, whole)
-        streams[whole.number] = reader.number
-        (value,) = whole.escaping(found.graph)
-        saved = found.bytes_of(value)
-        for user in found.graph.users[value]:
-            found.verdicts[value, user] = Verdict(value, user, True, "deferred", saved)
+        whole = apart.get(value) or _fault_of(rows, value, reader, firsts, found)
+        if not whole and reader.number in streams.values():
+            whole = "its reader sums another value's rows already"
+        if not whole:
+            whole = _joined(rows, value, reader, firsts[0], found)
+        found.attentions[value] = whole if isinstance(whole, str) else ""
+        if isinstance(whole, Cluster):
+            streams[whole.number] = reader.number
+            saved = found.bytes_of(value)
+            for user in found.graph.users[value]:
+                found.verdicts[value, user] = Verdict(value, user, True, "deferred", saved)
     return streams
 
 
-def _reader_of(rows: Cluster, found: Partition) -> Cluster | None:
-    """The contraction that alone reads the cluster's one result, summing along the axis that the cluster folds; None
-    without one."""
+def _reader_of(rows: Cluster, found: Partition) -> tuple[str, Cluster | None]:
+    """A value of the cluster with a contraction that sums it along the axis that the cluster folds; None without
+    one."""
     graph = found.graph
-    escaping = rows.escaping(graph)
-    if len(escaping) != 1 or graph.results_of(escaping[0]):
-        return None
-    (value,) = escaping
-    readers = [
-        c
-        for c in found.clusters.values()
-        if c.number != rows.number and any(u in c.members for u in graph.users[value])
-    ]
-    if len(readers) != 1 or len(readers[0].heavy()) != 1:
-        return None
-    (reader,) = readers
-    (fold,) = reader.heavy()
     folded = rows.folded(rows.folds[0])
-    place = rows.place.get(value)
-    if place is None:  # it is written in the order of a movement: its rows are no rows of memory
-        return None
+    for value in rows.escaping(graph):
+        place = rows.place.get(value)
+        if place is None or not rows.own(value) & folded:  # written in the order of a movement, or a number of a row
+            continue
+        for reader in (c for c in found.clusters.values() if c.number != rows.number and value in c.sources):
+            if len(reader.heavy()) == 1 and _sums_rows(rows, value, reader, found):
+                return value, reader
+    return "", None
+
+
+def _sums_rows(rows: Cluster, value: str, reader: Cluster, found: Partition) -> bool:
+    """Whether a contraction sums a value, read at its own point, along the axis that its cluster folds."""
+    graph, place, (fold,) = found.graph, rows.place[value], reader.heavy()
+    folded = rows.folded(rows.folds[0])
     for user in (u for u in graph.users[value] if u in reader.members):
-        reads = [t for a in graph.nodes[user].reads for t in targets(a) if t.source == value]
-        for read in reads:
+        there = reader.place.get(user)
+        if user not in reader.copies or there is None:
+            return False
+        for read in (t for a in graph.nodes[user].reads for t in targets(a) if t.source == value):
             point = point_map(graph.nodes[user], graph.nodes[value], read)
-            there = reader.place.get(user)
-            if (
-                point is None
-                or user not in reader.copies
-                or there is None
-                or not place.keys() >= point.keys()
-                or not there.keys() >= set(point.values())
-            ):
-                return None
+            if point is None or not place.keys() >= point.keys() or not there.keys() >= set(point.values()):
+                return False
             met = {place[own]: there[axis] for own, axis in point.items()}
             if {met[i] for i in folded if i in met} != set(reader.folded(fold)):
-                return None
-            wide = [reader.sizes[i] for i in reader.own(fold) - set(met.values())]
-            total = ONE
-            for size in wide:
-                total = total * size
-            if total.constant is None or total.constant > WIDEST:
-                return None
-    return reader
+                return False
+    return True
 
 
-def _first_of(rows: Cluster, found: Partition) -> Cluster | None:
-    """The one contraction whose results only this cluster reads; None without one."""
+def _contractions_of(rows: Cluster, found: Partition) -> list[Cluster]:
+    """The clusters with a contraction whose results the rows are made of."""
+    sources = {c.number: c for c in map(found.cluster_of, rows.sources) if c is not None and c.heavy()}
+    return list(sources.values())
+
+
+def _fault_of(rows: Cluster, value: str, reader: Cluster, firsts: list[Cluster], found: Partition) -> str:
+    """Why a value cannot be handed on in registers, in words; empty when it can."""
     graph = found.graph
-    heavy = {c.number: c for c in map(found.cluster_of, rows.sources) if c is not None and c.heavy()}
-    if len(heavy) != 1:
-        return None
-    (first,) = heavy.values()
-    outside = [c for c in found.clusters.values() if c.number not in (first.number, rows.number)]
-    escaping = first.escaping(graph)
-    if any(graph.results_of(n) for n in escaping) or any(
-        u in c.members for n in escaping for u in graph.users.get(n, ()) for c in outside
-    ):
-        return None
-    return first
+    folded = rows.folded(rows.folds[0])
+    if graph.results_of(value):
+        return "it is an output of the model"
+    if sum(value in c.sources for c in found.clusters.values()) != 1:
+        return "more than one kernel reads it"
+    if any(n != value and (n not in rows.place or rows.own(n) & folded) for n in rows.escaping(graph)):
+        return "another value of each score is wanted beside it"
+    if len(firsts) != 1:
+        return "its scores come from more than one contraction"
+    if firsts[0].number == reader.number:
+        return "one contraction computes the scores and sums them"
+    (fold,) = reader.heavy()
+    met = {i for u in graph.users[value] if u in reader.members for i in _met(rows, value, u, reader, found)}
+    total = ONE
+    for size in (reader.sizes[i] for i in reader.own(fold) - met):
+        total = total * size
+    if total.constant is None or total.constant > WIDEST:
+        return f"the second product has {total} columns, more than {WIDEST}"
+    return ""
+
+
+def _met(rows: Cluster, value: str, user: str, reader: Cluster, found: Partition) -> set[int]:
+    """The reader's axes that a value has."""
+    nodes, there = found.graph.nodes, reader.place[user]
+    reads = (t for a in nodes[user].reads for t in targets(a) if t.source == value)
+    return {there[axis] for read in reads for axis in (point_map(nodes[user], nodes[value], read) or {}).values()}
+
+
+def _joined(rows: Cluster, value: str, reader: Cluster, first: Cluster, found: Partition) -> Cluster | str:
+    """The contraction and the rows as one cluster, which takes their place; or why they cannot be one."""
+    graph = found.graph
+    kept, rest = _without_others(first, rows, found)
+    if kept is None:
+        return "others read the scores"
+    whole = joined(kept, rows, graph, found.order)
+    if isinstance(whole, str):
+        return f"the rows are no rows of the scores ({whole})"
+    if any(not whole.iters(graph) <= whole.own(f) for f in whole.heavy()):
+        return "the rows have an axis that the scores have not"
+    parts = (first, rows) if rest is None else (first, rows, kept)
+    if rest is None and (found.cycle(first, rows) or found.cycle(whole, reader, parts=parts)):
+        return "what it waits for waits for it"
+    if rest is not None:
+        found.split(first, kept, rest)
+        if found.cycle(kept, rows) or found.cycle(whole, reader, parts=(kept, rows)):
+            return "what it waits for waits for it"
+    whole.is_streamed = True
+    found.replace(kept, rows, whole)
+    return whole
+
+
+def _without_others(first: Cluster, rows: Cluster, found: Partition) -> tuple[Cluster | None, Cluster | None]:
+    """The contraction's cluster without the values that others read and that are not made of its sum, and a cluster of
+    these, or None; None for the first where others read what is made of it."""
+    graph = found.graph
+    made: set[str] = set()
+    for name in sorted(first.members, key=found.order.__getitem__):
+        if name in first.heavy() or made.intersection(first.members[name].sources):
+            made.add(name)
+    others = [n for n in first.escaping(graph) if graph.results_of(n) or _is_read_by_others(n, first, rows, found)]
+    if not others:
+        return first, None
+    if made.intersection(others) or any(n not in first.place for n in others):
+        return None, None
+    pending, apart = list(others), set()
+    while pending:
+        name = pending.pop()
+        if name not in apart:
+            apart.add(name)
+            pending += [s for s in first.members[name].sources if s in first.members]
+    kept = part_of(first, {n for n in first.members if n not in apart or n in first.copies}, graph)
+    rest = part_of(first, apart, graph)
+    if found.family_fault(rest) or not all(n in first.copies for n in apart & made):
+        return None, None
+    return kept, rest
+
+
+def _is_read_by_others(name: str, first: Cluster, rows: Cluster, found: Partition) -> bool:
+    own = (first.number, rows.number)
+    return any(c.number not in own and name in c.sources for c in found.clusters.values())
 
 
 __all__ = ["WIDEST", "stream_rows"]

@@ -65,7 +65,7 @@ def _verdict(source: str, reader: str, found: Partition) -> Verdict:
 
 def remarks_on(found: Partition, merged: Mapping[str, tuple[tuple[str, str], ...]], module: poly.Module) -> list[Diag]:
     """R3401 for what shares a kernel, R3402 for what goes through memory, R3403 for folds and R3461 for values that
-    became one."""
+    became one, R3404 and R3405 for rows between two contractions."""
     span_of = {v.name: v.span for v in module.index.tiny.values}
     said = [
         Diag("R3461", gone, {"gone": gone, "kept": kept}, span_of.get(gone)) for gone, kept in merged["merge_equal"]
@@ -88,6 +88,9 @@ def remarks_on(found: Partition, merged: Mapping[str, tuple[tuple[str, str], ...
             "saved": 2 * v.saved if v.is_fused else 0
         }
         said.append(Diag("R3401" if v.is_fused else "R3402", v.source, facts, span_of.get(v.source)))
+    for value, reason in found.attentions.items():
+        facts = {"value": value, "bytes": found.bytes_of(value), **({"reason": reason} if reason else {})}
+        said.append(Diag("R3405" if reason else "R3404", value, facts, span_of.get(value)))
     return said
 
 
