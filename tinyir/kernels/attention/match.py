@@ -128,7 +128,7 @@ class _Matcher:
         rows, second = rows_read(self.first, self.second, item)
         output, value, meets = second_of(self.first, second, item, self.column)
         there = dict(meets)
-        row, outer = self._split(query, key, {there.get(n, n) for n in axes_of(value)})
+        row, outer = self._split(query, key, {there[n] for n in axes_of(value) if n in there})
         folds = tuple(n for n in self.rows if n not in (total, exponent.top))
         self._check_extra(folds)
         norm, norm_by, zero = self._row(path, summed, total)

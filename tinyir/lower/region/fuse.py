@@ -16,6 +16,7 @@ other points, what it reads may be computed at each of them (`compute_at_reads`)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ...analysis.traffic import fills_card, points_of, recompute, round_trip, typical_sizes
@@ -103,6 +104,12 @@ class Partition:
     def cluster_of(self, name: str) -> Cluster | None:
         """The cluster that computes a value for others; None when nobody needs it so."""
         return self.clusters.get(self.home[name])
+
+    def readers_of(self, names: Iterable[str]) -> list[Cluster]:
+        """The clusters that read values from outside."""
+        users = {user for name in names for user in self.graph.users.get(name, ())}
+        found = {c.number: c for user in sorted(users, key=self.order.__getitem__) for c in self._computing(user)}
+        return [c for c in found.values() if any(name in c.sources for name in names)]
 
     def in_order(self) -> list[Cluster]:
         """The clusters by their last members, in the program's order."""

@@ -32,13 +32,13 @@ def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
     for rows in found.in_order():
         if found.clusters.get(rows.number) is not rows or rows.heavy() or not rows.folds:
             continue
-        if not any(node.value.op in EXPONENTIALS for node in rows.members.values()):
-            continue
         value, reader = _reader_of(rows, found)
         firsts = _contractions_of(rows, found)
         if reader is None or not firsts:
             continue
-        whole = apart.get(value) or _fault_of(rows, value, reader, firsts, found)
+        if not any(n.value.op in EXPONENTIALS for c in (rows, *firsts) for n in c.members.values()):
+            continue
+        whole: Cluster | str = apart.get(value) or _fault_of(rows, value, reader, firsts, found)
         if not whole and reader.number in streams.values():
             whole = "its reader sums another value's rows already"
         if not whole:
@@ -94,13 +94,10 @@ def _contractions_of(rows: Cluster, found: Partition) -> list[Cluster]:
 def _fault_of(rows: Cluster, value: str, reader: Cluster, firsts: list[Cluster], found: Partition) -> str:
     """Why a value cannot be handed on in registers, in words; empty when it can."""
     graph = found.graph
-    folded = rows.folded(rows.folds[0])
     if graph.results_of(value):
         return "it is an output of the model"
     if sum(value in c.sources for c in found.clusters.values()) != 1:
         return "more than one kernel reads it"
-    if any(n != value and (n not in rows.place or rows.own(n) & folded) for n in rows.escaping(graph)):
-        return "another value of each score is wanted beside it"
     if len(firsts) != 1:
         return "its scores come from more than one contraction"
     if firsts[0].number == reader.number:
@@ -123,29 +120,67 @@ def _met(rows: Cluster, value: str, user: str, reader: Cluster, found: Partition
 
 
 def _joined(rows: Cluster, value: str, reader: Cluster, first: Cluster, found: Partition) -> Cluster | str:
-    """The contraction and the rows as one cluster, which takes their place; or why they cannot be one."""
+    """The contraction and all work on its rows as one cluster, which takes their place; or why they cannot be one."""
     graph = found.graph
-    kept, rest = _without_others(first, rows, found)
+    group = [*_between(first, rows, found), rows]
+    if any(c.heavy() or c.is_memory for c in group) or reader in group:
+        return "another contraction, or a reshape, is between the scores and their weights"
+    own = {first.number, *(c.number for c in group)}
+    kept, rest = _without_others(first, own, found)
     if kept is None:
         return "others read the scores"
-    whole = joined(kept, rows, graph, found.order)
-    if isinstance(whole, str):
-        return f"the rows are no rows of the scores ({whole})"
+    whole, steps = kept, []
+    for part in group:
+        one = joined(whole, part, graph, found.order)
+        if isinstance(one, str):
+            return f"the rows are no rows of the scores ({one})"
+        steps.append((whole, part, one))
+        whole = one
     if any(not whole.iters(graph) <= whole.own(f) for f in whole.heavy()):
         return "the rows have an axis that the scores have not"
-    parts = (first, rows) if rest is None else (first, rows, kept)
-    if rest is None and (found.cycle(first, rows) or found.cycle(whole, reader, parts=parts)):
-        return "what it waits for waits for it"
-    if rest is not None:
-        found.split(first, kept, rest)
-        if found.cycle(kept, rows) or found.cycle(whole, reader, parts=(kept, rows)):
+    folded = whole.folded(next(n for n in whole.folds if n not in whole.heavy()))
+    if any(n != value and (n not in whole.place or whole.own(n) & folded) for n in whole.escaping(graph)):
+        return "another value of each score is wanted beside the weights"
+    if rest is None:
+        if found.cycle(whole, reader, parts=(first, *group)):
             return "what it waits for waits for it"
+    else:
+        found.split(first, kept, rest)
+        if found.cycle(whole, reader, parts=(kept, *group)):
+            return "what it waits for waits for it"
+    for before, part, one in steps:
+        found.replace(before, part, one)
     whole.is_streamed = True
-    found.replace(kept, rows, whole)
     return whole
 
 
-def _without_others(first: Cluster, rows: Cluster, found: Partition) -> tuple[Cluster | None, Cluster | None]:
+def _between(first: Cluster, rows: Cluster, found: Partition) -> list[Cluster]:
+    """The clusters on the ways from a contraction to the rows, in the program's order."""
+    last = max(found.order[m] for m in rows.members)
+    onward, back = _walk(first, last, found), {rows.number}
+    pending = [rows]
+    while pending:
+        for source in map(found.cluster_of, pending.pop().sources):
+            if source is not None and source.number in onward and source.number not in back:
+                back.add(source.number)
+                pending.append(source)
+    return [c for c in found.in_order() if c.number in back - {rows.number, first.number}]
+
+
+def _walk(first: Cluster, last: int, found: Partition) -> set[int]:
+    """The clusters that what a cluster computes leads to, up to a place in the program's order."""
+    seen: set[int] = set()
+    pending = [first]
+    while pending:
+        names = pending.pop().open
+        for cluster in found.readers_of(names):
+            if cluster.number not in seen and min(map(found.order.__getitem__, cluster.members)) <= last:
+                seen.add(cluster.number)
+                pending.append(cluster)
+    return seen
+
+
+def _without_others(first: Cluster, own: set[int], found: Partition) -> tuple[Cluster | None, Cluster | None]:
     """The contraction's cluster without the values that others read and that are not made of its sum, and a cluster of
     these, or None; None for the first where others read what is made of it."""
     graph = found.graph
@@ -153,7 +188,7 @@ def _without_others(first: Cluster, rows: Cluster, found: Partition) -> tuple[Cl
     for name in sorted(first.members, key=found.order.__getitem__):
         if name in first.heavy() or made.intersection(first.members[name].sources):
             made.add(name)
-    others = [n for n in first.escaping(graph) if graph.results_of(n) or _is_read_by_others(n, first, rows, found)]
+    others = [n for n in first.escaping(graph) if graph.results_of(n) or _is_read_by_others(n, own, found)]
     if not others:
         return first, None
     if made.intersection(others) or any(n not in first.place for n in others):
@@ -171,9 +206,8 @@ def _without_others(first: Cluster, rows: Cluster, found: Partition) -> tuple[Cl
     return kept, rest
 
 
-def _is_read_by_others(name: str, first: Cluster, rows: Cluster, found: Partition) -> bool:
-    own = (first.number, rows.number)
-    return any(c.number not in own and name in c.sources for c in found.clusters.values())
+def _is_read_by_others(name: str, own: set[int], found: Partition) -> bool:
+    return any(c.number not in own for c in found.readers_of((name,)))
 
 
 __all__ = ["WIDEST", "stream_rows"]
