@@ -15,7 +15,7 @@ from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES, DType
 from .named import named, widened
 from .numbering import Numbering
-from .second import inlined, rows_read, second_of
+from .second import clear_of, inlined, rows_read, second_of
 from .weights import Exponent, No, Path, exponent_of, in_dtype, is_positive, path_of
 
 WIDEST = 256  # elements of a row of either operand that a CTA keeps
@@ -129,6 +129,10 @@ class _Matcher:
         output, value, meets = second_of(self.first, second, item, self.column)
         there = dict(meets)
         row, outer = self._split(query, key, {there[n] for n in axes_of(value) if n in there})
+        met = frozenset(n for n, axis in meets if axis != self.column)
+        second = clear_of(second, frozenset(a.name for a in (row, *outer)), met)
+        output, value, meets = second_of(self.first, second, item, self.column)
+        there = dict(meets)
         folds = tuple(n for n in self.rows if n not in (total, exponent.top))
         self._check_extra(folds)
         norm, norm_by, zero = self._row(path, summed, total)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import replace
 
-from ...ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Unary, rebuild, walk
+from ...ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Unary, rebuild, substitute, walk
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import bodies_of
 from ..parts.point import free_axes
@@ -91,4 +92,39 @@ def rows_read(first: Region, second: Region, item: Yield) -> tuple[tuple[tuple[s
     return rows, replace(second, lets=(*(Let(n, r) for n, r in reads.items()), *lets), yields=yields)
 
 
-__all__ = ["inlined", "rows_read", "second_of"]
+def clear_of(second: Region, taken: frozenset[str], kept: frozenset[str]) -> Region:
+    """The second region with other names for its axes that are `taken`, but for those that are `kept`: the kernel names
+    them beside the first region's."""
+    folds = {a.name for b in bodies_of(second) for n in walk(b) if isinstance(n, Reduce) for a in n.axes}
+    names = {a.name for a in second.iters} | folds
+    free = (f"e{number}" for number in itertools.count())
+    used = names | taken | {t.name for t in (*second.inputs, *second.outputs)}
+    put = {name: next(f for f in free if f not in used) for name in sorted((names - kept) & taken)}
+    if not put:
+        return second
+
+    def change(body: Body) -> Body:
+        moved = substitute(rebuild(body, change), put)
+        if isinstance(moved, Reduce):
+            return replace(moved, axes=tuple(replace(a, name=put.get(a.name, a.name)) for a in moved.axes))
+        if isinstance(moved, BroadcastInDim) and moved.axes is not None:
+            return replace(moved, axes=tuple(put.get(a, a) for a in moved.axes))
+        return moved
+
+    return replace(
+        second,
+        iters=tuple(replace(a, name=put.get(a.name, a.name)) for a in second.iters),
+        lets=tuple(replace(let, expr=change(let.expr)) for let in second.lets),
+        yields=tuple(
+            replace(
+                y,
+                index=tuple(e.substitute(put) for e in y.index),
+                expr=change(y.expr),
+                guard=tuple(b.substitute(put) for b in y.guard),
+            )
+            for y in second.yields
+        ),
+    )
+
+
+__all__ = ["clear_of", "inlined", "rows_read", "second_of"]
