@@ -15,7 +15,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes; fragments and what is known of the rows are held beside the accumulators."""
     kernel = problem.kernel
     rows, columns, width = *plan.micro, width_each(plan, kernel)
-    arrays = rows * (columns + width + 3) + kernel.access * (2 * rows + columns) + width
+    arrays = rows * (columns + width + 3 + len(kernel.folds)) + kernel.access * (2 * rows + columns) + width
     held = arrays * max(1, kernel.dtype.bytes // 4)
     shared = tuple(
         Array(name, down * across * kernel.dtype.bytes)
