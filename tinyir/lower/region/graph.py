@@ -116,6 +116,13 @@ def targets(access: Access) -> Iterator[Read]:
     return (p.target for p in access.pieces if isinstance(p.target, Read))
 
 
+def is_exponential(node: Node) -> bool:
+    """Whether a value is a power of one number."""
+    if node.value.op == "POW":
+        return all(t.source in node.leaves for t in targets(node.reads[0]))
+    return node.value.op == "EXP2"
+
+
 def build(module: poly.Module) -> Graph:
     """The graph of everything that the results need."""
     program = module.index.tiny
@@ -228,4 +235,4 @@ def point_map(reader: Node, source: Node, read: Read) -> dict[str, str] | None:
     return found
 
 
-__all__ = ["FOLDS", "Graph", "Node", "build", "point_map", "targets"]
+__all__ = ["FOLDS", "Graph", "Node", "build", "is_exponential", "point_map", "targets"]

@@ -18,10 +18,9 @@ from collections.abc import Mapping
 from ...ir.expr import ONE
 from .cluster import Cluster, joined, part_of
 from .fuse import Partition, Verdict
-from .graph import point_map, targets
+from .graph import is_exponential, point_map, targets
 
 WIDEST = 256  # columns of the second contraction that one group of threads can keep
-EXPONENTIALS = ("EXP2", "POW")  # without one, rows are no weights: the rule asks for it
 
 
 def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
@@ -36,8 +35,8 @@ def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
         firsts = _contractions_of(rows, found)
         if reader is None or not firsts:
             continue
-        if not any(n.value.op in EXPONENTIALS for c in (rows, *firsts) for n in c.members.values()):
-            continue
+        if not any(is_exponential(n) for c in (rows, *firsts) for n in c.members.values()):
+            continue  # rows without one are no weights, as the rule would find
         whole: Cluster | str = apart.get(value) or _fault_of(rows, value, reader, firsts, found)
         if not whole and reader.number in streams.values():
             whole = "its reader sums another value's rows already"
