@@ -153,7 +153,7 @@ def cut(
 ) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
     """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each
     rewrite of the program merged, by its name. What is `apart` is not streamed."""
-    made, _, _ = _cut(module, apart, ())
+    made, _, _ = _cut(module, apart or {}, ())
     return made.found, made.streams, made.merged
 
 
