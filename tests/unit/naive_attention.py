@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinyir.front.builder import Builder, Literal, Ref
+from tinyir.front.ops.movement import concat
 from tinyir.ir import tiny
 from tinyir.ir.expr import ZERO, Bound, Expr
 from tinyir.ir.model import Model, Tensor
@@ -32,6 +33,8 @@ class Spelling:
     dtype: str = "fp32"
     sizes: tuple[int, int, int, int, int] = (2, 21, 37, 16, 16)  # h, s, t, d, e
     names: Sequence[str] = ("q", "k", "v", "y")
+    repeat: int = 1  # query heads of one key head
+    past: int = 0  # columns of a cache before the keys and values
 
 
 class Writer:
@@ -54,9 +57,8 @@ class Writer:
     def module(self) -> tiny.Module:
         """The model."""
         how, b = self.how, self.b
-        q, k, v = (
-            self.input(name, how.dtype, *(self.size[a] for a in axes)) for name, axes in zip(how.names[:3], how.layout)
-        )
+        q = self.input(how.names[0], how.dtype, *(self.size[a] for a in how.layout[0]))
+        k, v = (self._kept(name, axes) for name, axes in zip(how.names[1:3], how.layout[1:]))
         s = b.contract(q, how.layout[0], k, how.layout[1], "hst", FP32)
         for work in how.scores:
             s = getattr(self, f"score_{work}")(s)
@@ -73,6 +75,21 @@ class Writer:
         given = tuple(Tensor(r.name, r.type) for r in b.inputs)
         outputs = tuple(Tensor(name, ref.type) for name, ref in self.outputs)
         return b.finish(Model("naive", given, outputs), self.outputs)
+
+    def _kept(self, name: str, axes: str) -> Ref:
+        """The keys or values: after a cache's, each head repeated as exporters do."""
+        how, b = self.how, self.b
+        size = {**self.size, "h": self.size["h"] // how.repeat}
+        found = self.input(name, how.dtype, *((size[a] - how.past if a == "t" else size[a]) for a in axes))
+        if how.past:
+            cache = self.input(f"{name}.past", how.dtype, *(how.past if a == "t" else size[a] for a in axes))
+            found = concat(b, [cache, found], axes.index("t"))
+        if how.repeat == 1:
+            return found
+        shape = list(found.shape)
+        found = b.reshape(found, [shape[0], 1, *shape[1:]])
+        found = b.expand(found, [shape[0], Expr.of(how.repeat), *shape[1:]])
+        return b.reshape(found, [Expr.of(self.size["h"]), *shape[1:]])
 
     # --- work on a score
 
@@ -103,6 +120,17 @@ class Writer:
 
     def score_unknown(self, s: Ref) -> Ref:
         return self.b.apply("ADD", self.b.apply("SIN", s), self.b.apply("ERF", self.b.apply("ABS", s)))
+
+    def score_half(self, s: Ref) -> Ref:
+        """All that follows is in halves."""
+        return self.b.cast(s, DTYPES["fp16"])
+
+    def score_second(self, s: Ref) -> Ref:
+        """A second product, of other factors."""
+        other = [
+            self.input(name, "fp32", self.size["h"], self.size[axis], 8) for name, axis in (("q2", "s"), ("k2", "t"))
+        ]
+        return self.b.apply("ADD", s, self.b.contract(other[0], "hsd", other[1], "htd", "hst", FP32))
 
     def score_table(self, s: Ref) -> Ref:
         """A bias by relative position, from a table."""

@@ -51,6 +51,11 @@ SPELLINGS = {
     "gain of a column": Spelling(weights=("gain",)),
     "another layout": Spelling(layout=("dsh", "htd", "teh", "seh"), scores=("scale", "bias")),
     "another width": Spelling(sizes=(3, 5, 17, 20, 12)),
+    "grouped heads": Spelling(sizes=(6, 21, 37, 16, 16), repeat=3, weights=("nan",)),
+    "keys after a cache": Spelling(past=20, scores=("scale", "causal")),
+    "grouped heads after a cache": Spelling(sizes=(4, 21, 37, 16, 16), repeat=2, past=36),
+    "two products": Spelling(scores=("scale", "second", "mask")),
+    "softmax in halves": Spelling(scores=("scale", "half", "mask"), dtype="fp16"),
     "one head for all": Spelling(layout=("hsd", "td", "te", "hse"), scores=("scale", "causal")),
 }
 
