@@ -20,14 +20,13 @@ from tinyir.lower import lower_to  # noqa: E402
 from tinyir.lower import region as to_region  # noqa: E402
 from tinyir.lower.region import graph as graphs  # noqa: E402
 
-NOT_A_CANDIDATE = "its scores have no rows that share keys"
+UNSEEN = "its weights were not looked at"
 
 
 def attentions_of(module: poly.Module) -> list[str]:
     """The second contraction of each attention."""
     graph = graphs.build(module)
-    blocks = module.block_of()
-    contractions = {n for n in graph.nodes if (b := blocks.get(n)) is not None and b.kind == "contraction"}
+    contractions = {n for n, node in graph.nodes.items() if node.is_contraction}
     return [
         name for name in contractions if any(_is_made_of_weights(s, graph, contractions) for s in _inner(name, graph))
     ]
@@ -77,7 +76,7 @@ def report(module: tiny.Module) -> tuple[int, int, Counter[str]]:
     fired = sum(d.code == "R3404" for d in said)
     count = len(attentions_of(viewed))
     if count > len(said):
-        reasons[NOT_A_CANDIDATE] += count - len(said)
+        reasons[UNSEEN] += count - len(said)
     return count, fired, reasons
 
 

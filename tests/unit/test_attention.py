@@ -139,8 +139,9 @@ def test_an_overflow_without_a_maximum_is_the_one_of_the_text() -> None:
         (Spelling(weights=("gain", "nan")), "guard against NaN"),
         (Spelling(softmax="zeroed", weights=("nan",)), "guard against NaN"),
         (Spelling(sizes=(1, 9, 17, 16, 300)), "300 columns"),
+        (Spelling(sizes=(2, 1, 900, 64, 64)), "one query"),
     ],
-    ids=["squared", "a gain that may be NaN", "a sum that may be 0", "wide"],
+    ids=["squared", "a gain that may be NaN", "a sum that may be 0", "wide", "a query alone"],
 )
 def test_what_the_algebra_does_not_allow_says_why(how: Spelling, reason: str) -> None:
     module = naive(how)

@@ -29,9 +29,9 @@ class Node:
 
     `kind` is elementwise, reduction, scan, gather, scatter, movement, or reshape (not affine: the same memory seen in
     another shape). `axes` are its own, then those it folds or chooses along; `own` and `extra` are the two parts.
-    `sources` are the inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction with
-    reuse on both sides: what tensor cores are for. `linear_dims` are the dims of its reads: of what, which, at which
-    index, and the axes that the index counts linearly."""
+    `sources` are the inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction
+    (`is_contraction`) with reuse on both sides: what tensor cores are for. `linear_dims` are the dims of its reads: of
+    what, which, at which index, and the axes that the index counts linearly."""
 
     value: tiny.Value
     kind: str
@@ -39,6 +39,7 @@ class Node:
     reads: tuple[Access, ...]
     leaves: frozenset[str] = frozenset()
     is_heavy: bool = False
+    is_contraction: bool = False
     own: tuple[Axis, ...] = field(init=False, compare=False)
     extra: tuple[Axis, ...] = field(init=False, compare=False)
     sources: tuple[str, ...] = field(init=False, compare=False)
@@ -137,16 +138,12 @@ def build(module: poly.Module) -> Graph:
             continue
         node = _node_of(value, entries, values, module, kept.get(value.name, frozenset()))
         block = blocks.get(value.name)
-        is_heavy = (
-            node.kind == "reduction"
-            and block is not None
-            and block.kind == "contraction"
-            and bool(block.left and block.right)
-        )
+        is_contraction = node.kind == "reduction" and block is not None and block.kind == "contraction"
+        is_heavy = is_contraction and bool(block.left and block.right)
         read = {t.source for a in node.reads for t in targets(a)}
         own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
         leaves.update((s, values[s]) for s in own_leaves)
-        nodes[value.name] = Node(value, node.kind, node.axes, node.reads, own_leaves, is_heavy)
+        nodes[value.name] = Node(value, node.kind, node.axes, node.reads, own_leaves, is_heavy, is_contraction)
         needed |= read - own_leaves
     results: dict[str, tuple[str, ...]] = {}
     for result in program.results:

@@ -19,6 +19,7 @@ from ...ir.expr import ONE
 from .cluster import Cluster, joined, part_of
 from .fuse import Partition, Verdict
 from .graph import is_exponential, point_map, targets
+from .normalise import holding_fault
 
 WIDEST = 256  # columns of the second contraction that one group of threads can keep
 
@@ -34,6 +35,7 @@ def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
         value, reader = _reader_of(rows, found)
         firsts = _contractions_of(rows, found)
         if reader is None or not firsts:
+            found.attentions |= dict.fromkeys(_of_lone_queries(rows, found), "each key meets one query alone")
             continue
         if not any(is_exponential(n) for c in (rows, *firsts) for n in c.members.values()):
             continue  # rows without one are no weights, as the rule would find
@@ -64,6 +66,19 @@ def _reader_of(rows: Cluster, found: Partition) -> tuple[str, Cluster | None]:
             if len(reader.heavy()) == 1 and _sums_rows(rows, value, reader, found):
                 return value, reader
     return "", None
+
+
+def _of_lone_queries(rows: Cluster, found: Partition) -> list[str]:
+    """The weights between two contractions without reuse: there are no rows that a group of threads could share."""
+    nodes, sources = found.graph.nodes, [c for c in map(found.cluster_of, rows.sources) if c is not None]
+    if not any(is_exponential(nodes[s]) for f in rows.folds for s in nodes[f].sources if s in nodes):
+        return []
+
+    def is_light(cluster: Cluster) -> bool:
+        return any(nodes[f].is_contraction and not nodes[f].is_heavy for f in cluster.folds)
+
+    values = [v for v in rows.escaping(found.graph) if v in rows.place and rows.own(v) & rows.folded(rows.folds[0])]
+    return [v for v in values if any(map(is_light, found.readers_of((v,)))) and any(map(is_light, sources))]
 
 
 def _sums_rows(rows: Cluster, value: str, reader: Cluster, found: Partition) -> bool:
@@ -200,7 +215,11 @@ def _without_others(first: Cluster, own: set[int], found: Partition) -> tuple[Cl
             pending += [s for s in first.members[name].sources if s in first.members]
     kept = part_of(first, {n for n in first.members if n not in apart or n in first.copies}, graph)
     rest = part_of(first, apart, graph)
-    if found.family_fault(rest) or not all(n in first.copies for n in apart & made):
+    if (
+        found.family_fault(rest)
+        or holding_fault(rest, graph, found.order)
+        or not all(n in first.copies for n in apart & made)
+    ):
         return None, None
     return kept, rest
 
