@@ -17,10 +17,10 @@ from tinyir import kernels
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
 from tinyir.kernels import FAMILIES
+from tinyir.kernels.attention import streaming_of
 from tinyir.kernels.family import Clocks
 from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
-from tinyir.kernels.attention import streaming_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_compiler, find_nvrtc
@@ -169,17 +169,17 @@ def test_it_is_the_default_where_it_fits_and_streaming_where_it_does_not() -> No
 def test_the_reason_is_said() -> None:
     for model, reason in (({"dtype": "fp32"}, "a factor of fp32"), ({"d": 256, "e": 248, **FP16}, "")):
         regions = regions_of(attention(**model)).program.regions[:2]
-        found = flash_of(streaming_of(*regions), *regions)
+        found = flash_of(streaming_of(*regions))
         assert isinstance(found, Flash) if not reason else reason in found
 
 
 def test_scale_and_masks_are_taken_off_the_score() -> None:
     regions = regions_of(attention(causal=True, window=9, d=64, **FP16)).program.regions[:2]
-    found = flash_of(streaming_of(*regions), *regions)
+    found = flash_of(streaming_of(*regions))
     assert found.work is None and found.masks and found.has_reciprocal
     assert abs(found.factor - 0.125 * 1.4426950408889634) < 1e-6 and found.scale == 0.125
     regions = regions_of(attention(softcap=15.0, d=64, **FP16)).program.regions[:2]
-    assert flash_of(streaming_of(*regions), *regions).work is not None
+    assert flash_of(streaming_of(*regions)).work is not None
 
 
 def test_every_candidate_is_a_plan_that_holds() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...ir.accumulate import literal
-from ...ir.body import Axis, Binary, Body, Reduce, Ref, Scan, Scatter, Unary, walk
+from ...ir.body import Axis, Binary, Body, Gather, Reduce, Ref, Scan, Scatter, Unary, walk
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, bodies_of, extent_of
@@ -30,11 +30,12 @@ class Streaming:
     by `norm_by`, or empty. `meets` gives for each axis of the second region that P has the axis of the first.
 
     `top` is empty where nothing is subtracted, `total` where the weights are not summed. `is_guarded` where the text
-    subtracts another number than the maximum from a row of -inf, so that its weights are 0 and not NaN. `weighed` is
-    the value that E is; `summed` is what the total sums, `handed` what the second product takes, both of that value
-    and None for E itself. `zero` is the condition under which a row gives 0, `folds` are other folds of the row,
-    `writes` the first region's writes of numbers of a row, and `rows` gives the values of the second region that are
-    numbers of a row of the first. `first` and `second` are the regions with all of these values named."""
+    subtracts another number than the maximum from a row of -inf, so that its weights are 0 and not NaN. `factor` is
+    c. `weighed` is the value that E is; `summed` is what the total sums, `handed` what the second product takes,
+    both of that value and None for E itself. `zero` is the condition under which a row gives 0, `folds` are other
+    folds of the row, `writes` the first region's writes of numbers of a row, and `rows` gives the values of the
+    second region that are numbers of a row of the first. `first` and `second` are the regions with all of these
+    values named."""
 
     kind: ClassVar[str] = "contraction"
     row: Axis
@@ -58,6 +59,7 @@ class Streaming:
     product: DType
     sum_of: DType
     is_guarded: bool
+    factor: float
     weighed: str
     summed: Body | None
     handed: Body | None
@@ -107,6 +109,8 @@ class _Matcher:
                 raise No(f"a {type(node).__name__.lower()} beside the folds")
             if isinstance(node, Ref) and node.index is not None:
                 raise No("a value at another point of the row")
+        if any(isinstance(n, Gather) for body in bodies_of(second) for n in walk(body)):
+            raise No("a place that data choose after the second product")
         self.first = first = widened(first)
         self.second, self.numbers = second, Numbering(first)
         self.fold_of = {let.name: let.expr for let in first.lets if isinstance(let.expr, Reduce)}
@@ -124,6 +128,7 @@ class _Matcher:
         item = self._handed()
         exponent, path, weighed = self._weights(item.expr)
         total, summed = self._total(weighed)
+        self._check_choices(item, weighed, total)
         query, key = self._factors()
         rows, second = rows_read(self.first, self.second, item)
         output, value, meets = second_of(self.first, second, item, self.column)
@@ -167,6 +172,7 @@ class _Matcher:
             product=self.fold_of[self.scores].body.dtype,
             sum_of=last.body.dtype,
             is_guarded=exponent.is_guarded,
+            factor=exponent.factor,
             weighed=names.weighed,
             summed=summed.done(hole) if summed is not None and summed.element else None,
             handed=path.done(hole) if path.element else None,
@@ -277,6 +283,14 @@ class _Matcher:
         if summed.row or summed.zero or summed.guard_at is not None:
             raise No("a sum of weights that a number of their row has changed")
         return found[0], summed
+
+    def _check_choices(self, item: Yield, weighed: int, total: str) -> None:
+        """What data choose must be part of an element, which is computed once."""
+        numbers = self.numbers
+        values = [y.expr for y in self.first.yields] + ([self.fold_of[total].body] if total else [])
+        for number in set().union(*(numbers.below(numbers.of(v)) for v in values)) - numbers.below(weighed):
+            if isinstance(numbers.nodes[number].body, Gather):
+                raise No("a place that data choose outside of the scores")
 
     def _check_extra(self, folds: tuple[str, ...]) -> None:
         for name in folds:

@@ -49,9 +49,9 @@ class _Template:
     """The template with one plan's numbers and two regions' maps in it."""
 
     def __init__(self, plan: Plan, problem: Problem):
-        self.plan, self.model, (first, second) = plan, problem.model, problem.regions
-        self.first, self.second = first, second
-        self.kernel: Flash = flash_of(problem.kernel, first, second)
+        self.plan, self.model = plan, problem.model
+        self.first, self.second = first, second = problem.kernel.first, problem.kernel.second
+        self.kernel: Flash = flash_of(problem.kernel)
         kernel = self.kernel
         self.streaming: Streaming = kernel.streaming
         self.sizes = sizes_of(plan, self.streaming)
@@ -339,9 +339,12 @@ class _Template:
             streaming.total: self._of("scale"),
             streaming.top: _times(top, kernel.scale),
         }
-        by = Values(self.first, self.point, known).at(streaming.norm_by)
+        values = Values(self.first, self.point, known)
+        by = values.at(streaming.norm_by)
         if kernel.has_reciprocal:
             by = Binary("fdiv", literal(1, FP32), by, FP32)
+        if streaming.zero is not None:  # no reciprocal of a sum is 0
+            by = Ternary("where", values.at(streaming.zero), literal(0, FP32), by, FP32)
         yield nodes.Let(self.row.name, self._row())
         yield self._set("scale", by)
 
@@ -373,6 +376,9 @@ class _Template:
         if streaming.norm:
             op = "mul" if self.kernel.has_reciprocal else streaming.norm
             total = Binary(op, total, self._of("scale"), FP32)
+        if streaming.zero is not None:
+            is_zero = Binary("cmpeq", self._of("scale"), literal(0, FP32), DTYPES["bool"])
+            total = Ternary("where", is_zero, literal(0, FP32), total, FP32)
         point = {n: Expr.of(m) for n, m in streaming.meets} | {width.name: Expr.of(self.of("col"))}
         values = Values(self.second, point, {streaming.output: total})
         inner: list[Statement] = []

@@ -19,7 +19,7 @@ LEAST_STAGES = 2
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     """E1581 for each field that the template cannot obey, E1523 for what the copy engine cannot move."""
-    kernel = flash_of(problem.kernel, *problem.regions)
+    kernel = flash_of(problem.kernel)
     for field, given, wanted in unmet_by(kernel, plan):
         yield fault_of(plan, "E1581", field, field=field, given=given, algo=plan.algo, wanted=wanted)
     for word, tensor, fault in unmoved(kernel, plan, problem):

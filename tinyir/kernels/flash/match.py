@@ -15,10 +15,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...ir.body import Axis, Binary, Body, BroadcastInDim, Literal, Read, Ref, Select, Ternary, Unary, walk
+from ...ir.body import Axis, Binary, Body, Gather, Literal, Read, Ref, Select, Ternary, Unary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
+from ...ir.traits import bodies_of
 from ...ir.types import DType
 from ..attention import Streaming, two_regions
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
@@ -95,7 +96,7 @@ class Flash:
 def two_regions_of_tensor_cores(regions: tuple[Region, ...]) -> Streaming | str:
     """The regions of a plan as one streaming kernel that this family computes, or why they are none."""
     kernel = two_regions(regions)
-    found = kernel if isinstance(kernel, str) else flash_of(kernel, *regions)
+    found = kernel if isinstance(kernel, str) else flash_of(kernel)
     return found if isinstance(found, str) else kernel
 
 
@@ -104,15 +105,26 @@ class _No(Exception):
 
 
 @functools.lru_cache(maxsize=256)
-def flash_of(kernel: Streaming, first: Region, second: Region) -> Flash | str:
-    """The two regions of a streaming kernel as this family computes them, or why it does not, in words."""
+def flash_of(kernel: Streaming) -> Flash | str:
+    """A streaming kernel as this family computes it, or why it does not, in words."""
     try:
-        return _flash(kernel, first, second)
+        return _flash(kernel)
     except _No as reason:
         return str(reason)
 
 
-def _flash(kernel: Streaming, first: Region, second: Region) -> Flash:
+def _flash(kernel: Streaming) -> Flash:
+    first, second = kernel.first, kernel.second
+    for what, is_there in (
+        ("nothing subtracted before the exponential", not kernel.top),
+        ("weights that are not summed", not kernel.total),
+        ("a place that data choose", any(isinstance(n, Gather) for b in bodies_of(first) for n in walk(b))),
+        ("work on single weights", kernel.summed is not None or kernel.handed is not None),
+        ("other folds or numbers of a row", bool(kernel.folds or kernel.writes or kernel.rows)),
+        ("a row that is 0 where it is not over its sum", kernel.zero is not None and not _is_total(kernel, first)),
+    ):
+        if is_there:
+            raise _No(what)
     depth, width = (_only(axes, what) for axes, what in ((kernel.depth, "depth"), (kernel.width, "width")))
     if kernel.dtype.name != "fp32":
         raise _No(f"scores in {kernel.dtype}")
@@ -198,8 +210,7 @@ def _score(kernel: Streaming, region: Region) -> tuple[float, float, tuple[Bound
         else:
             break
     is_plain = isinstance(body, Ref) and body.name == kernel.scores
-    factor = _exponent(kernel, region)
-    return factor * scale, scale, tuple(dict.fromkeys(masks)), None if is_plain else body
+    return kernel.factor * scale, scale, tuple(dict.fromkeys(masks)), None if is_plain else body
 
 
 def _scaled(body: Body) -> tuple[float, Body] | None:
@@ -220,18 +231,12 @@ def _named(region: Region, body: Body, scores: str) -> Body:
     return body
 
 
-def _exponent(kernel: Streaming, region: Region) -> float:
-    """c of exp2(c*(score - top))."""
-    inner = _named(region, kernel.weight.x, kernel.scores)
-    return found[0] if (found := _scaled(inner)) is not None else 1.0
-
-
 def _is_total(kernel: Streaming, region: Region) -> bool:
     """Whether a row is divided by its total, or by 1 where that is 0: its greatest weight is 1, so that the reciprocal
     is a number."""
-    if kernel.norm != "fdiv" or not isinstance(kernel.norm_by, BroadcastInDim):
+    if kernel.norm != "fdiv" or kernel.norm_by is None:
         return False
-    body = _named(region, kernel.norm_by.x, kernel.total)
+    body = _named(region, kernel.norm_by, kernel.total)
     allowed = (Ref, Literal, Ternary, Binary, Unary)
     return all(
         isinstance(n, allowed)

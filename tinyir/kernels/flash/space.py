@@ -52,7 +52,7 @@ def _found(problem: Problem, card: Device) -> Flash | str:
     """The problem as the family computes it on this card, or why it does not."""
     if not card.arch.has_tma:
         return f"{card.arch.name} has no copy engine"
-    found = flash_of(problem.kernel, *problem.regions)
+    found = flash_of(problem.kernel)
     if isinstance(found, str):
         return found
     model = problem.model
