@@ -34,6 +34,7 @@ class Spelling:
     sizes: tuple[int, int, int, int, int] = (2, 21, 37, 16, 16)  # h, s, t, d, e
     names: Sequence[str] = ("q", "k", "v", "y")
     repeat: int = 1  # query heads of one key head
+    is_turned: bool = False  # keys are scaled after they are transposed, as torch's exporter does it
     past: int = 0  # columns of a cache before the keys and values
 
 
@@ -59,7 +60,11 @@ class Writer:
         how, b = self.how, self.b
         q = self.input(how.names[0], how.dtype, *(self.size[a] for a in how.layout[0]))
         k, v = (self._kept(name, axes) for name, axes in zip(how.names[1:3], how.layout[1:]))
-        s = b.contract(q, how.layout[0], k, how.layout[1], "hst", FP32)
+        keys = how.layout[1]
+        if how.is_turned:
+            keys = "hdt"
+            k = b.apply("MUL", b.permute(k, [how.layout[1].index(a) for a in keys]), self.number(0.5))
+        s = b.contract(q, how.layout[0], k, keys, "hst", FP32)
         for work in how.scores:
             s = getattr(self, f"score_{work}")(s)
         weights, over = getattr(self, f"softmax_{how.softmax}")(s)

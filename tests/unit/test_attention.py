@@ -54,6 +54,7 @@ SPELLINGS = {
     "grouped heads": Spelling(sizes=(6, 21, 37, 16, 16), repeat=3, weights=("nan",)),
     "keys after a cache": Spelling(past=20, scores=("scale", "causal")),
     "grouped heads after a cache": Spelling(sizes=(4, 21, 37, 16, 16), repeat=2, past=36),
+    "keys scaled after they are transposed": Spelling(is_turned=True, weights=("nan",), dtype="fp16"),
     "two products": Spelling(scores=("scale", "second", "mask")),
     "softmax in halves": Spelling(scores=("scale", "half", "mask"), dtype="fp16"),
     "one head for all": Spelling(layout=("hsd", "td", "te", "hse"), scores=("scale", "causal")),
@@ -210,3 +211,11 @@ def test_names_and_layouts_change_nothing() -> None:
         assert isinstance(found, Streaming), (how.layout, found)
         kinds.add((len(module.program.regions), found.row.size, found.column.size, found.norm, found.zero is not None))
     assert len(kinds) == 1
+
+
+def test_keys_are_stored_with_the_depth_innermost() -> None:
+    """What is computed of transposed keys, when only the scores read it."""
+    module = text_of(Spelling(is_turned=True))
+    (keys,) = [t for t in module.program.buffers if t.attr("materialize") != "deferred"]
+    assert [n.constant for n in keys.type.shape] == [2, 37, 16]
+    assert isinstance(attention_of(module), Streaming)

@@ -24,6 +24,7 @@ from .merge_reduces import merge_reduces
 from .normalise import PASSES, why_several
 from .program import assemble
 from .stream import stream_rows
+from .turn_keys import turn_keys
 from .untangle import untangle
 from .verdicts import Needs, remarks_on, rewrites_on
 
@@ -84,7 +85,7 @@ def _settled(
         whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
         if not whole:
             must_be_held(program)
-            return made, program
+            return made, turn_keys(program)
         apart |= whole
 
 
