@@ -108,7 +108,7 @@ class Partition:
     def readers_of(self, names: Iterable[str]) -> list[Cluster]:
         """The clusters that read values from outside."""
         users = {user for name in names for user in self.graph.users.get(name, ())}
-        found = {c.number: c for user in sorted(users, key=self.order.__getitem__) for c in self._computing(user)}
+        found = {c.number: c for user in sorted(users, key=self.order.__getitem__) for c in self.computing(user)}
         return [c for c in found.values() if any(name in c.sources for name in names)]
 
     def in_order(self) -> list[Cluster]:
