@@ -24,11 +24,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..ir.region import Region, Tensor
+from ..ir.types import DType
 from ..target.arch import aligned
 from .problem import Kernel, kernel_of
 
@@ -61,16 +63,27 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array in shared memory: `slots` tiles of `bytes` each."""
+    """An array in shared memory: `slots` tiles of `shape`, as `shared` of gpu text declares them (`swizzle` in bytes,
+    `cluster` CTAs that read one another's, `kind` of a matrix as registers hold it). `label` says what it is for; emit
+    gives it a name of its own (`parts.arrays.shared`)."""
 
-    name: str
-    bytes: int
+    label: str
+    dtype: DType
+    shape: tuple[int, ...]
     slots: int = 1
+    swizzle: int = 0
+    cluster: int = 0
+    kind: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """What all slots of one CTA take together."""
+        return math.prod(self.shape) * self.dtype.bytes * self.slots
 
     @property
     def taken(self) -> int:
         """Bytes with what follows up to the next array."""
-        return aligned(self.bytes * self.slots)
+        return aligned(self.bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES
 from ..family import Problem
+from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, needed, split
 from ..resources import register_limit
 from ..streamed import masks_of, tile_is_touched
-from .declare import TILES, declare, streamed_tiles, width_each
+from .declare import TILES, declare, streamed_tiles, tile_arrays, width_each
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
 
@@ -77,8 +78,8 @@ class _Template:
         """Tiles and registers, the walk along the columns, the epilogue."""
         plan, kernel = self.plan, self.kernel
         body: list[Statement] = [
-            nodes.Shared(name, type_of(self.dtype, *size))
-            for name, size in zip((self.q, self.k, self.v, self.p), self.tiles)
+            shared(name, array)
+            for name, array in zip((self.q, self.k, self.v, self.p), tile_arrays(plan, kernel), strict=True)
         ]
         body.append(nodes.Reg(self.top, type_of(self.dtype, self.each_row), init=neutral_of("max", self.dtype)))
         body.append(nodes.Reg(self.total, type_of(self.dtype, self.each_row), init=literal(0, self.dtype)))
