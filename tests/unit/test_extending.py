@@ -73,10 +73,9 @@ def run(house: Path, script: str) -> str:
 
 
 MAP = """
-import numpy as np
 from dataclasses import replace
 from tests.unit.checked import check_plan
-from tests.unit.emitted import lowered, played, region_text, simulated
+from tests.unit.emitted import lowered, region_text
 from tinyir.ir import gpu, plan, region
 from tinyir.lower import plan as to_plan
 
@@ -102,10 +101,12 @@ kernels, code = lowered(planned(one))
 print(gpu.show(kernels))
 """
 SIMULATED = """
-draw = np.random.default_rng(3)
-for m, n in ((37, 45), (1, 5)):
-    arrays = {"X": draw.integers(-9, 9, (m, n)).astype(np.float32), "b": draw.integers(-9, 9, n).astype(np.float32)}
-    assert np.array_equal(simulated(code, arrays)["Y"], played(code, arrays)["Y"])
+from tests.unit.families import family
+from tinyir.runtime.run import run
+case = family("strided map")
+for arrays in case.inputs:
+    run(case.text, arrays, device="sim", check=True, rtol=0, atol=0)
+print(len(case.inputs), "inputs")
 """
 
 
@@ -115,7 +116,7 @@ def test_a_family_is_a_folder_and_a_line(house: Path) -> None:
     build(house, "A family")
     told = run(house, MAP + 'assert codes(replace(one, threads=(128,))) == ["E1525"]\n' + LOWERED + SIMULATED)
     assert "for e in 256*cta.x + thread.x..M*N step 768\n" in told
-    assert "grid [3] block [256]" in told
+    assert "grid [3] block [256]" in told and told.endswith("2 inputs\n")
 
 
 def test_without_its_line_the_family_is_not_known(house: Path) -> None:

@@ -9,7 +9,7 @@ while a tile ends.
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..streamed import Streaming
 
 here = functions_of(__name__)
@@ -41,6 +41,7 @@ FAMILY = Family(
     clocks=here("clocks", "flash_clocks"),
     emit=here("emit", "flash_kernel"),
     why_none=here("space", "why_none"),
+    cases=cases_of(__name__, "streaming_softmax"),
 )
 
 __all__ = ["FAMILY"]

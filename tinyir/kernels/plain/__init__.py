@@ -19,7 +19,7 @@ Fields: `tile [T]`, the results of a CTA, and `threads [T]`, the same number.
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Plain
 
 here = functions_of(__name__)
@@ -34,6 +34,7 @@ FAMILY = Family(
     declare=here("declare", "declare"),
     clocks=here("clocks", "plain_clocks"),
     emit=here("emit", "plain_kernel"),
+    cases=cases_of(__name__, "plain"),
     is_fallback=True,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Map
 
 here = functions_of(__name__)
@@ -18,6 +18,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "scatter_atomic_clocks"),
     emit=here("emit", "scatter_atomic_kernel"),
+    cases=cases_of(__name__, "scatter_atomic"),
     before=here("emit", "base_before"),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..streamed import Streaming, two_regions
 
 here = functions_of(__name__)
@@ -19,6 +19,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "streaming_clocks"),
     emit=here("emit", "streaming_kernel"),
+    cases=cases_of(__name__, "streaming"),
 )
 
 __all__ = ["FAMILY"]

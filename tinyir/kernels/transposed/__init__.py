@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Map
 
 here = functions_of(__name__)
@@ -17,6 +17,7 @@ FAMILY = Family(
     declare=here("declare", "declare"),
     clocks=here("clocks", "transposed_clocks"),
     emit=here("emit", "transposed_kernel"),
+    cases=cases_of(__name__, "transposed"),
 )
 
 __all__ = ["FAMILY"]
