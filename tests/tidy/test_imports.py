@@ -50,7 +50,7 @@ CONTAINS = {  # the languages whose text a language's text contains
 }
 LOWERINGS = ("tiny", "index", "poly", "region", "plan", "gpu", "cu")
 KERNELS = PACKAGE / "kernels"
-FAMILIES = tuple(sorted(f.parent.name for f in KERNELS.glob("*/declare.py")))
+FAMILIES = tuple(sorted(f.parent.name for f in KERNELS.glob("*/__init__.py") if "cases_of" in source_of(f).bound))
 
 
 def modules() -> list[Path]:

@@ -23,9 +23,4 @@ def meeting_arrays(plan: Plan, region: Region) -> tuple[Array, ...]:
     return tuple(Array("part", dtype, (warps,)) for dtype in dtypes) if warps > 1 else ()
 
 
-def declare_thread(plan: Plan, problem: Problem) -> Needs:
-    """What a CTA takes whose threads have a row each."""
-    return Needs(registers=allotted(plan, ADDRESSING))
-
-
-__all__ = ["declare_block", "declare_thread", "meeting_arrays"]
+__all__ = ["declare_block", "meeting_arrays"]
