@@ -187,6 +187,11 @@ class Family:
     is_fallback: bool = False
 
     @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.algo
+
+    @property
     def kind(self) -> str:
         """The word of plan text for the kind of problem."""
         return self.problem.kind
