@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+NAMES_AN_ATTRIBUTE = ("getattr", "hasattr")
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
@@ -31,13 +32,16 @@ class Import:
 @dataclass(frozen=True, slots=True)
 class Source:
     """A module: its imports; the functions and classes that it defines; every name that it binds by an import, a
-    definition or a store; the functions that it calls by a bare name; the public definitions without a docstring; and
-    whether it has none itself."""
+    definition or a store; the functions that it calls by a bare name; the attributes that it reads or names in
+    `getattr`; the words that it compares something with; the public definitions without a docstring; and whether it has
+    none itself."""
 
     imports: tuple[Import, ...]
     defined: tuple[str, ...]
     bound: frozenset[str]
     called: frozenset[str]
+    attributes: frozenset[str]
+    compared: frozenset[str]
     undocumented: tuple[str, ...]
     is_undocumented: bool
 
@@ -52,6 +56,8 @@ def source_of(file: Path) -> Source:
     defined: list[str] = []
     bound: set[str] = set()
     called: set[str] = set()
+    attributes: set[str] = set()
+    compared: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [Import(node.lineno, alias.name, "", id(node) in at_top) for alias in node.names]
@@ -67,13 +73,35 @@ def source_of(file: Path) -> Source:
             bound.add(node.id)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.add(node.func.id)
+        if isinstance(node, ast.Attribute):
+            attributes.add(node.attr)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES_AN_ATTRIBUTE:
+            attributes |= _words_of(*node.args[1:2])
+        elif isinstance(node, ast.Compare):
+            compared |= _words_of(node.left, *node.comparators)
+        elif isinstance(node, ast.MatchValue):
+            compared |= _words_of(node.value)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     missing = tuple(node.name for node in _public(tree) if not ast.get_docstring(node))
     is_undocumented = bool(tree.body) and not ast.get_docstring(tree)
     return Source(
-        tuple(imports), tuple(defined), frozenset(bound | set(defined)), frozenset(called), missing, is_undocumented
+        tuple(imports),
+        tuple(defined),
+        frozenset(bound | set(defined)),
+        frozenset(called),
+        frozenset(attributes),
+        frozenset(compared),
+        missing,
+        is_undocumented,
     )
+
+
+def _words_of(*nodes: ast.AST) -> set[str]:
+    """The string constants in these expressions."""
+    return {
+        n.value for node in nodes for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    }
 
 
 def _public(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:

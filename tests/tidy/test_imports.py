@@ -39,7 +39,18 @@ PACKAGES = {
     "safetensors": {"runtime", "front"},
 }
 LANGUAGES = ("tiny", "index", "poly", "region", "plan", "gpu", "manifest")
+CONTAINS = {  # the languages whose text a language's text contains
+    "tiny": set(),
+    "index": {"tiny"},
+    "poly": {"tiny", "index"},
+    "region": set(),
+    "plan": {"region"},
+    "gpu": {"region", "plan"},
+    "manifest": {"region"},
+}
 LOWERINGS = ("tiny", "index", "poly", "region", "plan", "gpu", "cu")
+KERNELS = PACKAGE / "kernels"
+FAMILIES = tuple(sorted(f.parent.name for f in KERNELS.glob("*/__init__.py") if "cases_of" in source_of(f).bound))
 
 
 def modules() -> list[Path]:
@@ -72,12 +83,52 @@ def test_heavy_packages_are_imported_where_they_are_used(file: Path) -> None:
     assert [name for name, top in imports_of(file) if top and name.split(".")[0] in lazily] == []
 
 
+def unit_of(file: Path, room: Path) -> str:
+    """The module or the package right below a room that a file is of."""
+    return file.relative_to(room).parts[0].removesuffix(".py")
+
+
+def units_below(room: Path) -> dict[str, set[str]]:
+    """For each module or package right below a room, the others there that it imports, over any number of steps."""
+    prefix, found = f"tinyir.{room.name}.", {}
+    for file in sorted(room.rglob("*.py")):
+        named = {name.split(".")[2] for name, _ in imports_of(file) if name.startswith(prefix)}
+        found.setdefault(unit_of(file, room), set()).update(named)
+    for through in found:  # one more unit may be passed at each turn
+        for names in found.values():
+            names |= found[through] if through in names else set()
+    return found
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_language_knows_only_the_languages_whose_text_it_contains(language: str) -> None:
-    for file in sorted((PACKAGE / "ir").glob(f"{language}.py")) + sorted((PACKAGE / "ir" / language).glob("*.py")):
-        later = LANGUAGES[LANGUAGES.index(language) + 1 :]
-        names = {n.split(".")[2] for n, _ in imports_of(file) if n.startswith("tinyir.ir.") and len(n.split(".")) > 2}
-        assert sorted(names & set(later)) == []
+    """Not even through the modules of `ir` that belong to no language."""
+    assert units_below(PACKAGE / "ir")[language] & set(LANGUAGES) - {language} <= CONTAINS[language]
+
+
+def test_languages_know_no_family() -> None:
+    """The plan language knows what a field is, gpu text what a statement is; neither names a family's folder or asks
+    for an algo. `headline`, what tables print of a plan, is the one reader of the field."""
+    from tinyir.kernels import FAMILIES as families
+
+    algos = {family.algo for family in families}
+    asked = {f.name: algos & source_of(f).compared for f in modules() if "kernels" not in f.parts}
+    assert {name: words for name, words in asked.items() if words} == {"render.py": {"plain"}}  # a form of messages
+    assert [
+        str(f.relative_to(ROOT)) for f in modules() if "kernels" not in f.parts and "algo" in source_of(f).attributes
+    ] == ["tinyir/ir/plan/fields.py"]
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
+def test_no_family_is_imported_but_by_the_list_of_them(file: Path) -> None:
+    own = unit_of(file, KERNELS) if KERNELS in file.parents else ""
+    named = {name.split(".")[2] for name, _ in imports_of(file) if name.startswith("tinyir.kernels.")}
+    assert named & set(FAMILIES) - {own} <= (set(FAMILIES) if file == KERNELS / "__init__.py" else set())
+
+
+def test_the_list_of_families_has_every_folder() -> None:
+    listed = {i.name for i in source_of(KERNELS / "__init__.py").imports}
+    assert set(FAMILIES) <= listed
 
 
 @pytest.mark.parametrize("lowering", LOWERINGS)

@@ -33,7 +33,7 @@ SLOW = {
 }  # their kernels are those of other families
 SEEDS = (0, 1, 2)
 COUNTS = [
-    pytest.param(30, 1, 2, id="30"),
+    pytest.param(30, 3, 2, id="30"),
     pytest.param(200, 2, 10, id="200", marks=pytest.mark.slow),
 ]  # how many, the draw, how many may be missed
 NO_TEXT = "E1721"  # the compiler refuses it

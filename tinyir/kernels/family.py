@@ -13,6 +13,7 @@
         emit=here("emit", "emit"),                  its kernel
         before=here("emit", "before"),              the kernels that run before it, and the memory they fill
         why_none=here("space", "why_none"),         why a card or a problem has no plan of it, where `space` gives none
+        cases=cases_of(__name__, "gemv"),           small problems that exercise each form of it
     )
 
 `here = functions_of(__name__)` names functions of the family's own folder, which is imported when one is first called:
@@ -24,11 +25,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.region import Region, Tensor
+from ..ir.types import DType
 from ..target.arch import aligned
 from .problem import Kernel, kernel_of
 
@@ -61,16 +66,27 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array in shared memory: `slots` tiles of `bytes` each."""
+    """An array in shared memory: `slots` tiles of `shape`, as `shared` of gpu text declares them (`swizzle` in bytes,
+    `cluster` CTAs that read one another's, `kind` of a matrix as registers hold it). `label` says what it is for; emit
+    gives it a name of its own (`parts.arrays.shared`)."""
 
-    name: str
-    bytes: int
+    label: str
+    dtype: DType
+    shape: tuple[int, ...]
     slots: int = 1
+    swizzle: int = 0
+    cluster: int = 0
+    kind: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """What all slots of one CTA take together."""
+        return math.prod(self.shape) * self.dtype.bytes * self.slots
 
     @property
     def taken(self) -> int:
         """Bytes with what follows up to the next array."""
-        return aligned(self.bytes * self.slots)
+        return aligned(self.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +149,10 @@ def _no_fields(_: Any) -> Fields:
     return {}
 
 
+def _no_cases() -> dict[str, str]:
+    return {}
+
+
 def _no_kernels(*_: Any) -> Before:
     return Before()
 
@@ -161,9 +181,15 @@ class Family:
     before: Callable[[Plan, Problem], Before] = _no_kernels
     why_none: Callable[[Problem, Device], str] = _no_reason
     match: Callable[[tuple[Region, ...]], Kernel | str] | None = None
+    cases: Callable[[], Mapping[str, str]] = _no_cases
     in_warps: bool = False
     has_static_smem: bool = False
     is_fallback: bool = False
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.algo
 
     @property
     def kind(self) -> str:
@@ -177,6 +203,23 @@ class Family:
     def kernel_of(self, region: Region) -> Kernel | None:
         """One region as its problem, or None."""
         return kernel_of(region, self.kind)
+
+
+def cases_of(package: str, algo: str) -> Callable[[], Mapping[str, str]]:
+    """Reads the cases of a family: `cases/NAME.plan` of its folder, by name, where families share a folder those whose
+    last plan says `algo`. Each is a plan text whose shape sets are the sizes to try."""
+
+    @functools.cache
+    def read() -> Mapping[str, str]:
+        folder = Path(importlib.import_module(package).__file__ or "").parent / "cases"
+        texts = {
+            file.stem.replace("_", " "): file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.plan"))
+        }
+        return {
+            name: text for name, text in texts.items() if re.findall(r"^  algo +(\w+)$", text, re.MULTILINE)[-1] == algo
+        }
+
+    return read
 
 
 def functions_of(package: str) -> Callable[[str, str], Callable[..., Any]]:
@@ -201,5 +244,6 @@ __all__ = [
     "Needs",
     "Problem",
     "Proposal",
+    "cases_of",
     "functions_of",
 ]

@@ -10,7 +10,7 @@ while a tile ends.
 from __future__ import annotations
 
 from ..attention import Streaming
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 
 here = functions_of(__name__)
 
@@ -41,6 +41,7 @@ FAMILY = Family(
     clocks=here("clocks", "flash_clocks"),
     emit=here("emit", "flash_kernel"),
     why_none=here("space", "why_none"),
+    cases=cases_of(__name__, "streaming_softmax"),
 )
 
 __all__ = ["FAMILY"]

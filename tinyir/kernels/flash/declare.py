@@ -11,9 +11,11 @@ from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
+from .match import flash_of
 
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
+SWIZZLE = 128  # bytes
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROW_REGISTERS = 12  # what a thread knows of its two rows
 ADDRESSING = 18  # registers beside the arrays
@@ -23,7 +25,7 @@ ADDRESSING = 18  # registers beside the arrays
 class Sizes:
     """Elements of a plan's tiles. `deep` and `wide` are the columns of the query's and the value's tiles, whole
     swizzled rows; `depth` and `width` those that products have; `piece` the columns of an output that leave together.
-    `rings` are the slots of the query, of key and value, and of an output's pieces."""
+    `rings` are the slots of the query, and of key and value."""
 
     rows: int
     columns: int
@@ -32,14 +34,13 @@ class Sizes:
     depth: int
     width: int
     piece: int
-    rings: tuple[int, int, int]
+    rings: tuple[int, int]
 
 
 def sizes_of(plan: Plan, kernel: Streaming) -> Sizes:
     """The tiles of a plan."""
     (rows, columns, _), (deep, wide) = plan.tile, kernel.sizes
     width = -(-wide // STEP) * STEP
-    staged = sum(s.by == "tma" for s in plan.store)
     return Sizes(
         rows,
         columns,
@@ -48,7 +49,7 @@ def sizes_of(plan: Plan, kernel: Streaming) -> Sizes:
         -(-deep // STEP) * STEP,
         width,
         math.gcd(SPAN, width),
-        (1 + has_two_queries(plan), plan.stages, staged * STAGED * plan.consumers.count),
+        (1 + has_two_queries(plan), plan.stages),
     )
 
 
@@ -59,16 +60,31 @@ def has_two_queries(plan: Plan) -> bool:
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """Rings of query, key and value, pieces of outputs; the registers are a consumer's."""
-    sizes = sizes_of(plan, problem.kernel)
-    query, ring, out = sizes.rings
-    tiles = (
-        ("q", sizes.rows * sizes.deep, query),
-        ("k", sizes.columns * sizes.deep, ring),
-        ("v", sizes.columns * sizes.wide, ring),
-        ("out", WARPGROUP_ROWS * sizes.piece, out),
-    )
-    shared = tuple(Array(name, 2 * elements, slots) for name, elements, slots in tiles if slots)
+    shared = *operand_arrays(plan, problem), *(a for a in output_arrays(plan, problem) if a is not None)
+    query, ring = sizes_of(plan, problem.kernel).rings
     return Needs(shared, 2 * (query + 2 * ring), launched_with(plan), registers_of(plan, problem.kernel))
+
+
+def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, Array, Array]:
+    """The rings of the query, the key and the value."""
+    sizes, flash = sizes_of(plan, problem.kernel), flash_of(problem.kernel)
+    query, ring = sizes.rings
+    return (
+        Array("q", flash.query.dtype, (sizes.rows, sizes.deep), query, SWIZZLE),
+        Array("k", flash.key.dtype, (sizes.columns, sizes.deep), ring, SWIZZLE),
+        Array("v", flash.value.dtype, (sizes.columns, sizes.wide), ring, SWIZZLE),
+    )
+
+
+def output_arrays(plan: Plan, problem: Problem) -> tuple[Array | None, ...]:
+    """For each write of the second region the pieces that are on their way out; None where it leaves from registers."""
+    flash, piece = flash_of(problem.kernel), sizes_of(plan, problem.kernel).piece
+    return tuple(
+        Array("out", box.dtype, (WARPGROUP_ROWS, piece), STAGED * plan.consumers.count, box.dtype.bytes * piece)
+        if box is not None and plan.store_of(item.output).by == "tma"
+        else None
+        for item, box in zip(problem.regions[1].yields, flash.outputs)
+    )
 
 
 def registers_of(plan: Plan, kernel: Streaming) -> int:
@@ -91,9 +107,12 @@ def launched_with(plan: Plan) -> int:
 __all__ = [
     "ADDRESSING",
     "SPAN",
+    "SWIZZLE",
     "STAGED",
     "STEP",
     "Sizes",
+    "operand_arrays",
+    "output_arrays",
     "declare",
     "most_registers",
     "registers_of",

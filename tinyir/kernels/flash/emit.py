@@ -27,15 +27,15 @@ from ...ir.types import DTYPES, TensorType, round_to
 from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..attention import Streaming
 from ..family import Problem
+from ..parts.arrays import shared
 from ..parts.point import Fresh, Values, below, divides, element_store, names_in, needed, split
 from ..parts.tiles import fewer
-from .declare import SPAN, STAGED, STEP, sizes_of
+from .declare import SPAN, STAGED, STEP, SWIZZLE, operand_arrays, output_arrays, sizes_of
 from .masks import AFTER, Walk, sides_of, walk_of
 from .match import Box, Flash, flash_of
 
 FP32 = DTYPES["fp32"]
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
-SWIZZLE = 128  # bytes
 BOX_ROWS = 256  # at most
 MOST_TILES = 2**31 - 2**16  # so that a tile's number stays an int when CTAs go on
 
@@ -68,11 +68,12 @@ class _Template:
         self.is_row_guarded = not divides(plan.tile[0], self.row.size)
         self.is_column_guarded = not divides(plan.tile[1], self.column.size) or self.walk.may_pass_end
         self.point = {a.name: Expr.of(a.name) for a in first.iters}
+        self.rings = {array.label: array for array in operand_arrays(plan, problem)}
         self.boxes = (("q", kernel.query), ("k", kernel.key), ("v", kernel.value))
         self.staged = tuple(
-            (item, box)
-            for item, box in zip(second.yields, kernel.outputs)
-            if box is not None and plan.store_of(item.output).by == "tma"
+            (item, box, array)
+            for item, box, array in zip(second.yields, kernel.outputs, output_arrays(plan, problem))
+            if array is not None
         )
 
     def kernel_text(self) -> Kernel:
@@ -95,32 +96,21 @@ class _Template:
 
     # --- declarations
 
-    def _tile_of(self, word: str) -> tuple[int, int, int]:
-        """Rows, columns and slots of an operand's ring."""
-        s = self.sizes
-        return {
-            "q": (s.rows, s.deep, s.rings[0]),
-            "k": (s.columns, s.deep, s.rings[1]),
-            "v": (s.columns, s.wide, s.rings[1]),
-        }[word]
-
     def _maps(self) -> Iterable[Statement]:
         for word, box in self.boxes:
-            rows = self._tile_of(word)[0]
+            rows = self.rings[word].shape[0]
             yield nodes.TensorMap(f"{self.of(word)}.map", box.tensor.name, box.sides(rows, SPAN), SWIZZLE)
-        for item, box in self.staged:
-            sides, span = box.sides(WARPGROUP_ROWS, self.sizes.piece), 2 * self.sizes.piece
-            yield nodes.TensorMap(f"{self._out(item.output)}.map", box.tensor.name, sides, span)
+        for item, box, array in self.staged:
+            sides = box.sides(*array.shape)
+            yield nodes.TensorMap(f"{self._out(item.output)}.map", box.tensor.name, sides, array.swizzle)
 
     def _tiles(self) -> Iterable[Statement]:
-        for word, box in self.boxes:
-            rows, columns, slots = self._tile_of(word)
-            yield nodes.Shared(self.of(word), _type(box.dtype, rows, columns), slots, SWIZZLE)
-        for item, box in self.staged:
-            kind = _type(box.dtype, WARPGROUP_ROWS, self.sizes.piece)
-            yield nodes.Shared(self._out(item.output), kind, STAGED * self.count, 2 * self.sizes.piece)
-        for word, _ in self.boxes:
-            slots = self._tile_of(word)[2]
+        for word, array in self.rings.items():
+            yield shared(self.of(word), array)
+        for item, _, array in self.staged:
+            yield shared(self._out(item.output), array)
+        for word, array in self.rings.items():
+            slots = array.slots
             yield nodes.Mbarrier(self.of(f"full.{word}"), 1, slots)
             yield nodes.Mbarrier(self.of(f"empty.{word}"), self.count, slots)
 
@@ -150,7 +140,7 @@ class _Template:
         blocks = (nodes.Let(self.of("n0"), self.walk.start(t)), *self._fetch("k", n0), *self._fetch("v", n0))
         loop = nodes.For(self.of("t"), ZERO, self.walk.steps, blocks)
         cursors = tuple(
-            nodes.Cursor(self.of(f"{word}.next"), self._tile_of(word)[2], phase=1) for word, _ in self.boxes
+            nodes.Cursor(self.of(f"{word}.next"), self.rings[word].slots, phase=1) for word, _ in self.boxes
         )
         one = (*cursors, self._over_tiles(tiles, (*self._fetch("q", self.m0), loop)))
         regs = self.plan.regs.producer if self.plan.regs else 0
@@ -159,7 +149,7 @@ class _Template:
     def _fetch(self, word: str, row: Expr) -> tuple[Statement, ...]:
         """One operand's tile into the next slot of its ring."""
         box: Box = dict(self.boxes)[word]
-        rows, columns, _ = self._tile_of(word)
+        rows, columns = self.rings[word].shape
         cursor = self.of(f"{word}.next")
         slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
@@ -175,7 +165,7 @@ class _Template:
 
     def _consumer(self, tiles: Expr) -> Statement:
         s, value = self.sizes, self.kernel.value
-        body: list[Statement] = [nodes.Cursor(self.of(f"{word}.s"), self._tile_of(word)[2]) for word, _ in self.boxes]
+        body: list[Statement] = [nodes.Cursor(self.of(f"{word}.s"), self.rings[word].slots) for word, _ in self.boxes]
         body += [nodes.Cursor(self.of("o"), STAGED)] if self.staged else []
         body += [
             nodes.Reg(self.of("sc"), _type(FP32, WARPGROUP_ROWS, s.columns), kind="wgmma"),
@@ -187,7 +177,7 @@ class _Template:
         body.append(nodes.Reg(self.of("total"), _type(FP32, WARPGROUP_ROWS), kind="row_parts"))
         body.append(nodes.Let(self.of("part"), WARPGROUP_ROWS * Expr.of("warpgroup.index")))
         body.append(self._over_tiles(tiles, self._tile()))
-        tokens = tuple(f"store.{item.output}" for item, _ in self.staged)
+        tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
         body += [nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, tokens),))] if tokens else []
         regs = self.plan.regs.consumer if self.plan.regs else 0
         return nodes.Role("consumer", "warpgroups", 1, 1 + self.count, tuple(body), regs)
@@ -258,7 +248,7 @@ class _Template:
 
     def _slot(self, word: str, cursor: str = "") -> Expr | None:
         """Where a cursor is in the ring of an operand, if it is one; by default the consumers'."""
-        return Expr.of(f"{cursor or self.of(f'{word}.s')}.slot") if self._tile_of(word)[2] > 1 else None
+        return Expr.of(f"{cursor or self.of(f'{word}.s')}.slot") if self.rings[word].slots > 1 else None
 
     def _phase(self, word: str) -> Expr:
         return Expr.of(f"{self.of(f'{word}.s')}.phase")
@@ -350,7 +340,7 @@ class _Template:
 
     def _piece(self, across: Expr) -> Iterable[Statement]:
         """A piece of the sum's columns, from `across` on."""
-        tokens = tuple(f"store.{item.output}" for item, _ in self.staged)
+        tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
         o = self.of("o")
         slot = Expr.of(f"{o}.slot") + (STAGED * Expr.of("warpgroup.index") if self.count > 1 else 0)
         if tokens:
@@ -361,7 +351,7 @@ class _Template:
             yield nodes.Fence("async_proxy")
             yield nodes.Barrier("warpgroup")
             stores = []
-            for item, box in self.staged:
+            for item, box, _ in self.staged:
                 at = box.at(self.m0 + self.of("part"), across)
                 to = Place(f"{self._out(item.output)}.map", at)
                 stores.append(nodes.TmaStore(f"store.{item.output}", to, Place(self._out(item.output), slot=slot)))
@@ -388,7 +378,7 @@ class _Template:
         reads = [*(y.expr for y in self.second.yields), *(let.expr for let in self.second.lets)]
         is_touching = any(isinstance(n, Read) for n in self._after(reads))
         inner += values.name_values()
-        staged = {item.output for item, _ in self.staged}
+        staged = {item.output for item, _, _ in self.staged}
         direct = []
         for item in self.second.yields:
             value = values.at(item.expr)

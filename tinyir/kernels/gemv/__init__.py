@@ -3,7 +3,7 @@ CTA. On every arch, for at most four rows, where tensor cores or the copy engine
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 
 here = functions_of(__name__)
@@ -19,6 +19,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "gemv_clocks"),
     emit=here("emit", "gemv_kernel"),
+    cases=cases_of(__name__, "gemv"),
 )
 
 __all__ = ["FAMILY"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.plan.fields import Plan
 from ..family import Array, Needs, Problem
-from ..parts.sum_arrays import SUM_BYTES, sum_arrays
+from ..parts.sum_arrays import sum_arrays
 from ..problem import Contraction
 from ..resources import ADDRESSING, allotted
 
@@ -12,14 +12,20 @@ from ..resources import ADDRESSING, allotted
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
     kernel, (rows, columns, _) = problem.kernel, plan.tile
-    is_along_sum = stands_along_sum(plan, kernel)
-    part = () if is_along_sum else (Array("part", SUM_BYTES * plan.threads[1] * rows * columns),)
     held = plan.micro[0] * plan.micro[1] * max(1, kernel.dtype.bytes // 4)
-    small = plan.micro[0] * kernel.lhs.dtype.bytes if is_along_sum else 0  # its elements are held too
+    small = plan.micro[0] * kernel.lhs.dtype.bytes if stands_along_sum(plan, kernel) else 0  # its elements are held too
     wanted = held + plan.micro[2] * (plan.micro[1] * kernel.rhs.dtype.bytes + small) // 4 + ADDRESSING
     return Needs(
-        (*sum_arrays(rows, columns, plan.parts), *part), int(plan.parts > 1), allotted(plan, wanted), accumulators=held
+        (*sum_arrays(kernel.dtype, rows, columns, plan.parts), *part_of(plan, kernel)),
+        int(plan.parts > 1),
+        allotted(plan, wanted),
+        accumulators=held,
     )
+
+
+def part_of(plan: Plan, kernel: Contraction) -> tuple[Array, ...]:
+    """Where threads that share columns and are not lanes of one warp leave their sums."""
+    return () if stands_along_sum(plan, kernel) else (Array("part", kernel.dtype, (plan.threads[1], *plan.tile[:2])),)
 
 
 def stands_along_sum(plan: Plan, kernel: Contraction) -> bool:
@@ -27,4 +33,4 @@ def stands_along_sum(plan: Plan, kernel: Contraction) -> bool:
     return plan.place_of(f"{kernel.sum[-1].name}.i") == "thread.x"
 
 
-__all__ = ["declare", "stands_along_sum"]
+__all__ = ["declare", "part_of", "stands_along_sum"]

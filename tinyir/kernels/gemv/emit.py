@@ -32,12 +32,13 @@ from ...ir.types import TensorType
 from ...kit.diag import refuse
 from ..family import Problem
 from ..parts import shared_sum
+from ..parts.arrays import shared
 from ..parts.boxes import View, unread, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import below, guarded, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
-from .declare import stands_along_sum
+from .declare import part_of, stands_along_sum
 
 WARP = 32
 
@@ -178,7 +179,8 @@ def gemv_kernel(plan: Plan, problem: Problem) -> Kernel:
     body: list[Statement] = [nodes.Assume(plan.assume)] if plan.assume else []
     body += place
     body.append(nodes.Let(fresh("steps"), extent_of(kernel.sum).ceildiv(depth)))
-    body += [*shared_sum.declared(plan, kernel, fresh), *_partial(plan, thread), *shared_sum.set_up(plan, fresh)]
+    part = (shared(fresh(a.label), a) for a in part_of(plan, kernel))
+    body += [*shared_sum.declared(plan, kernel, fresh), *part, *shared_sum.set_up(plan, fresh)]
     body += [nodes.Fence("mbarrier_init"), *shared_sum.told(plan)] if plan.parts > 1 else []
     body.append(nodes.Let(fresh("c0"), fresh.expr("n0") + plan.micro[1] * across))
     body.append(
@@ -229,14 +231,6 @@ def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple
         for word, tile, size in zip(("m0", "n0"), ("tm", "tn"), plan.tile)
     ]
     return body, plan.parts * count
-
-
-def _partial(plan: Plan, thread: _Thread) -> tuple[Statement, ...]:
-    """Where threads that share columns and are not lanes of one warp leave their sums."""
-    if thread.is_along_sum:
-        return ()
-    shape = plan.threads[1], *plan.tile[:2]
-    return (nodes.Shared(thread.fresh("part"), TensorType(thread.kernel.dtype, tuple(map(Expr.of, shape)))),)
 
 
 def _folded(plan: Plan, thread: _Thread, across: Expr, other: Expr) -> tuple[Statement, ...]:

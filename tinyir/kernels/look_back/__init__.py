@@ -3,7 +3,7 @@ to."""
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Prefix
 
 here = functions_of(__name__)
@@ -19,6 +19,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "look_back_clocks"),
     emit=here("emit", "look_back_kernel"),
+    cases=cases_of(__name__, "scan_look_back"),
     before=here("emit", "before"),
     in_warps=True,
 )

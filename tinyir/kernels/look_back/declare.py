@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from ...ir.accumulate import wide
+from ...ir.body import Scan
 from ...ir.plan.fields import Plan
+from ...ir.traits import scans_of
+from ...ir.types import DTYPES
 from ..family import Array, Needs, Problem
+from ..problem import Prefix
 from ..resources import ADDRESSING, allotted, threads_of
 
-WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
+WARP = 32
+PLACE = Array("place", DTYPES["i32"], (1,))  # of the CTA among those that run
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
-    threads, held = threads_of(plan), held_of(plan)
-    shared = (Array("part", threads // WARP * WIDEST * (held // plan.widest)),) if threads > WARP else ()
-    return Needs(shared, registers=allotted(plan, 5 * held // 4 + ADDRESSING))
+    scans = dict.fromkeys(scans_of(problem.region))
+    arrays = (array for scan in scans for array in (*part_of(plan, problem.kernel, scan), before_of(scan)))
+    return Needs((PLACE, *arrays), registers=allotted(plan, 5 * held_of(plan) // 4 + ADDRESSING))
+
+
+def part_of(plan: Plan, kernel: Prefix, scan: Scan) -> tuple[Array, ...]:
+    """Where the warps of a CTA meet, at each turn of a scan."""
+    warps, turns = threads_of(plan) // WARP, held_of(plan) // plan.width_of(kernel.row[0].name)
+    return (Array("part", wide(scan.dtype), (warps * turns,)),) if warps > 1 else ()
+
+
+def before_of(scan: Scan) -> Array:
+    """What the tiles before fold to."""
+    return Array("before", wide(scan.dtype), (1,))
 
 
 def held_of(plan: Plan) -> int:
@@ -21,4 +38,4 @@ def held_of(plan: Plan) -> int:
     return plan.tile[1] // threads_of(plan)
 
 
-__all__ = ["declare", "held_of"]
+__all__ = ["PLACE", "before_of", "declare", "held_of", "part_of"]

@@ -41,11 +41,13 @@ from ...ir.types import DTYPES, TensorType
 from ...kit.diag import refuse
 from ...target.words import LEVELS, WORDS_OF
 from ..family import Before, Problem
+from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, split
 from ..parts.prefixes import Prefixes, limits_of, name_of
 from ..parts.side_by_side import SideBySide
 from ..problem import Prefix
+from .declare import PLACE, before_of, part_of
 
 WARP = 32
 START_THREADS = 256
@@ -186,7 +188,7 @@ class _Writer:
         """The ticket, and the tile and rows that it stands for."""
         place, taken = self.fresh.name("place"), self.fresh.name("turn") if self.kernel.rows else self.tile
         found: list[Statement] = [
-            nodes.Shared(place, type_of(DTYPES["i32"], 1)),
+            shared(place, PLACE),
             nodes.Ticket(taken, Place(self.counter.name, (ZERO,)), ctas, place),
         ]
         if self.kernel.rows:
@@ -206,11 +208,11 @@ class _Writer:
         """One scan: what this thread holds of it, of the CTA, and of the tiles before."""
         dtype, base, words = wide(scan.dtype), name_of(self.region, scan), self.words[scan]
         names = {word: self.fresh.name(f"{base}.{word}") for word in ("acc", "total", "own", "before")}
-        warps = self.plan.threads[0] // WARP
-        part = self.fresh.name("part") if warps > 1 else ""
-        self.head += [nodes.Shared(part, type_of(dtype, warps * self.turns))] if part else []
+        meets = part_of(self.plan, self.kernel, scan)
+        part = self.fresh.name("part") if meets else ""
         self.head += [
-            nodes.Shared(names["before"], type_of(dtype, 1)),
+            *(shared(part, array) for array in meets),
+            shared(names["before"], before_of(scan)),
             nodes.Reg(names["acc"], type_of(dtype, self.turns)),
         ]
         self.head.append(nodes.Reg(names["total"], type_of(dtype, 1), init=neutral_of(scan.op, dtype)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Map
 
-here = functions_of(__name__)
+here, parts = functions_of(__name__), functions_of("tinyir.kernels.parts")
 
 FAMILY = Family(
     algo="flat",
@@ -13,10 +13,11 @@ FAMILY = Family(
     needs=("micro", "threads"),
     fields=("bind", "vectorize", "assume", "predicate"),
     accepts=here("fields", "fields"),
-    space=here("space", "propose_flat"),
-    declare=here("declare", "declare"),
-    clocks=here("clocks", "flat_clocks"),
-    emit=here("emit", "flat_kernel"),
+    space=parts("element_plans", "element_plans"),
+    declare=parts("registers", "declare"),
+    clocks=parts("element_clocks", "flat_clocks"),
+    emit=parts("elements", "element_kernel"),
+    cases=cases_of(__name__, "flat"),
 )
 
 __all__ = ["FAMILY"]

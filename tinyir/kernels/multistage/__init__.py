@@ -3,7 +3,7 @@ ldmatrix."""
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 
 here = functions_of(__name__)
@@ -33,6 +33,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "multistage_clocks"),
     emit=here("emit", "multistage_kernel"),
+    cases=cases_of(__name__, "multistage"),
     before=functions_of("tinyir.kernels.parts")("copies", "copies_before"),
 )
 

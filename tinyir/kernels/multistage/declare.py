@@ -6,7 +6,10 @@ from __future__ import annotations
 import math
 
 from ...ir.plan.fields import Plan
+from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Needs, Problem
+from ..parts.boxes import is_along_sum
+from ..problem import Contraction
 from ..resources import allotted, threads_of
 
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
@@ -17,18 +20,24 @@ WARP = 32
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes; two sets of fragments of 16 along the sum are in registers."""
-    kernel, (rows, columns, depth) = problem.kernel, plan.tile
+    kernel = problem.kernel
     words, wide = max(1, kernel.dtype.bytes // 4), 2 if kernel.lhs.dtype.bytes == 4 else 1
     held = math.prod(plan.warp_tile) // WARP * words
-    shared = (
-        Array("a", rows * depth * kernel.lhs.dtype.bytes, plan.stages),
-        Array("b", columns * depth * kernel.rhs.dtype.bytes, plan.stages),
-        Array(
-            "staged", FRAGMENT_ROWS * (plan.warp_tile[1] + FRAGMENT_PAD) * kernel.dtype.bytes, threads_of(plan) // WARP
-        ),
-    )
+    shared = tile_array(plan, kernel, 0), tile_array(plan, kernel, 1), staged_array(plan, kernel)
     registers = allotted(plan, held + wide * sum(plan.warp_tile) // 2 + ADDRESSING)
     return Needs(shared, registers=registers, accumulators=held)
 
 
-__all__ = ["FRAGMENT_PAD", "FRAGMENT_ROWS", "declare"]
+def tile_array(plan: Plan, kernel: Contraction, side: int) -> Array:
+    """The ring of an operand's tiles, in swizzled rows along the sum or across it."""
+    read, size, depth = (kernel.lhs, kernel.rhs)[side], plan.tile[side], plan.tile[2]
+    shape = (size, depth) if is_along_sum(kernel, side) else (depth, size)
+    return Array("ab"[side], read.dtype, shape, plan.stages, min(SWIZZLE_BYTES, shape[1] * read.dtype.bytes))
+
+
+def staged_array(plan: Plan, kernel: Contraction) -> Array:
+    """What the accumulators of each warp leave through, some rows at once."""
+    return Array("staged", kernel.dtype, (FRAGMENT_ROWS, plan.warp_tile[1] + FRAGMENT_PAD), threads_of(plan) // WARP)
+
+
+__all__ = ["FRAGMENT_ROWS", "declare", "staged_array", "tile_array"]

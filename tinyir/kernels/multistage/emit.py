@@ -32,14 +32,15 @@ from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from ...target.hopper import SWIZZLE_BYTES
-from ..family import Problem
+from ..family import Array, Problem
+from ..parts.arrays import shared
 from ..parts.boxes import MMA_FACTORS, View, is_along_sum, misfit, padded, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
 from ..resources import register_limit
-from .declare import declare
+from .declare import declare, tile_array
 from .epilogue import warp_epilogue
 
 STEP = 16  # along the sum, of one set of fragments
@@ -64,21 +65,11 @@ class Operand:
     axes: tuple[Axis, ...]
     corner: str
     size: int
-    depth: int
+    array: Array
     width: int
     is_async: bool
     is_along_sum: bool
     copy: View | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The tile's rows and columns."""
-        return (self.size, self.depth) if self.is_along_sum else (self.depth, self.size)
-
-    @property
-    def swizzle(self) -> int:
-        """Bytes of a swizzled row."""
-        return min(SWIZZLE_BYTES, self.shape[1] * self.read.dtype.bytes)
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -95,7 +86,7 @@ def multistage_kernel(plan: Plan, problem: Problem) -> Kernel:
     epilogue = warp_epilogue(plan, region, kernel, fresh)
     body: list[Statement] = [nodes.Assume(plan.assume)] if plan.assume else []
     place, grid = _place(plan, kernel, model, fresh)
-    body += [nodes.Shared(fresh(o.tile), _matrix(o.read, o.shape), plan.stages, o.swizzle) for o in operands]
+    body += [shared(fresh(o.tile), o.array) for o in operands]
     body += [epilogue.tile, *place]
     rows, columns = plan.warp_tile
     body.append(
@@ -133,8 +124,8 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         operand = _operand(plan, region, kernel, side)
         if not operand.is_along_sum and size % wide:
             raise _refusal(plan, "tile", f"{size} in a row of an operand that lies across the sum")
-        if plan.load_of(operand.read.tensor).swizzle != operand.swizzle:
-            raise _refusal(plan, "load", f"{operand.read.tensor} without swizzle {operand.swizzle}")
+        if plan.load_of(operand.read.tensor).swizzle != operand.array.swizzle:
+            raise _refusal(plan, "load", f"{operand.read.tensor} without swizzle {operand.array.swizzle}")
     if any(plan.is_turned(item.tensor) for item in plan.layout):
         raise _refusal(plan, "layout", "`layout` turned in algo multistage")
     if plan.stages < 2:
@@ -165,7 +156,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
         axes,
         CORNERS[side],
         plan.tile[side],
-        plan.tile[2],
+        tile_array(plan, kernel, side),
         width,
         is_async,
         is_along,
@@ -263,7 +254,7 @@ def _fill(
     """Brings the tile of the sum's elements from `start` on into a slot."""
     r, c = fresh("r"), fresh("c")
     side, along = (r, c) if o.is_along_sum else (c, r)
-    over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.shape))
+    over = tuple((name, Expr.of(size)) for name, size in zip((r, c), o.array.shape))
     to = Place(fresh(o.tile), (Expr.of(r), Expr.of(c)), slot)
     if o.copy is not None:
         places = {"sum": start + along, "left": fresh.expr(o.corner) + side, "right": fresh.expr(o.corner) + side}

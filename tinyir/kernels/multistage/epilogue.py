@@ -21,12 +21,12 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...ir.types import TensorType
+from ..parts.arrays import shared
 from ..parts.columns import Columns
 from ..parts.fresh import Fresh
 from ..parts.point import below, divides, split
 from ..problem import Contraction
-from .declare import FRAGMENT_PAD, FRAGMENT_ROWS
+from .declare import FRAGMENT_ROWS, staged_array
 
 LANES = 32
 UNROLLED = 8  # turns of a lane's columns that are written out at most
@@ -43,11 +43,8 @@ class WarpEpilogue:
 def warp_epilogue(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> WarpEpilogue:
     """The epilogue of a plan whose warps hold `warp_tile` accumulators each."""
     rows, columns = plan.warp_tile
-    warps, warp = plan.tile[0] // rows * (plan.tile[1] // columns), Expr.of("warp.index")
-    tile = nodes.Shared(
-        fresh("staged"), TensorType(kernel.dtype, (Expr.of(FRAGMENT_ROWS), Expr.of(columns + FRAGMENT_PAD))), warps
-    )
-    slot = warp if warps > 1 else None
+    tile = shared(fresh("staged"), staged_array(plan, kernel))
+    slot = Expr.of("warp.index") if tile.ring > 1 else None
     i, r, n, v = (fresh.expr(word) for word in "irnv")
     copy = nodes.Store(
         Place(fresh("staged"), (r, n), slot), Read(fresh("acc"), (r + FRAGMENT_ROWS * i, n), kernel.dtype)

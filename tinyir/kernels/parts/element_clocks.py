@@ -24,7 +24,17 @@ LOOK_ISSUE = (
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
 
 
-def element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool) -> Clocks:
+def flat_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Of a map whose neighbouring threads may read different rows."""
+    return _element_clocks(plan, problem, at, is_flat=True)
+
+
+def transposed_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Of a map whose tiles pass through shared memory."""
+    return _element_clocks(plan, problem, at, is_flat=False)
+
+
+def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool) -> Clocks:
     """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few
     elements at a time; for what is scattered there it looks at every place."""
     region, device, sizes, occupancy = problem.region, at.device, at.sizes, at.occupancy
@@ -99,4 +109,4 @@ def looks_of(region: Region, sizes: Mapping[str, int]) -> int:
     )
 
 
-__all__ = ["element_clocks", "looks_of"]
+__all__ = ["flat_clocks", "looks_of", "transposed_clocks"]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from ...ir.plan import Plan, Vectorize
-from ...ir.region import Region
 from ...ir.runs import map_runs
 from ...target.device import Device
 from ..candidate import element_binds, over_registers
-from ..family import Proposal
-from ..problem import Map
+from ..family import Problem, Proposal
 from .guards import guarded_axes
 from .kept import words_beside
 
@@ -16,10 +14,10 @@ THREADS = (128, 256)
 EACH = (1, 2, 4)
 
 
-def element_plans(kernel: Map, region: Region, card: Device) -> tuple[Proposal, ...]:
+def element_plans(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Each block size with one, two or four accesses a thread, a block's width apart so that a warp's accesses stay
     together; an access moves as many neighbours as are known to lie side by side. A scalar takes one thread."""
-    found = []
+    kernel, region, found = problem.kernel, problem.region, []
     bind = element_binds(kernel)
     for run in (*map_runs(region), None):
         vectorize = (Vectorize("*".join(a.name for a in run.axes), run.width),) if run else ()

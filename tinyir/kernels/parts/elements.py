@@ -23,14 +23,15 @@ from ...ir.region import Region
 from ...ir.runs import Run, map_run
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
-from ..problem import Map
+from ..family import Problem
 from .element_vectors import vector_statements
 from .point import Fresh, divides, names_in, numbered
 from .statements import Statements
 
 
-def element_kernel(plan: Plan, region: Region, kernel: Map) -> Kernel:
+def element_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of `element_plans`. Raises Refused (E1611) for what the template has no place for."""
+    region, kernel = problem.region, problem.kernel
     (threads,), each, (tile,) = plan.threads, plan.micro[0], plan.tile
     run, fresh = _run_of(plan, region), Fresh(names_in(region))
     width = run.width if run else 1

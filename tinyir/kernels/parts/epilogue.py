@@ -33,9 +33,10 @@ from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
+from .arrays import shared
 from .boxes import Vector, View, store_view, vectors_of
 from .fresh import Fresh
-from .leaving import STAGED, STAGED_STORES, leave_by_rows, rows_fit, staged_pieces
+from .leaving import STAGED, STAGED_STORES, leave_by_rows, output_array, rows_fit, turned, vector_array
 from .point import Values, below, divides, element_store, guarded, split
 
 HELD = "held"  # how an output leaves
@@ -72,12 +73,6 @@ class Leaving:
     tile: str
     token: str
     span: int  # bytes of a swizzled row of the tile
-
-
-def turned(plan: Plan, pair: tuple) -> tuple:
-    """Of a row's and a column's of the accumulator: the output's row's and column's, which a transposed product
-    (`swap_ab`) exchanges."""
-    return (pair[1], pair[0]) if plan.swap_ab else (pair[0], pair[1])
 
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
@@ -131,7 +126,7 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
         body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // down), body, unroll=0),)
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
     cursor = (nodes.Cursor(fresh("o"), STAGED),) if by_engine else ()
-    maps, tiles = _declared(plan, leaving, sides, staged_pieces(plan, region))
+    maps, tiles = _declared(plan, region, leaving, sides)
     asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
     if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.sharers * WARPGROUP:
         parted = [asked_for(plan, kernel, fresh, s) for s in staged]
@@ -208,13 +203,12 @@ def staged_vectors(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh
 
 
 def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, number: int) -> Staged:
-    count = plan.consumers.count
-    length = (plan.tile[0] // plan.sharers, plan.tile[1])[vector.side]
+    array = vector_array(plan, vector)
     label = re.sub(r"\W", "_", vector.tensor) + (f".tile{number}" if number else ".tile")
     return Staged(
         vector,
-        nodes.Shared(fresh(label), TensorType(vector.body.dtype, (Expr.of(length),)), count),
-        length,
+        shared(fresh(label), array),
+        *array.shape,
         fresh(f"{label}.early"),
     )
 
@@ -288,7 +282,7 @@ def bounds_of(place: Expr, plan: Plan, kernel: Contraction, side: int) -> tuple[
 
 
 def _declared(
-    plan: Plan, leaving: tuple[Leaving, ...], sides: tuple[int, int], staged: int
+    plan: Plan, region: Region, leaving: tuple[Leaving, ...], sides: tuple[int, int]
 ) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
     maps, tiles = [], []
     shape = _tile_shape(plan, sides)
@@ -299,7 +293,7 @@ def _declared(
                     f"{item.tile}.map", item.view.tensor.name, _box_of(item.view, shape), item.span, _dims_of(item.view)
                 )
             )
-        tiles.append(nodes.Shared(item.tile, TensorType(item.dtype, shape), staged * plan.consumers.count, item.span))
+        tiles.append(shared(item.tile, output_array(plan, region, item.view.tensor, sides)))
     return tuple(maps), tuple(tiles)
 
 

@@ -9,7 +9,8 @@ from ...ir.region import Region, Tensor
 from ...ir.types import DType
 from ...target.arch import ARCHS
 from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP_ROWS
-from .boxes import STAGED_DTYPES
+from ..family import Array
+from .boxes import STAGED_DTYPES, Vector
 
 STAGED_STORES = ("tma", "rows")  # through shared memory
 PIECE = 16  # columns of the accumulator that a warp stores at once
@@ -31,6 +32,27 @@ def staged_pieces(plan: Plan, region: Region) -> int:
     """Pieces of an output that a warpgroup has in shared memory: two for the copy engine, which takes its time; threads
     read one before they write the next."""
     return 1 if leave_by_rows(plan, region) else STAGED
+
+
+def turned(plan: Plan, pair: tuple) -> tuple:
+    """Of a row's and a column's of the accumulator: the output's row's and column's, which a transposed product
+    (`swap_ab`) exchanges."""
+    return (pair[1], pair[0]) if plan.swap_ab else (pair[0], pair[1])
+
+
+def vector_array(plan: Plan, vector: Vector) -> Array:
+    """Where a vector of the epilogue is brought: along the side that the warpgroups share each has its part, along the
+    other each the whole."""
+    length = (plan.tile[0] // plan.sharers, plan.tile[1])[vector.side]
+    return Array("vector", vector.body.dtype, (length,), plan.consumers.count)
+
+
+def output_array(plan: Plan, region: Region, output: Tensor, sides: tuple[int, int]) -> Array:
+    """The pieces of an output that are on their way out, so many rows and columns of the accumulator each, in swizzled
+    rows."""
+    dtype, shape = output.type.dtype, turned(plan, sides)
+    slots = staged_pieces(plan, region) * plan.consumers.count
+    return Array("out", dtype, shape, slots, min(shape[1] * dtype.bytes, SWIZZLE_BYTES))
 
 
 def piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
@@ -71,8 +93,11 @@ __all__ = [
     "STAGED",
     "STAGED_STORES",
     "leave_by_rows",
+    "output_array",
     "piece_beside",
     "rows_fit",
     "staged_outputs",
     "staged_pieces",
+    "turned",
+    "vector_array",
 ]

@@ -43,14 +43,15 @@ from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...ir.types import TensorType
 from ...target.hopper import WARPGROUP_ROWS
 from ..problem import Contraction
+from .arrays import shared
 from .columns import Columns
-from .epilogue import Staged, turned
+from .epilogue import Staged
 from .fresh import Fresh
+from .leaving import turned
 from .point import below, split
-from .sum_arrays import PARTS, SUM_PAD, SUMS, share_of
+from .sum_arrays import PARTS, SUM_PAD, SUMS, share_of, sum_arrays
 
 JOINED = "joined"
 WIDTHS = (4, 2)  # neighbours that a thread may end together: four words of shared memory are one access
@@ -67,14 +68,7 @@ def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, 
     """The CTA's tile, and what the CTAs of a cluster send it of its share; rows apart by a few words more than they are
     long."""
     rows, columns = turned(plan, plan.tile)
-    shapes = [
-        (SUMS, (rows, columns), 1),
-        *([(PARTS, share_of(rows, columns, plan.parts), plan.parts - 1)] if plan.parts > 1 else []),
-    ]
-    return tuple(
-        nodes.Shared(fresh(name), TensorType(kernel.dtype, (Expr.of(down), Expr.of(across + SUM_PAD))), ring)
-        for name, (down, across), ring in shapes
-    )
+    return tuple(shared(fresh(a.label), a) for a in sum_arrays(kernel.dtype, rows, columns, plan.parts))
 
 
 def set_up(plan: Plan, fresh: Fresh, arrivals: int = 1) -> tuple[Statement, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ...ir.types import DType
 from ..family import Array
 
 SUMS, PARTS = "sums", "parts"
 SUM_PAD = 4  # columns more of a CTA's sums, so that the rows of a fragment lie in different banks
-SUM_BYTES = 4  # of a sum
 
 
 def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
@@ -15,12 +15,12 @@ def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
     return (rows // parts, columns) if rows % parts == 0 else (rows, columns // parts)
 
 
-def sum_arrays(rows: int, columns: int, parts: int) -> tuple[Array, ...]:
+def sum_arrays(dtype: DType, rows: int, columns: int, parts: int) -> tuple[Array, ...]:
     """The CTA's tile of sums, and what the CTAs of a cluster send it of its share; rows apart by a few words more than
     they are long."""
     down, across = share_of(rows, columns, parts)
-    sums = Array(SUMS, SUM_BYTES * rows * (columns + SUM_PAD))
-    return (sums, Array(PARTS, SUM_BYTES * down * (across + SUM_PAD), parts - 1)) if parts > 1 else (sums,)
+    sums = Array(SUMS, dtype, (rows, columns + SUM_PAD))
+    return (sums, Array(PARTS, dtype, (down, across + SUM_PAD), parts - 1)) if parts > 1 else (sums,)
 
 
-__all__ = ["PARTS", "SUMS", "SUM_BYTES", "SUM_PAD", "share_of", "sum_arrays"]
+__all__ = ["PARTS", "SUMS", "SUM_PAD", "share_of", "sum_arrays"]

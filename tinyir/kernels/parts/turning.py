@@ -30,7 +30,9 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.traits import extent_of
+from ..family import Array
 from ..problem import Contraction
+from .arrays import shared
 from .boxes import Dim, View, turned, view_of
 from .fold import type_of
 from .fresh import Fresh
@@ -67,7 +69,7 @@ def _kernel(
     *batch, own, term = copy.dims
     numbers = [Axis(fresh(f"batch.{n}"), d.size) for n, d in enumerate(batch)]
     numbers += [Axis(fresh("tile.own"), own.size.ceildiv(SIDE)), Axis(fresh("tile.sum"), copy.row.ceildiv(SIDE))]
-    tile = nodes.Shared(fresh("t"), type_of(read.dtype, SIDE, pitch_of(SIDE, read.dtype.bytes)))
+    tile = shared(fresh("t"), Array("t", read.dtype, (SIDE, pitch_of(SIDE, read.dtype.bytes))))
     width = max(1, WORD_BYTES // read.dtype.bytes)
     held = nodes.Reg(fresh("x"), type_of(read.dtype, width))
     places = split(Expr.of("cta.x"), numbers)

@@ -19,10 +19,10 @@ Fields: `tile [T]`, the results of a CTA, and `threads [T]`, the same number.
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Plain
 
-here = functions_of(__name__)
+here, parts = functions_of(__name__), functions_of("tinyir.kernels.parts")
 
 FAMILY = Family(
     algo="plain",
@@ -31,9 +31,10 @@ FAMILY = Family(
     fields=("assume",),
     accepts=here("fields", "fields"),
     space=here("space", "propose_plain"),
-    declare=here("declare", "declare"),
+    declare=parts("registers", "declare"),
     clocks=here("clocks", "plain_clocks"),
     emit=here("emit", "plain_kernel"),
+    cases=cases_of(__name__, "plain"),
     is_fallback=True,
 )
 

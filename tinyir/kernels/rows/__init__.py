@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Row
 
 here = functions_of(__name__)
@@ -18,6 +18,7 @@ RESIDENT = Family(
     legal=here("legal", "legal_resident"),
     clocks=here("clocks", "resident_clocks"),
     emit=here("emit", "resident_kernel"),
+    cases=cases_of(__name__, "row_resident"),
     in_warps=True,
 )
 STREAMED = Family(
@@ -30,6 +31,7 @@ STREAMED = Family(
     declare=here("declare", "declare"),
     clocks=here("clocks", "streamed_clocks"),
     emit=here("emit", "streamed_kernel"),
+    cases=cases_of(__name__, "row_streamed"),
     in_warps=True,
 )
 

@@ -1,12 +1,19 @@
-"""What a CTA of a row kernel takes: where its warps meet, and the elements of a row that a thread has at once."""
+"""What a CTA of a row kernel takes: where its warps and the CTAs of a cluster meet, and the elements of a row that a
+thread has at once."""
 
 from __future__ import annotations
 
 import math
 
+from ...ir.accumulate import is_plain, wide
+from ...ir.body import Reduce, walk
 from ...ir.plan.fields import Plan
+from ...ir.region import Region
+from ...ir.types import DType
 from ..family import Array, Needs, Problem
-from ..resources import allotted, threads_of
+from ..parts.point import free_axes, needed
+from ..problem import Row
+from ..resources import allotted
 
 ADDRESSING = 24  # registers
 WARP = 32
@@ -14,9 +21,31 @@ WARP = 32
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes, be the row resident or not."""
-    meets = threads_of(plan) > WARP and len(plan.threads) == 1
-    shared = (Array("part", 4 * WARP),) if meets else ()
+    shared = meeting_arrays(plan, problem.region, problem.kernel)
     return Needs(shared, registers=allotted(plan, each_of(plan) + ADDRESSING))
+
+
+def meeting_arrays(plan: Plan, region: Region, kernel: Row) -> tuple[Array, ...]:
+    """Where a CTA's warps meet, two arrays of each dtype that take turns; then where the CTAs of a cluster do, a number
+    for each fold."""
+    lanes, ctas = plan.threads[0], team_of(plan) // plan.threads[0]
+    if lanes <= WARP and ctas == 1:
+        return ()
+    dtypes = tuple(map(wide, folded(region, kernel)))
+    turns = dict.fromkeys((dtype, number % 2) for number, dtype in enumerate(dtypes)) if lanes > WARP else ()
+    warps = tuple(Array("part", dtype, (lanes // WARP,)) for dtype, _ in turns)
+    return warps + (tuple(Array("all", dtype, (1,), cluster=ctas) for dtype in dtypes) if ctas > 1 else ())
+
+
+def folded(region: Region, kernel: Row) -> tuple[DType, ...]:
+    """The dtypes of what a row's threads fold together, in the order in which `passes` does it: the best element of
+    argmax and argmin, then its place."""
+    row = {a.name for a in kernel.row if a in region.iters}
+    values = (region.let(name).expr for name in needed(region, (y.expr for y in region.yields)))
+    bodies = [body for body in values if not row & set(free_axes(region, body))]
+    bodies += [y.expr for y in region.yields if not row & {n for e in y.index for n in e.names()}]
+    folds = (n for body in bodies for n in walk(body) if isinstance(n, Reduce))
+    return tuple(d for f in folds for d in ((f.dtype,) if is_plain(f.op) else (f.body.dtype, f.dtype)))
 
 
 def team_of(plan: Plan) -> int:
@@ -29,4 +58,4 @@ def each_of(plan: Plan) -> int:
     return plan.tile[1] // team_of(plan)
 
 
-__all__ = ["declare", "each_of", "team_of"]
+__all__ = ["declare", "each_of", "meeting_arrays", "team_of"]

@@ -24,9 +24,11 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DType
 from ...kit.diag import refuse
-from ..parts.fold import type_of
+from ..family import Array
+from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, split
 from ..problem import Row
+from .declare import meeting_arrays
 
 WARP = 32
 
@@ -34,19 +36,20 @@ WARP = 32
 @dataclass
 class Team:
     """The threads of a row of one plan. `parts` are the arrays through which a CTA's warps meet, by dtype, two that
-    take turns; `others` those of a cluster's CTAs."""
+    take turns; `others` those of a cluster's CTAs; `meeting` all of them, as `declare` counts them."""
 
     plan: Plan
     kernel: Row
     fresh: Fresh
+    meeting: tuple[Array, ...]
     parts: dict[tuple[DType, int], str] = field(default_factory=dict)
-    others: dict[str, DType] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
     folds: int = 0
 
     @staticmethod
     def of(plan: Plan, region: Region, kernel: Row, fresh: Fresh) -> Team:
         """The team of a plan. Raises Refused (E1611) where its threads do not share rows."""
-        team = Team(plan, kernel, fresh)
+        team = Team(plan, kernel, fresh, meeting_arrays(plan, region, kernel))
         is_split = len(plan.threads) == 2
         fits = plan.tile[0] == team.rows and plan.tile[1] % team.size == 0 and len(plan.threads) < 3
         if not fits or is_split and (team.lanes > WARP or WARP % team.lanes or team.ctas > 1):
@@ -140,7 +143,7 @@ class Team:
     def _over_cluster(self, op: str, name: str, dtype: DType) -> list[Statement]:
         """All CTAs read what each has found, in the same order, so that all find the same."""
         every, at = self.fresh.name(f"{name}.all"), Place(name, (ZERO,))
-        self.others[every] = dtype
+        self.others.append(every)
 
         def found(cta: Expr) -> Read:
             return Read(every, (ZERO,), dtype, cta)
@@ -157,11 +160,8 @@ class Team:
 
     def arrays(self) -> tuple[Statement, ...]:
         """The shared memory of the folds so far."""
-        parts = (nodes.Shared(name, type_of(dtype, self.lanes // WARP)) for (dtype, _), name in self.parts.items())
-        return (
-            *parts,
-            *(nodes.Shared(name, type_of(dtype, 1), cluster=self.ctas) for name, dtype in self.others.items()),
-        )
+        names = (*self.parts.values(), *self.others)
+        return tuple(shared(n, array) for n, array in zip(names, self.meeting, strict=True))
 
     def end(self) -> tuple[Statement, ...]:
         """No CTA of a cluster leaves while others read."""

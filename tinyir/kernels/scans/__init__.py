@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Prefix
 
 here = functions_of(__name__)
@@ -17,6 +17,7 @@ BLOCK = Family(
     declare=here("declare", "declare_block"),
     clocks=here("clocks", "block_clocks"),
     emit=here("emit", "block_kernel"),
+    cases=cases_of(__name__, "scan_block"),
     in_warps=True,
 )
 THREAD = Family(
@@ -26,9 +27,10 @@ THREAD = Family(
     fields=("bind", "assume", "predicate"),
     accepts=here("fields", "of_thread"),
     space=here("space", "propose_thread"),
-    declare=here("declare", "declare_thread"),
+    declare=functions_of("tinyir.kernels.parts")("registers", "declare"),
     clocks=here("clocks", "thread_clocks"),
     emit=here("emit", "thread_kernel"),
+    cases=cases_of(__name__, "scan_thread"),
 )
 
 __all__ = ["BLOCK", "THREAD"]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from ...ir.accumulate import wide
 from ...ir.plan.fields import Plan
+from ...ir.region import Region
+from ...ir.traits import scans_of
 from ..family import Array, Needs, Problem
 from ..resources import ADDRESSING, allotted, threads_of
 
-WARP, WIDEST = 32, 8  # lanes; bytes of the widest number
+WARP = 32
 
 
 def declare_block(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes that has a row."""
-    threads = threads_of(plan)
-    shared = (Array("part", threads // WARP * WIDEST),) if threads > WARP else ()
-    return Needs(shared, registers=allotted(plan, ADDRESSING))
+    return Needs(meeting_arrays(plan, problem.region), registers=allotted(plan, ADDRESSING))
 
 
-def declare_thread(plan: Plan, problem: Problem) -> Needs:
-    """What a CTA takes whose threads have a row each."""
-    return Needs(registers=allotted(plan, ADDRESSING))
+def meeting_arrays(plan: Plan, region: Region) -> tuple[Array, ...]:
+    """Where a CTA's warps meet: an array for each dtype that is scanned."""
+    warps, dtypes = threads_of(plan) // WARP, dict.fromkeys(wide(scan.dtype) for scan in scans_of(region))
+    return tuple(Array("part", dtype, (warps,)) for dtype in dtypes) if warps > 1 else ()
 
 
-__all__ = ["declare_block", "declare_thread"]
+__all__ = ["declare_block", "meeting_arrays"]

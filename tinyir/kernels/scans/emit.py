@@ -29,10 +29,12 @@ from ...ir.traits import extent_of, scans_of
 from ...ir.types import DType
 from ...kit.diag import refuse
 from ..family import Problem
+from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
+from .declare import meeting_arrays
 from .vector import scan_vector_kernel
 
 WARP = 32
@@ -80,7 +82,7 @@ def _axis(kernel: Prefix, number: Expr) -> nodes.Let:
 
 def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
-    turn, shared, head, done = fresh.name("c"), {}, [], {}
+    turn, parts, head, done = fresh.name("c"), {}, [], {}
     number = Expr.of(turn) + "thread.x"
     inner: list[Statement] = [_axis(kernel, number)]
     guard = () if divides(threads, axis.size) else below(number, axis.size)
@@ -99,17 +101,17 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         dtype, base = wide(scan.dtype), name_of(region, scan)
         mine, carry = fresh.name(f"{base}.acc"), fresh.name(f"{base}.carry")
         if threads > WARP:
-            shared[dtype] = shared.get(dtype) or fresh.name("part")
+            parts[dtype] = parts.get(dtype) or fresh.name("part")
         head += [_register(mine, dtype, scan, False), _register(carry, dtype, scan, True)]
         before, element = writer().element(scan)
         if guard:
             inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
         inner += where_inside([*before, nodes.Assign(Place(mine, (ZERO,)), element)])
-        inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, shared.get(dtype, "")))
+        inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, parts.get(dtype, "")))
         done[scan] = cast(Read(mine, (ZERO,), dtype), scan.dtype)
     inner += where_inside(writer().at_point(region.yields))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
-    arrays = tuple(nodes.Shared(name, type_of(dtype, threads // 32)) for dtype, name in shared.items())
+    arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
     loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
     return Kernel(
         plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)

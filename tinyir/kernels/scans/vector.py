@@ -27,11 +27,13 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run
 from ...ir.traits import extent_of, scans_of
+from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, split
 from ..parts.prefixes import Prefixes, limits_of, name_of
 from ..parts.side_by_side import SideBySide
 from ..problem import Prefix
+from .declare import meeting_arrays
 
 WARP = 32
 
@@ -39,7 +41,7 @@ WARP = 32
 def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
     """The kernel of a plan of algo `scan_block` that takes its rows in vectors."""
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
-    turn, number, shared, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
+    turn, number, parts, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
     skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
     count, width, limits = run.covering(skew), run.width, limits_of(run)
     guard = () if divides(threads, count) else below(Expr.of(number), count)
@@ -62,7 +64,7 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
         dtype, base, at = wide(scan.dtype), name_of(region, scan), (Expr.of(neighbours.turn),)
         mine, carry, own = (fresh.name(f"{base}.{word}") for word in ("acc", "carry", "own"))
         if threads > WARP:
-            shared[dtype] = shared.get(dtype) or fresh.name("part")
+            parts[dtype] = parts.get(dtype) or fresh.name("part")
         head += [
             nodes.Reg(mine, type_of(dtype, 1)),
             nodes.Reg(carry, type_of(dtype, 1), init=neutral_of(scan.op, dtype)),
@@ -76,7 +78,7 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
         ]
         inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
         inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits))
-        inner.append(nodes.BlockScan(scan.op, True, mine, carry, shared.get(dtype, "")))
+        inner.append(nodes.BlockScan(scan.op, True, mine, carry, parts.get(dtype, "")))
         done[scan] = cast(Binary(fold_word(scan.op), so_far, Read(own, at, dtype), dtype), scan.dtype)
     writer, neighbours = writer_of()
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
@@ -87,7 +89,7 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     inner += where_inside(neighbours.loop(lines, limits))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
-    arrays = tuple(nodes.Shared(name, type_of(dtype, threads // WARP)) for dtype, name in shared.items())
+    arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
     loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads))
     return Kernel(
         plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Map
 
-here = functions_of(__name__)
+here, parts = functions_of(__name__), functions_of("tinyir.kernels.parts")
 
 FAMILY = Family(
     algo="scatter_atomic",
@@ -14,10 +14,11 @@ FAMILY = Family(
     fields=("atomics", "bind", "vectorize", "assume", "predicate"),
     accepts=here("fields", "fields"),
     space=here("space", "propose_scatter"),
-    declare=here("declare", "declare"),
+    declare=parts("registers", "declare"),
     legal=here("legal", "legal"),
     clocks=here("clocks", "scatter_atomic_clocks"),
     emit=here("emit", "scatter_atomic_kernel"),
+    cases=cases_of(__name__, "scatter_atomic"),
     before=here("emit", "base_before"),
 )
 

@@ -55,7 +55,8 @@ def scatter_atomic_kernel(plan: Plan, problem: Problem) -> Kernel:
 def base_before(plan: Plan, problem: Problem) -> Before:
     """The kernel that writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the
     flat template do."""
-    made = element_kernel(plan, base_of(problem.region, _scatter(plan, problem.region)), problem.kernel)
+    base = base_of(problem.region, _scatter(plan, problem.region))
+    made = element_kernel(plan, replace(problem, regions=(base,)))
     return Before((replace(made, name=f"{plan.name}.start"),))
 
 

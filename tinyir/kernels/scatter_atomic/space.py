@@ -20,5 +20,5 @@ def propose_scatter(problem: Problem, card: Device) -> tuple[Proposal, ...]:
         return ()
     atomics = UNORDERED if is_ordered(scatter.op, scatter.dtype) else ""
     stop = "other bits at each run" if atomics and card.atomics != UNORDERED else ""
-    of_base = element_plans(problem.kernel, base_of(region, scatter), card)
+    of_base = element_plans(replace(problem, regions=(base_of(region, scatter),)), card)
     return tuple(Proposal(replace(p.plan, algo="scatter_atomic", atomics=atomics), stop) for p in of_base)

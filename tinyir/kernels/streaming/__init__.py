@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..attention import Streaming, two_regions
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 
 here = functions_of(__name__)
 
@@ -19,6 +19,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "streaming_clocks"),
     emit=here("emit", "streaming_kernel"),
+    cases=cases_of(__name__, "streaming"),
 )
 
 __all__ = ["FAMILY"]

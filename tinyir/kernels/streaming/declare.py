@@ -17,11 +17,12 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     rows, columns, width = *plan.micro, width_each(plan, kernel)
     arrays = rows * (columns + width + 3 + len(kernel.folds)) + kernel.access * (2 * rows + columns) + width
     held = arrays * max(1, kernel.dtype.bytes // 4)
-    shared = tuple(
-        Array(name, down * across * kernel.dtype.bytes)
-        for name, (down, across) in zip(TILES, streamed_tiles(plan, kernel))
-    )
-    return Needs(shared, registers=allotted(plan, held + ADDRESSING), accumulators=held)
+    return Needs(tile_arrays(plan, kernel), registers=allotted(plan, held + ADDRESSING), accumulators=held)
+
+
+def tile_arrays(plan: Plan, kernel: Streaming) -> tuple[Array, ...]:
+    """The tiles of the query, the key, the value and the weights."""
+    return tuple(Array(name, kernel.dtype, size) for name, size in zip(TILES, streamed_tiles(plan, kernel)))
 
 
 def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]:
@@ -43,4 +44,4 @@ def width_each(plan: Plan, kernel: Streaming) -> int:
     return -(-kernel.sizes[1] // plan.threads[0])
 
 
-__all__ = ["TILES", "declare", "streamed_tiles", "width_each"]
+__all__ = ["TILES", "declare", "streamed_tiles", "tile_arrays", "width_each"]

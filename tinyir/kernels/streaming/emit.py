@@ -29,10 +29,11 @@ from ...ir.traits import extent_of
 from ...ir.types import DTYPES
 from ..attention import masks_of, tile_is_touched
 from ..family import Problem
+from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, named, names_in, needed, split
 from ..resources import register_limit
-from .declare import TILES, declare, streamed_tiles, width_each
+from .declare import TILES, declare, streamed_tiles, tile_arrays, width_each
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
 
@@ -78,8 +79,8 @@ class _Template:
         """Tiles and registers, the walk along the columns, the epilogue."""
         plan, kernel = self.plan, self.kernel
         body: list[Statement] = [
-            nodes.Shared(name, type_of(self.dtype, *size))
-            for name, size in zip((self.q, self.k, self.v, self.p), self.tiles)
+            shared(name, array)
+            for name, array in zip((self.q, self.k, self.v, self.p), tile_arrays(plan, kernel), strict=True)
         ]
         each = type_of(self.dtype, self.each_row)
         body += [nodes.Reg(self.top, each, init=neutral_of("max", self.dtype))] if kernel.top else []

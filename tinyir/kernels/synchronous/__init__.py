@@ -3,7 +3,7 @@ accumulators (seed 002 section 6)."""
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 
 here = functions_of(__name__)
@@ -18,6 +18,7 @@ FAMILY = Family(
     declare=here("declare", "declare"),
     clocks=here("clocks", "synchronous_clocks"),
     emit=here("emit", "synchronous_kernel"),
+    cases=cases_of(__name__, "synchronous"),
     has_static_smem=True,
 )
 

@@ -18,17 +18,18 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes. The registers are enough for ptxas to spill none of 149 tiles; the more of the sum is unrolled,
     the more it takes."""
     kernel, depth = problem.kernel, plan.tile[2]
-    shared = tuple(
-        Array(
-            name, depth * (plan.tile[side] + pad_of(plan, kernel, side)) * tile_dtype(kernel, side).bytes, plan.stages
-        )
-        for side, name in enumerate("ab")
-    )
+    shared = tile_array(plan, kernel, 0), tile_array(plan, kernel, 1)
     held = math.prod(plan.micro[:2]) * max(1, kernel.dtype.bytes // 4)
     wide = 8 if kernel.lhs.dtype.bytes >= 4 else 0
     unrolled = max(held - 16, 0) // 2 + 4 if depth > 8 else max(held - 16, 0) // 4
     wanted = held + sum(plan.micro) + unrolled + wide + ADDRESSING
     return Needs(shared, registers=allotted(plan, wanted), accumulators=held)
+
+
+def tile_array(plan: Plan, kernel: Contraction, side: int) -> Array:
+    """The tiles of an operand."""
+    shape = (plan.tile[2], plan.tile[side] + pad_of(plan, kernel, side))
+    return Array("ab"[side], tile_dtype(kernel, side), shape, plan.stages)
 
 
 def pad_of(plan: Plan, kernel: Contraction, side: int) -> int:
@@ -50,4 +51,4 @@ def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
     )
 
 
-__all__ = ["declare", "lies_along_sum", "pad_of", "width_of"]
+__all__ = ["declare", "lies_along_sum", "tile_array", "width_of"]

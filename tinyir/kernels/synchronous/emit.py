@@ -31,12 +31,13 @@ from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ...target.arch import ARCHS
 from ..family import Problem
+from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.picks import sibling_let
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
 from ..problem import SIBLING
 from ..resources import taken_by, threads_of
-from .declare import declare, lies_along_sum, width_of
+from .declare import declare, lies_along_sum, tile_array, width_of
 from .tiles import stored_factor
 
 IN_A_ROW = 128  # multiply-adds of a thread between two branches
@@ -106,9 +107,7 @@ class _Template:
         """Tiles and registers, the loop over the sum, the epilogue."""
         plan, sides, depth = self.plan, self.sides, self.depth
         body: list[Statement] = [*sibling_let(self.kernel, self.number, self.names.of(SIBLING))]
-        for side in sides:
-            pad = side.width if self._is_along_k(side) else 0
-            body.append(nodes.Shared(side.tile, type_of(side.factor.dtype, depth, side.size + pad), plan.stages))
+        body += (shared(s.tile, tile_array(plan, self.kernel, number)) for number, s in enumerate(sides))
         body.append(
             nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype))
         )

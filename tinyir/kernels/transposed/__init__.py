@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Map
 
-here = functions_of(__name__)
+here, parts = functions_of(__name__), functions_of("tinyir.kernels.parts")
 
 FAMILY = Family(
     algo="transposed",
@@ -15,8 +15,9 @@ FAMILY = Family(
     accepts=here("fields", "fields"),
     space=here("space", "propose_transposed"),
     declare=here("declare", "declare"),
-    clocks=here("clocks", "transposed_clocks"),
+    clocks=parts("element_clocks", "transposed_clocks"),
     emit=here("emit", "transposed_kernel"),
+    cases=cases_of(__name__, "transposed"),
 )
 
 __all__ = ["FAMILY"]

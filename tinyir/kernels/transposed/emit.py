@@ -26,10 +26,10 @@ from ...ir.neighbours import across_of, crossed_reads
 from ...ir.plan import Plan
 from ...kit.diag import refuse
 from ..family import Problem
-from ..parts.fold import type_of
-from ..parts.pitch import pitch_of
+from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
+from .declare import tile_of
 
 LANES, WARPS = 32, 8
 
@@ -73,11 +73,9 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
     filled = [nodes.Store(Place(name, (down, lanes)), read) for read, name in tiles.items()]
     held = {read: Read(name, (lanes, down), read.dtype) for read, name in tiles.items()}
     written = _with_tiles(Statements(region, fresh).at_point(region.yields), held)
-    shared = tuple(
-        nodes.Shared(name, type_of(read.dtype, side, pitch_of(side, read.dtype.bytes))) for read, name in tiles.items()
-    )
+    arrays = tuple(shared(name, tile_of(plan, read)) for read, name in tiles.items())
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
-    body = (*shared, *where, walked(across, along, filled), nodes.Barrier("cta"), walked(along, across, written))
+    body = (*arrays, *where, walked(across, along, filled), nodes.Barrier("cta"), walked(along, across, written))
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
 
 

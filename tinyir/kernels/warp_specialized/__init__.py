@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..family import Family, functions_of
+from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 
 here = functions_of(__name__)
@@ -39,6 +39,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "warp_specialized_clocks"),
     emit=here("emit", "warp_specialized_kernel"),
+    cases=cases_of(__name__, "warp_specialized"),
     before=functions_of("tinyir.kernels.parts")("copies", "copies_before"),
 )
 

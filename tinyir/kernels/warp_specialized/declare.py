@@ -3,7 +3,7 @@ epilogue, and what its outputs leave through."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
@@ -12,7 +12,7 @@ from ...target.arch import ARCHS
 from ...target.hopper import ATOM_BYTES, WARPGROUP
 from ..family import Array, Needs, Problem
 from ..parts.boxes import is_along_sum, vectors_of
-from ..parts.leaving import PIECE, leave_by_rows, piece_beside, staged_outputs, staged_pieces
+from ..parts.leaving import PIECE, leave_by_rows, output_array, piece_beside, staged_outputs, vector_array
 from ..parts.sum_arrays import sum_arrays
 from ..problem import Contraction
 from ..resources import threads_of
@@ -25,54 +25,79 @@ LEAVING_BYTES = 48  # registers: 192 sums spill with them in 232 and in 255
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
     region, kernel, arch = problem.region, problem.kernel, ARCHS[plan.arch]
-    ring, barriers = _ring(plan, region, kernel)
-    ending, joined = _ending(plan, region, kernel, ring, barriers)
+    memory = allocated(plan, region, kernel)
     is_of_bytes = any(t.type.dtype.bytes == 1 for t in staged_outputs(plan, region))
     return Needs(
-        (*ring, *ending),
-        barriers + joined,
+        memory.shared,
+        memory.mbarriers,
         min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8),
         accumulators_of(plan, kernel),
         LEAVING_BYTES if is_of_bytes else 0,
     )
 
 
-def smem_of(plan: Plan, region: Region, kernel: Contraction) -> int:
-    """Bytes of shared memory alone."""
-    ring, barriers = _ring(plan, region, kernel)
-    ending, joined = _ending(plan, region, kernel, ring, barriers)
-    return Needs((*ring, *ending), barriers + joined).smem
+def allocated(plan: Plan, region: Region, kernel: Contraction) -> Needs:
+    """The shared memory and the barriers alone."""
+    ring = _ring(plan, region, kernel)
+    arrays, barriers = _ending(plan, region, kernel, ring.smem)
+    return Needs((*ring.shared, *arrays), ring.mbarriers + barriers)
 
 
-def _ring(plan: Plan, region: Region, kernel: Contraction) -> tuple[tuple[Array, ...], int]:
-    """The rings and the vectors, all but what the outputs leave through, and the rings' barriers."""
+def as_multiplied(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
+    """Plan and product with the operands in the order in which wgmma takes them: of a transposed product (`swap_ab`)
+    the right operand's columns are rows, tile and cluster so."""
+    if not plan.swap_ab:
+        return plan, kernel
     rows, columns, depth = plan.tile
-    count = plan.consumers.count
-    sides = (rows, columns // plan.sharers) if plan.swap_ab else (rows // plan.sharers, columns)
-    arrays = [
-        Array(name, fetched_along(plan, kernel, side, size) * depth * read.dtype.bytes, plan.stages)
-        for side, (name, read, size) in enumerate((("a", kernel.lhs, rows), ("b", kernel.rhs, columns)))
-    ]
-    if plan.is_split:
-        arrays.append(Array("low", (rows if plan.swap_ab else columns) * depth * 4, plan.stages))
-    arrays += [Array("vector", sides[v.side] * v.body.dtype.bytes, count) for v in vectors_of(region, kernel)]
-    return tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan) + (
-        count if plan.takes_turns else 0
+    cluster = replace(plan.cluster, shape=(*plan.cluster.shape, 1)[1::-1]) if plan.cluster else None
+    other = replace(
+        kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left, factors=kernel.factors[::-1]
     )
+    return replace(plan, tile=(columns, rows, depth), cluster=cluster), other
 
 
-def _ending(
-    plan: Plan, region: Region, kernel: Contraction, ring: tuple[Array, ...], barriers: int
-) -> tuple[tuple[Array, ...], int]:
-    """What the outputs leave through beside the ring, and the barriers of that."""
+def operand_array(plan: Plan, kernel: Contraction, side: int) -> Array:
+    """The ring of an operand's tiles, `as_multiplied`; a row is contiguous in memory, and made of whole swizzled
+    rows."""
+    read, along, depth = (
+        (kernel.lhs, kernel.rhs)[side],
+        fetched_along(plan, kernel, side, plan.tile[side]),
+        plan.tile[2],
+    )
+    shape = (along, depth) if _lies_along(plan, kernel, side) else (depth, along)
+    return Array("ab"[side], read.dtype, shape, plan.stages, span_of(plan, read.tensor))
+
+
+def low_array(plan: Plan, kernel: Contraction) -> Array:
+    """The low parts of the right operand's words, `as_multiplied`."""
+    return replace(operand_array(plan, kernel, 1), label="bl")
+
+
+def sent_array(plan: Plan, kernel: Contraction) -> Array:
+    """What the other CTAs of a cluster send of their sums."""
+    rows, columns, _ = plan.tile
+    return Array("sent", kernel.dtype, (rows, columns // plan.parts), plan.parts - 1, kind="wgmma")
+
+
+def _ring(plan: Plan, region: Region, kernel: Contraction) -> Needs:
+    """The rings with their barriers, and the vectors: all but what the outputs leave through."""
+    plan, kernel = as_multiplied(plan, kernel)
+    arrays = [operand_array(plan, kernel, 0), operand_array(plan, kernel, 1)]
+    arrays += [low_array(plan, kernel)] if plan.is_split else []
+    arrays += (vector_array(plan, vector) for vector in vectors_of(region, kernel))
+    turns = plan.consumers.count if plan.takes_turns else 0
+    return Needs(tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan) + turns)
+
+
+def _ending(plan: Plan, region: Region, kernel: Contraction, taken: int) -> tuple[tuple[Array, ...], int]:
+    """What the outputs leave through beside a ring that takes so many bytes, and the barriers of that."""
     rows, columns, _ = plan.tile
     if ends_held(plan):
-        return (Array("sent", 4 * rows * columns // plan.parts, plan.parts - 1),), 1
+        return (sent_array(plan, kernel),), 1
     if plan.has_one_tile:
-        return sum_arrays(rows, columns, plan.parts), int(plan.parts > 1)
-    size = math.prod(piece_beside(plan, region, Needs(ring, barriers).smem))
-    slots = plan.consumers.count * staged_pieces(plan, region)
-    return tuple(Array(t.name, size * t.type.dtype.bytes, slots) for t in staged_outputs(plan, region)), 0
+        return sum_arrays(kernel.dtype, rows, columns, plan.parts), int(plan.parts > 1)
+    sides = piece_beside(plan, region, taken)
+    return tuple(output_array(plan, region, t, sides) for t in staged_outputs(plan, region)), 0
 
 
 def ends_apart(plan: Plan) -> bool:
@@ -93,7 +118,7 @@ def across_of(plan: Plan) -> tuple[int, int]:
 
 def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[int, int]:
     """Rows and columns of a warpgroup's accumulator that leave together (`piece_beside`)."""
-    return piece_beside(plan, region, Needs(*_ring(plan, region, kernel)).smem if leave_by_rows(plan, region) else 0)
+    return piece_beside(plan, region, _ring(plan, region, kernel).smem if leave_by_rows(plan, region) else 0)
 
 
 def span_of(plan: Plan, tensor: str) -> int:
@@ -104,10 +129,15 @@ def span_of(plan: Plan, tensor: str) -> int:
 
 def fetched_along(plan: Plan, kernel: Contraction, side: int, size: int) -> int:
     """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these
-    lie along it."""
+    lie along it, as they do not in a copy that is turned."""
     read = (kernel.lhs, kernel.rhs)[side]
     row = span_of(plan, read.tensor) // read.dtype.bytes
-    return size if is_along_sum(kernel, side) else -(-size // row) * row
+    return size if _lies_along(plan, kernel, side) else -(-size // row) * row
+
+
+def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
+    """Whether what is fetched of an operand lies along the sum, itself or its copy."""
+    return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 
 
 def accumulators_of(plan: Plan, kernel: Contraction) -> int:
@@ -138,11 +168,15 @@ __all__ = [
     "OPERAND_DEPTH",
     "OPERAND_SETS",
     "accumulators_of",
+    "allocated",
+    "as_multiplied",
     "across_of",
     "declare",
     "ends_held",
     "fetched_along",
+    "low_array",
+    "operand_array",
     "piece_of",
-    "smem_of",
+    "sent_array",
     "span_of",
 ]

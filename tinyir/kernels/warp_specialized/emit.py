@@ -37,22 +37,22 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
-from ..family import Problem
+from ..family import Array, Problem
 from ..parts import shared_sum
+from ..parts.arrays import shared
 from ..parts.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
-from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors, turned
+from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
 from ..parts.fresh import Fresh
-from ..parts.leaving import PIECE
+from ..parts.leaving import PIECE, turned
 from ..parts.picks import sibling_let
 from ..parts.point import split
 from ..parts.tiles import countable, counts, fewer, tile_at
 from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
-from .declare import across_of, ends_apart, ends_held, piece_of, span_of
+from .declare import across_of, as_multiplied, ends_apart, ends_held, operand_array, piece_of
 from .held_sum import held_end
 from .warpgroup_sum import Factors, sum_of
 
@@ -64,15 +64,13 @@ LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma tak
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One factor: its tile in shared memory, in rows of `span` bytes, and the map by which it is fetched. `shares` CTAs
-    of the cluster fetch it together."""
+    """One factor: its tiles in shared memory, and the map by which it is fetched. `shares` CTAs of the cluster fetch it
+    together."""
 
     tile: str
     view: View
-    size: int
-    depth: int
+    array: Array
     shares: int
-    span: int
 
     @property
     def is_along_sum(self) -> bool:
@@ -81,9 +79,14 @@ class Operand:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The tile's rows and columns; a row is contiguous in memory, and made of whole swizzled rows."""
-        width = self.span // self.view.tensor.type.dtype.bytes
-        return (self.size, self.depth) if self.is_along_sum else (self.depth, -(-self.size // width) * width)
+        """The tile's rows and columns; a row is contiguous in memory."""
+        rows, columns = self.array.shape
+        return rows, columns
+
+    @property
+    def span(self) -> int:
+        """Bytes of a swizzled row."""
+        return self.array.swizzle
 
     @property
     def box(self) -> tuple[int, int]:
@@ -98,15 +101,14 @@ class Operand:
         """Of one tile."""
         return math.prod(self.shape) * self.view.tensor.type.dtype.bytes
 
-    def declared(self, fresh: Fresh, stages: int, rounding: str) -> tuple[Statement, Statement]:
+    def declared(self, fresh: Fresh, rounding: str) -> tuple[Statement, Statement]:
         """The map, which may round, and the ring of tiles."""
         sides = iter(self.box)
         box = tuple(ONE if d.role == "batch" else Expr.of(next(sides)) for d in self.view.dims)
         dims = () if self.view.shape == self.view.tensor.type.shape else self.view.shape
-        tile = TensorType(self.view.tensor.type.dtype, tuple(map(Expr.of, self.shape)))
         swizzle = 0 if self.span == ATOM_BYTES else self.span
         mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, swizzle, dims, rounding)
-        return mapped, nodes.Shared(fresh(self.tile), tile, stages, self.span)
+        return mapped, shared(fresh(self.tile), self.array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +137,16 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     for."""
     region, kernel, model = problem.region, problem.kernel, problem.model
     sides = piece_of(plan, region, kernel)
-    if plan.swap_ab:
-        plan, kernel = _swapped(plan, kernel)
+    plan, kernel = as_multiplied(plan, kernel)
     _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
     walk = _walk(plan, kernel, model, fresh)
     epilogue = _end_of(plan, region, kernel, fresh, sides)
     cluster, threads = _cluster(plan) * plan.parts, threads_of(plan)
-    declared = [o.declared(fresh, plan.stages, "tf32" if plan.math == "tf32" else "") for o in operands]
+    declared = [o.declared(fresh, "tf32" if plan.math == "tf32" else "") for o in operands]
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
-    low = split_words.declared(plan, declared[1][1], fresh) if plan.is_split else ()
+    low = split_words.declared(plan, kernel, fresh) if plan.is_split else ()
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
     steps = nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2]))
     body.append(nodes.Mbarrier(fresh("full"), 1, plan.stages))
@@ -184,16 +185,6 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
         tuple(body),
         (cluster,) if cluster > 1 else (),
     )
-
-
-def _swapped(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:
-    """The transposed product: the right operand's columns as rows, tile and cluster so."""
-    rows, columns, depth = plan.tile
-    cluster = replace(plan.cluster, shape=(*plan.cluster.shape, 1)[1::-1]) if plan.cluster else None
-    other = replace(
-        kernel, lhs=kernel.rhs, rhs=kernel.lhs, left=kernel.right, right=kernel.left, factors=kernel.factors[::-1]
-    )
-    return replace(plan, tile=(columns, rows, depth), cluster=cluster), other
 
 
 def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
@@ -280,7 +271,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
         raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
-    return Operand("ab"[side], view, plan.tile[side], plan.tile[2], shares, span_of(plan, read.tensor))
+    return Operand("ab"[side], view, operand_array(plan, kernel, side), shares)
 
 
 def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:

@@ -37,6 +37,7 @@ from ...ir.region import Region
 from ...ir.types import TensorType
 from ...target.hopper import HELD as STORED
 from ...target.hopper import WARPGROUP_ROWS
+from ..parts.arrays import shared
 from ..parts.boxes import View, store_view
 from ..parts.epilogue import (
     FIRST_THREAD,
@@ -53,6 +54,7 @@ from ..parts.epilogue import (
 from ..parts.fresh import Fresh
 from ..parts.shared_sum import JOINED, other_of, slot_of
 from ..problem import Contraction
+from .declare import sent_array
 
 SENT = "sent"
 
@@ -61,9 +63,7 @@ def held_end(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> E
     """How the consumers end a cut sum: `declare.ends_held`."""
     columns, rows = plan.tile[1] // plan.parts, plan.tile[0] // plan.consumers.count
     staged = staged_vectors(plan, region, kernel, fresh)
-    sent = nodes.Shared(
-        fresh(SENT), TensorType(kernel.dtype, (Expr.of(plan.tile[0]), Expr.of(columns))), plan.parts - 1, kind="wgmma"
-    )
+    sent = shared(fresh(SENT), sent_array(plan, kernel))
     joined = Place(fresh(JOINED))
     expected = nodes.Arrive(joined, (plan.parts - 1) * rows * columns * kernel.dtype.bytes)
     met = (nodes.Barrier("warpgroup"),) if staged else ()

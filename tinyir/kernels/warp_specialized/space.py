@@ -38,7 +38,7 @@ from ..parts.guards import guarded_axes
 from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES
 from ..problem import Contraction
 from ..resources import MAX_STAGES
-from .declare import OPERAND_DEPTH, OPERAND_SETS, piece_of, smem_of
+from .declare import OPERAND_DEPTH, OPERAND_SETS, allocated, piece_of
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
 # along the columns A.
@@ -370,7 +370,7 @@ def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resid
     """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
     arch = card.arch
     most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
-    taken = functools.cache(lambda count: smem_of(replace(plan, stages=count), region, kernel))
+    taken = functools.cache(lambda count: allocated(replace(plan, stages=count), region, kernel).smem)
     found = min(MAX_STAGES, max(0, 1 + (most - taken(1)) // (taken(2) - taken(1))))
     return next(
         n for n in range(found, MAX_STAGES + 1) if n == MAX_STAGES or taken(n + 1) > most

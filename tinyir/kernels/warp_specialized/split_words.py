@@ -20,8 +20,6 @@ an infinity are NaN. The thread that holds such an element sums it again, from m
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Binary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
@@ -29,10 +27,13 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...target.hopper import WARPGROUP_ROWS
-from ..parts.epilogue import bounds_of, turned
+from ..parts.arrays import shared
+from ..parts.epilogue import bounds_of
 from ..parts.fresh import Fresh
+from ..parts.leaving import turned
 from ..parts.point import Values, split
 from ..problem import Contraction
+from .declare import low_array
 
 
 def splitter_steps(plan: Plan, fresh: Fresh) -> Statement:
@@ -49,9 +50,9 @@ def splitter_steps(plan: Plan, fresh: Fresh) -> Statement:
     return nodes.For(fresh("k"), ZERO, fresh.expr("steps"), step)
 
 
-def declared(plan: Plan, tile: nodes.Shared, fresh: Fresh) -> tuple[Statement, ...]:
+def declared(plan: Plan, kernel: Contraction, fresh: Fresh) -> tuple[Statement, ...]:
     """The tile of low parts, like the operand's, and the barriers that say it is whole."""
-    return replace(tile, name=fresh("bl")), nodes.Mbarrier(fresh("ready"), 1, plan.stages)
+    return shared(fresh("bl"), low_array(plan, kernel)), nodes.Mbarrier(fresh("ready"), 1, plan.stages)
 
 
 def resummed(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> Statement:

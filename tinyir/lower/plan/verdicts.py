@@ -105,8 +105,8 @@ def _slower(module: region.Module, planner: Planner) -> list[Diag]:
         for family in families[: families.index(taken)]:
             facts = {
                 "regions": " and ".join(r.name for r in group),
-                "algo": taken.algo,
-                "faster": family.algo,
+                "algo": taken.name,
+                "faster": family.name,
                 "what": family.why_none(problem, card)
                 or _why_not(tuple(c for c in found if family_of(c.plan) is family)),
             }

@@ -1,4 +1,4 @@
-"""What a CTA of a scatter takes: registers alone."""
+"""What a CTA takes of a kernel whose threads share nothing: registers alone."""
 
 from __future__ import annotations
 
