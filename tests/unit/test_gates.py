@@ -413,7 +413,7 @@ def test_a_tile_of_zero_is_refused(command: str) -> None:
     assert codes(run(command, str(CASES / "plan-tile-zero" / "cumsum.plan"))) == ["E1508"]
 
 
-ROW = """tinyir 1.0 plan
+ROW = """tinyir 1.1 plan
 
 model r
   in  X           : fp32[R, 300]

@@ -24,7 +24,7 @@ from tinyir.tune.search import SPENT, search, sift
 from tinyir.tune.table import log_rows, trials_table
 from tinyir.tune.trial import Emitted
 
-TEXT = """tinyir 1.0 plan
+TEXT = """tinyir 1.1 plan
 
 model m
   in  A           : fp16[M, K]
@@ -173,7 +173,7 @@ def test_a_winner_of_another_version_is_told_and_not_taken(cache: Path) -> None:
     assert (replaced, winners, [one.name for one in outdated]) == (model, [], ["gemm"])
 
 
-@pytest.mark.parametrize("text", ["", "half a text", "tinyir 1.0 plan\n", "\xff"])
+@pytest.mark.parametrize("text", ["", "half a text", "tinyir 1.1 plan\n", "\xff"])
 def test_a_winner_that_cannot_be_read_is_absent(cache: Path, text: str) -> None:
     module = planned(GOOD)
     store.keep_winner(program_of(module), "a card", "a compiler", module.plans)

@@ -17,7 +17,7 @@ from .diag import Diag, Refused, refuse
 from .kept import cache_dir, read_sealed, write_sealed
 from .span import Span, span_of
 
-VERSION = "1.0"
+VERSION = "1.0"  # of the texts whose language states none of its own
 HEADER = re.compile(r"tinyir ([0-9]{1,9})\.([0-9]{1,9}) ([a-z]+)[ \t]*(?:\n|$)")
 MAX_TEXT = 1 << 28  # bytes; a text beyond this is refused rather than read for an hour
 MAX_DIGITS = 300  # of one number: as many as the largest double has, and far fewer than Python refuses to read
@@ -41,9 +41,9 @@ def is_count(text: str) -> bool:
     return _COUNT.fullmatch(text) is not None
 
 
-def header(stage: str) -> str:
-    """The first line of every text of `stage`."""
-    return f"tinyir {VERSION} {stage}\n"
+def header(stage: str, version: str = VERSION) -> str:
+    """The first line of every text of `stage`, whose language is of `version`."""
+    return f"tinyir {version} {stage}\n"
 
 
 def decode(raw: bytes, wants: str) -> str:
@@ -66,8 +66,9 @@ def read_stage(text: str) -> tuple[str, str] | None:
     return (f"{found[1]}.{found[2]}", found[3]) if found else None
 
 
-def body_of(text: str, stage: str) -> int:
-    """The offset just past the header. Raises Refused (E0003 no header, E0004 other stage, E0005 newer version)."""
+def body_of(text: str, stage: str, version: str = VERSION) -> int:
+    """The offset just past the header of a text of `stage`, whose language is of `version`. Raises Refused (E0003 no
+    header, E0004 other stage, E0005 newer version, E0016 one whose words had another meaning)."""
     found = HEADER.match(text)
     if not found:
         first = text.split("\n", 1)[0][:60]
@@ -75,7 +76,7 @@ def body_of(text: str, stage: str) -> int:
             [
                 Diag(
                     "E0003",
-                    facts={"stage": stage, "first": first, "version": VERSION},
+                    facts={"stage": stage, "first": first, "version": version},
                     span=span_of(text, 0, len(first)),
                 )
             ]
@@ -90,16 +91,11 @@ def body_of(text: str, stage: str) -> int:
                 )
             ]
         )
-    if (int(found[1]), int(found[2])) > tuple(int(n) for n in VERSION.split(".")):
-        raise Refused(
-            [
-                Diag(
-                    "E0005",
-                    facts={"given": f"{found[1]}.{found[2]}", "version": VERSION},
-                    span=span_of(text, found.start(1), found.end(2)),
-                )
-            ]
-        )
+    given, known = (int(found[1]), int(found[2])), tuple(map(int, version.split(".")))
+    if given != known:
+        facts = {"given": f"{found[1]}.{found[2]}", "version": version, "stage": stage}
+        span = span_of(text, found.start(1), found.end(2))
+        raise Refused([Diag("E0005" if given > known else "E0016", facts=facts, span=span)])
     return found.end()
 
 

@@ -38,6 +38,7 @@ from .printer import show_kernel, show_statement
 from .reader import kernels_of
 
 STAGE = "gpu"
+VERSION = "1.1"  # 1.1: it holds plans, whose language is of this version
 GRAMMAR = Grammar("gpu", "gpu_text")
 
 
@@ -53,7 +54,7 @@ class Module:
 
 def parse(text: str) -> Module:
     """The Module of a gpu text. Raises Refused (E00xx text, E01xx and E02xx names, E1002 expressions, E1601 blocks)."""
-    body_of(text, STAGE)
+    body_of(text, STAGE, VERSION)
     _, program, *rest = GRAMMAR.parse(text).children
     plans = plan_text.Module(
         region_text.program_of(program, text), plan_text.plans_of([t for t in rest if t.data == "plan"], text)
@@ -66,7 +67,7 @@ def show(module: Module) -> str:
     """The canonical text of a module."""
     buffers = "".join(f"\nworkspace {show_name(b.name)} : {b.type}\n" for b in module.buffers)
     return (
-        header(STAGE)
+        header(STAGE, VERSION)
         + "\n"
         + plan_text.show_plans(module.plans)
         + buffers

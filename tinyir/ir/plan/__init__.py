@@ -60,6 +60,7 @@ from .fields import (
 from .table import BY_WORD, TABLE, show_microseconds
 
 STAGE = "plan"
+VERSION = "1.1"  # 1.1: every field is obeyed or refused, and tiles of `synchronous` have the dtype of their operands
 GRAMMAR = Grammar("plan", "plan_text")
 
 
@@ -73,7 +74,7 @@ class Module:
 
 def parse(text: str) -> Module:
     """The Module of a plan text. Raises Refused (E00xx text, E01xx words, E1501 a field given twice)."""
-    body_of(text, STAGE)
+    body_of(text, STAGE, VERSION)
     _, program, *plans = GRAMMAR.parse(text).children
     return Module(region_text.program_of(program, text), plans_of(plans, text))
 
@@ -126,7 +127,7 @@ def _name(tree: Any) -> str:
 
 def show(module: Module) -> str:
     """The canonical text of a module."""
-    return header(STAGE) + "\n" + show_plans(module)
+    return header(STAGE, VERSION) + "\n" + show_plans(module)
 
 
 def show_plans(module: Module) -> str:
