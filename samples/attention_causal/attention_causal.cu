@@ -580,7 +580,7 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
   const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
   const int thread_y = (int)threadIdx.y;
-  extern __shared__ __align__(128) unsigned char smem[];
+  extern __shared__ __align__(1024) unsigned char smem[];
   float (&q_tile)[32][68] = *(float (*)[32][68])(smem + 0);
   float (&k_tile)[64][68] = *(float (*)[64][68])(smem + 8704);
   float (&v_tile)[64][64] = *(float (*)[64][64])(smem + 26112);

@@ -12,18 +12,26 @@ import pytest
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.kit.diag import Refused
 from tinyir.lower import cu, lower_to
+from tinyir.lower import plan as to_plan
 from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.runtime.cuda import find_fault
 from tinyir.runtime.run import run
 from tinyir.sim.host import COMPILERS
 
-from .emitted import alone
-
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.gpu"
 TEXT = manifest.show(cu.lower(gpu.parse(SAMPLE.read_text(encoding="utf-8"))))
-SYNCHRONOUS = alone(gpu.parse(SAMPLE.read_text(encoding="utf-8")), "gemm.3")
+
+
+def synchronous() -> str:
+    """The sample's kernel by its first synchronous plan."""
+    module = region.parse(SAMPLE.with_suffix(".region").read_text(encoding="utf-8"))
+    found = (c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.algo == "synchronous")
+    return manifest.show(cu.lower(lower_to("gpu", plan.Module(module, (next(found),)), "sm90")))
+
+
+SYNCHRONOUS = synchronous()
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
 

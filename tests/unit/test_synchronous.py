@@ -58,7 +58,9 @@ def is_right(module: plan.Module, *sizes: tuple[int, int, int]) -> bool:
 
 @needs_host_compiler
 def test_the_plan_of_seed_002_is_written_as_the_seed_has_it_and_runs() -> None:
-    module = plan.parse(LINEAR.replace(" region\n", " plan\n", 1) + SEED.replace("region1", name_of(LINEAR)))
+    module = plan.parse(
+        LINEAR.replace("tinyir 1.0 region\n", "tinyir 1.1 plan\n", 1) + SEED.replace("region1", name_of(LINEAR))
+    )
     (kernel,) = lowered(module)[0].kernels
     tiles = {s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
     assert {(t.type.dtype.name, t.ring) for t in tiles.values()} == {("fp16", 2)}

@@ -16,7 +16,7 @@ from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...kit.diag import Refused
 from ...target.intrinsics import intrinsics_of, show_intrinsics
-from .kernel import Emitted, emit
+from .kernel import Emitted, alignment_of, emit
 from .library import LIBRARY
 from .names import Names
 
@@ -24,9 +24,10 @@ from .names import Names
 def lower(module: gpu.Module) -> manifest.Module:
     """The .cu of a gpu module. Raises Refused (E1620) for statements that have no spelling yet, all of them."""
     entries, emitted, faults = Names(LIBRARY), [], []
+    alignment = alignment_of(module.kernels)
     for kernel in module.kernels:
         try:
-            emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name), module.buffers))
+            emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name), module.buffers, alignment))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:

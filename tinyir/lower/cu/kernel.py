@@ -19,7 +19,7 @@ from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
 from ...ir.types import DType
 from ...kit.diag import refuse
-from ...target.arch import aligned
+from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
 from .ampere import Ampere
 from .atomics import Atomics
@@ -43,6 +43,7 @@ from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
 
 ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
+SWIZZLED_ALIGNMENT = 1024  # bytes: eight rows of the widest swizzle
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
 
@@ -58,16 +59,26 @@ class Emitted:
     dynamic_shared: int
 
 
-def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...] = ()) -> Emitted:
-    """The CUDA of one kernel. Raises Refused (E1620) for a statement that has no spelling yet."""
-    return _Printer(kernel, plans, entry, buffers).run()
+def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...], alignment: int) -> Emitted:
+    """The CUDA of one kernel, whose shared memory begins on `alignment` bytes. Raises Refused (E1620) for a statement
+    that has no spelling yet."""
+    return _Printer(kernel, plans, entry, buffers, alignment).run()
+
+
+def alignment_of(kernels: tuple[Kernel, ...]) -> int:
+    """Bytes on which the shared memory of all kernels of a text begins, since they declare one name: those of a
+    swizzled tile where a kernel has one."""
+    found = (s for kernel in kernels for s in statements(kernel.body))
+    is_swizzled = any(isinstance(s, nodes.TensorMap) or getattr(s, "swizzle", 0) for s in found)
+    return SWIZZLED_ALIGNMENT if is_swizzled else SHARED_ALIGNMENT
 
 
 class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
-    def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...]):
+    def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...], alignment: int):
         super().__init__()
         self.kernel = kernel
         self.entry = entry
+        self.alignment = alignment
         self.model: Model = plans.program.model
         program = plans.program.program
         self.regions: tuple[Region, ...] = tuple(r for r in map(program.region, kernel.regions) if r is not None)
@@ -128,11 +139,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             f"{self.entry}({', '.join(parameters)})",
             "{",
         ]
-        dynamic = (
-            [f"  extern __shared__ __align__({1024 if maps or self.has_swizzle else 128}) unsigned char smem[];"]
-            if self.dynamic
-            else []
-        )
+        dynamic = [f"  extern __shared__ __align__({self.alignment}) unsigned char smem[];"] if self.dynamic else []
         text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
         return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
 
