@@ -1,5 +1,5 @@
 """Two texts of any stages on the same arrays: the first value that differs, where and by how much (seed 001 section
-13)."""
+13). Texts that contain kernels are simulated, unless playback is asked for: then the result says that no kernel ran."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..runtime.check import Difference
 
 
+KERNELS = ("gpu", "cu")
+
+
 @dataclass(slots=True)
 class Side:
     """One of the two texts: its file, stage and checked module; its values in the order of the program, then its
@@ -33,7 +36,7 @@ class Side:
 
     def play(self, arrays: Mapping[str, Any], device: str, arch: str, sizes: Mapping[str, int]) -> None:
         """Fill in values and outputs. In simulation there are outputs only."""
-        if device == "sim":
+        if device == "sim" or device == "auto" and self.has_kernels:
             self.outputs = simulate(self.stage, self.module, arrays, arch, sizes)
             return
         foreign = self._foreign()
@@ -43,6 +46,11 @@ class Side:
                 self.values.setdefault(name, []).append(array)
 
         self.outputs = play(self.stage, self.module, arrays, watch, sizes)
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether the text says what each thread does."""
+        return self.stage in KERNELS
 
     def _foreign(self) -> set[str]:
         """Values that have the name of an output but are not it."""
@@ -69,6 +77,7 @@ def diff(session: Session) -> str:
             raise Refused([_diag(difference, first, second, before)])
     most = max(found, key=lambda d: d.largest)
     said = f"largest difference {most.largest:.3g} in {most.tensor}" if most.largest else "no difference"
+    said += "".join(f"; {words}" for words in (_ran(s, session.args.device) for s in (first, second)) if words)
     return (
         f"same  {len(found)} value{'' if len(found) == 1 else 's'}  (rtol {session.args.rtol:g}, atol "
         f"{session.args.atol:g}; {said})\n"
@@ -114,6 +123,13 @@ def _diag(found: Difference, first: Side, second: Side, before: int) -> Any:
     return Diag(
         "E1481", found.tensor, {"point": point, "left": found.expected, "right": found.given, **files, **counts}
     )
+
+
+def _ran(side: Side, device: str) -> str:
+    """How the kernels of a text ran; empty where it has none and was played."""
+    if device == "sim" or device == "auto" and side.has_kernels:
+        return f"{_shown(side.file)} simulated"
+    return f"the kernels of {_shown(side.file)} were not run, only its regions" if side.has_kernels else ""
 
 
 def _shown(file: str) -> str:

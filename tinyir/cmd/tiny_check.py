@@ -55,10 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--device",
-        choices=("cpu", "sim"),
-        default="cpu",
+        choices=("auto", "cpu", "sim"),
+        default="auto",
         help="where --diff plays: NumPy, or simulation of the CUDA that the texts become, which compares outputs only "
-        "(default: cpu)",
+        "(default: simulation of gpu and cu text, NumPy for the others)",
     )
     parser.add_argument(
         "--arch",
