@@ -1,0 +1,122 @@
+"""What a family declares of registers beside what the compiler takes.
+
+    python tests/bench/registers.py [--shapes 40] [--most 8] [--jobs 2] [--seconds 300] [--out registers.json]
+
+Needs a CUDA compiler and no GPU. Every case of every family, and at most `--most` of the plans that a tuner may measure
+at each shape of `plans.py`, for sm80 and sm90. Each kernel is compiled three times: as emitted, without a limit of
+registers, and held to what is declared. Prints a summary of each family; the JSON holds every kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.bench.plans import shapes  # noqa: E402
+from tests.unit.families import FAMILIES, family  # noqa: E402
+from tests.unit.test_needs import declared, kept_at  # noqa: E402
+from tinyir.ir import gpu, manifest, plan  # noqa: E402
+from tinyir.kernels.resources import threads_of  # noqa: E402
+from tinyir.lower import cu as to_cu  # noqa: E402
+from tinyir.lower import gpu as to_gpu  # noqa: E402
+from tinyir.runtime.compile import cubin_of, usage_of  # noqa: E402
+from tinyir.target.arch import ARCHS  # noqa: E402
+
+Row = dict[str, Any]
+
+
+def usage(module: gpu.Module, name: str, regs: int | None) -> tuple[int, int]:
+    """Registers a thread and bytes spilled of one kernel, held to a number of registers (0: to none)."""
+    kernels = tuple(k if regs is None or k.name != name else replace(k, regs=regs) for k in module.kernels)
+    code = to_cu.lower(replace(module, kernels=kernels))
+    found = usage_of(cubin_of(manifest.show(code), {"sm80": "sm_80", "sm90": "sm_90a"}[kernels[0].arch]))
+    one = found[code.launches[-1].entry]
+    return one.registers, one.spill_stores + one.spill_loads
+
+
+def rows_of(case: str, module: gpu.Module, limit: float) -> Iterator[Row]:
+    """The rows of a text's kernels."""
+    kernels = [k for k in module.kernels if not k.serves]
+    for one, kernel in zip(module.plans.plans, kernels, strict=True):
+        if time.time() > limit:
+            return
+        needs, arch = declared(module.plans.program, one), ARCHS[one.arch]
+        alone = replace(module, kernels=tuple(k for k in module.kernels if kernel.name in (k.name, k.serves)))
+        threads = threads_of(one)
+        resident = max(1, arch.ctas_that_fit(needs.smem, needs.registers, threads))
+        yield {
+            "case": case,
+            "arch": one.arch,
+            "algo": one.algo,
+            "plan": plan.show_plan(one),
+            "threads": threads,
+            "resident": resident,
+            "declared": needs.registers,
+            "accumulators": needs.accumulators,
+            "smem": needs.smem,
+            "limit": kernel.regs,
+            "as emitted": usage(alone, kernel.name, None),
+            "free": usage(alone, kernel.name, 0),
+            "held": usage(alone, kernel.name, arch.registers_for(resident, threads)),
+        }
+
+
+def measured(job: tuple[str, str, dict[str, int], int, float]) -> list[Row]:
+    """The rows of a family's case, or of a shape; none once time is up."""
+    case, arch, sizes, most, limit = job
+    if time.time() > limit:
+        return []
+    if not arch:
+        return list(rows_of(case, gpu.parse(family(case).kernels), limit))
+    chosen, plans = kept_at(arch, sizes)
+    step = max(1, len(plans) // most)
+    found: list[Row] = []
+    for one in plans[::step][:most]:
+        found += rows_of(case, to_gpu.lower(replace(chosen, plans=(one,))), limit)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shapes", type=int, default=40)
+    parser.add_argument("--most", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--out", default="")
+    options = parser.parse_args()
+    limit = time.time() + options.seconds
+    jobs = [(name, "", {}, options.most, limit) for name in FAMILIES]
+    jobs += [
+        ("x".join(map(str, sizes.values())), arch, sizes, options.most, limit)
+        for sizes in shapes(options.shapes, 20)
+        for arch in ("sm90", "sm80")
+    ]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        rows = [row for rows in pool.map(measured, jobs) for row in rows]
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["arch"], row["algo"]].append(row)
+    print(f"{'':32}{'kernels':>8}{'under':>7}{'over 16':>9}{'spills':>8}{'held spills':>12}")
+    for (arch, algo), found in sorted(groups.items()):
+        more = [row["declared"] - row["as emitted"][0] for row in found]
+        print(
+            f"{arch + ' ' + algo:32}{len(found):8}{sum(m < 0 for m in more):7}{sum(m > 16 for m in more):9}"
+            f"{sum(row['as emitted'][1] > 0 for row in found):8}{sum(row['held'][1] > 0 for row in found):12}"
+        )
+    if options.out:
+        Path(options.out).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
