@@ -112,11 +112,11 @@ def test_arrays_like_earlier_ones_are_not_checked_again(
     from tinyir.runtime import session
 
     program(on_card())
-    monkeypatch.setattr(session, "check_arrays", lambda *_: pytest.fail("checked again"))
-    program(on_card())
-    with pytest.raises(pytest.fail.Exception):
-        program(on_card(9))
-    monkeypatch.undo()
+    with monkeypatch.context() as patched:  # undone alone: `machine` has patched the driver with the same fixture
+        patched.setattr(session, "check_arrays", lambda *_: pytest.fail("checked again"))
+        program(on_card())
+        with pytest.raises(pytest.fail.Exception):
+            program(on_card(9))
 
 
 def test_faults_of_the_arrays_are_found_in_later_calls(machine: Machine, program: Any) -> None:  # noqa: F811
