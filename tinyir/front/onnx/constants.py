@@ -14,9 +14,10 @@ from ...ir.expr import Expr
 from ...kit.diag import refuse
 from ...kit.files import FileFault, read_range
 from ...kit.text import is_count
+from ..program.names import bare
+from ..program.terms import MAX_KNOWN, Term, known
 from . import wire
-from .names import bare
-from .terms import ELEMENTS, MAX_KNOWN, Term, element_of, known
+from .elements import ELEMENTS, element_of
 
 MOST_READ = 1 << 20  # bytes of a file beside the model that are read into the program
 SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a tensor that stands in the text itself
@@ -108,6 +109,10 @@ class Weights:
     def __init__(self, raw: bytes, file: str, folder: Path | None = None):
         self.raw, self.file, self.folder = raw, file, folder
         self._places: dict[str, list[wire.Place]] | None = None
+
+    def array(self, tensor: Any) -> np.ndarray:
+        """The elements of a tensor of the model's own file."""
+        return array_of(tensor)
 
     def place(self, tensor: Any) -> dict[str, Any]:
         """The attributes file, offset, bytes and sha256 of a tensor's elements; or its value, when it is not too long

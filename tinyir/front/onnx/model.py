@@ -13,12 +13,13 @@ from ...ir.model import RESERVED_SYMBOLS, Range
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ..ops.table import read_dim
+from ..program.names import bare
+from ..program.program import Program
+from ..program.terms import Term, known
 from .constants import Weights, term_of
-from .names import bare
+from .elements import element_of
 from .order import sort_nodes
-from .program import Program
 from .table import FOLDS, ONNX_OPS
-from .terms import Term, element_of, known
 from .translate import FAULTY, Scope, Translator, Unequal, node_word, word_of
 
 OLDEST = 1  # opset; each translation reads the forms that its op has had

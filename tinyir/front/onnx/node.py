@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from ...ir.expr import Expr
-from ...ir.types import DTYPES, DType
+from ...ir.types import DType
 from ...kit.diag import Refused, refuse
-from .program import Program, Value
-from .terms import MAX_KNOWN, Term, element_of, known
+from ..program.ops import Ops
+from ..program.program import Program
+from ..program.terms import Term
+from .elements import element_of
 
 MISSING = object()
 
 
-class Node:
+class Node(Ops):
     """One node. `inputs` are terms, tuples of terms (sequences), or None where an optional one is absent."""
 
     def __init__(
@@ -31,13 +33,12 @@ class Node:
         translator: Any,
         scope: Any,
     ):
+        super().__init__(name, program)
         self.proto = proto
         self.inputs = list(inputs)
         self.outputs = list(proto.output)
-        self.name = name
         self.opset = opset
         self.attrs = attrs
-        self.program = program
         self.translator = translator
         self.scope = scope
 
@@ -117,54 +118,3 @@ class Node:
     def fault(self, fault: str) -> Refused:
         """The exception that says in which form this op is not supported."""
         return refuse("E0124", self.name, op=self.proto.op_type, fault=fault)
-
-    # --- what it becomes
-
-    def op(
-        self, op: str, /, *operands: Value, outputs: int = 1, part: str = "", gives: DType | None = None, **attrs: Any
-    ) -> Any:
-        """One op of the front ends: its term, or a tuple of `outputs` terms. `gives` is what the first shall be, where
-        the op has another dtype."""
-        found = self.program.op(op, operands, f"{self.name}.{part or op.lower()}", outputs, dtypes=[gives], **attrs)
-        return found[0] if outputs == 1 else tuple(found)
-
-    def fn(self, fn: str, /, *operands: Value, part: str = "", gives: DType | None = None, **attrs: Any) -> Term:
-        """One Elementwise op."""
-        (found,) = self.program.op("Elementwise", operands, f"{self.name}.{part or fn}", fn=fn, dtypes=[gives], **attrs)
-        return found
-
-    def known(self, value: Any, dtype: DType | str, form: str = "") -> Term:
-        """A value as a term."""
-        return known(value, dtype, form)
-
-    def cast(self, x: Term, dtype: DType | str) -> Term:
-        """`x` as `dtype`; itself when it has it."""
-        dtype = DTYPES[dtype] if isinstance(dtype, str) else dtype
-        if x.dtype == dtype:
-            return x
-        if (
-            x.known is not None
-            and x.known.dtype != object
-            and x.known.size <= MAX_KNOWN
-            and dtype.bits > 8
-            and (x.dtype.kind in "iub" or dtype.is_float)
-        ):
-            return known(x.known, dtype)
-        return self.fn("cast", x, to=dtype)
-
-    def reshape(self, x: Term, shape: Sequence[Any]) -> Term:
-        """`x` with another shape, which may hold symbols; itself when it has it."""
-        wanted = tuple(Expr.of(d) for d in shape)
-        return (
-            x
-            if x.shape == wanted
-            else self.op("Reshape", x, shape=list(wanted), allowzero=any(d.constant == 0 for d in wanted) or None)
-        )
-
-    def transpose(self, x: Term, perm: Sequence[int]) -> Term:
-        """`x` with its axes in the order `perm`."""
-        return x if list(perm) == list(range(x.rank)) else self.op("Transpose", x, perm=list(perm))
-
-    def cut(self, x: Term, axis: int, start: Any, end: Any) -> Term:
-        """`x[start:end]` along one axis."""
-        return self.op("Slice", x, starts=[start], ends=[end], axes=[axis])

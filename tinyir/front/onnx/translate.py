@@ -13,12 +13,12 @@ import numpy as np
 
 from ...ir.expr import Expr
 from ...kit.diag import Diag, Refused, refuse
+from ..program.names import bare
+from ..program.program import Program
+from ..program.terms import MAX_KNOWN, Term, known
 from . import constants
-from .names import bare
 from .node import Node
-from .program import Program
 from .table import FOLDS, ONNX_OPS
-from .terms import MAX_KNOWN, Term, known
 
 FAULTY = object()
 _SIZES_DIFFER = {"E1001", "E1016", "E1304"}

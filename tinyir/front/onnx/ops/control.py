@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ....ir.expr import Expr
+from ...program.terms import MAX_KNOWN, Term, known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import MAX_KNOWN, Term, known
 
 MAX_TURNS = 1024
 

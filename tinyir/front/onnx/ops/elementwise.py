@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.types import DTYPES, DType
+from ...program.terms import Term
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term
 
 _UNARY = {
     "Abs": "abs",

@@ -13,9 +13,10 @@ import numpy as np
 
 from ....ir.expr import Expr
 from ...limits import Limits
+from ...program.terms import MAX_KNOWN, Term, known
+from ..elements import element_of
 from ..node import Node
 from ..table import fold
-from ..terms import MAX_KNOWN, Term, element_of, known
 
 Array = np.ndarray
 FAR = 1 << 62

@@ -11,9 +11,9 @@ import numpy as np
 from ....ir.expr import Expr
 from ....ir.rules import product
 from ....ir.types import DTYPES
+from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term, known
 from .elementwise import plain
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import Expr
+from ...program.terms import known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import known
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import ONE, Expr
+from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term, known
 
 
 def moved(node: Node, x: Term, found: Any) -> Any:

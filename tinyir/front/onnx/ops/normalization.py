@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.types import DTYPES
+from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term, known
 from .elementwise import operands, plain
 from .reduction import flattened
 

@@ -8,9 +8,9 @@ from typing import Any
 from ....ir.expr import Expr
 from ....ir.types import DTYPES, DType
 from ....kit.diag import refuse
+from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term, known
 from .elementwise import converted, plain
 from .windows import window
 

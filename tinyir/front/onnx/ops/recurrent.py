@@ -8,9 +8,9 @@ from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
+from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term, known
 from .elementwise import plain
 from .fused import MICROSOFT
 from .quantized import centred, dynamic

@@ -8,9 +8,9 @@ from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
+from ...program.terms import Term
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term
 from .elementwise import plain
 
 _REDUCTIONS = {

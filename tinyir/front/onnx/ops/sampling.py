@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import Expr
+from ...program.terms import Term
 from ..node import Node
 from ..table import onnx_op
-from ..terms import Term
 from .elementwise import plain
 
 _COORDINATES = {"tf_crop_and_resize": "crop", "tf_half_pixel_for_nn": None}

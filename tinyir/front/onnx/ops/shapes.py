@@ -11,10 +11,11 @@ import numpy as np
 from ....ir.expr import Expr
 from ....ir.rules import product
 from ....ir.types import DTYPES
+from ...program.terms import MAX_KNOWN, known
 from ..constants import array_of, term_of
+from ..elements import element_of
 from ..node import Node
 from ..table import onnx_op
-from ..terms import MAX_KNOWN, element_of, known
 
 
 @onnx_op("Constant")

@@ -1,4 +1,4 @@
-"""The front-end JSON program that an ONNX model becomes, one op after the other.
+"""The front-end JSON program that an imported model becomes, one op after the other.
 
 Each op is written down and, beside it, lowered by the builder, which says what type it gives: so that sizes are known
 exactly, symbols and all, and what cannot be lowered is found with the node that wants it.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,18 +19,29 @@ from ...ir.types import DTYPES, DType, TensorType, show_number
 from ...kit.diag import Refused
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
-from .constants import Weights, array_of
 from .names import bare
 from .terms import Term, known
 
 Value = Term | float | int | bool
 
 
-class Program:
-    """Tensors and ops in the making. Tensors that carry ONNX names keep them when they are inputs, outputs or weights;
-    others are made bare."""
+class Sources(Protocol):
+    """Where the elements of a model's tensors are. Both raise Refused (E0127)."""
 
-    def __init__(self, taken: set[str], weights: Weights, reserved: set[str]):
+    def place(self, tensor: Any) -> dict[str, Any]:
+        """The attributes file, offset, bytes and sha256 of a tensor; nothing where its elements are to be read."""
+        ...
+
+    def array(self, tensor: Any) -> np.ndarray:
+        """The elements of a tensor."""
+        ...
+
+
+class Program:
+    """Tensors and ops in the making. Inputs, outputs and weights keep their names in the model; others are made
+    bare."""
+
+    def __init__(self, taken: set[str], weights: Sources, reserved: set[str]):
         self.builder = Builder()
         self.reserved = set(reserved)  # names of weights, each for its own tensor
         self.weights = weights
@@ -68,7 +79,7 @@ class Program:
                 made = self.input(name, term.dtype, term.shape, **place)
                 term.name, term.ref = made.name, made.ref
             else:
-                term.known, term.label = array_of(term.tensor), term.label or bare(term.tensor.name)
+                term.known, term.label = self.weights.array(term.tensor), term.label or bare(term.tensor.name)
         if term.ref is None:
             name = name or term.label or "constant"
             value = term.known
@@ -237,4 +248,4 @@ def _scalar(value: Any, dtype: DType) -> Any:
     return _number(float(value), dtype)
 
 
-__all__ = ["Program", "Value"]
+__all__ = ["Program", "Sources", "Value"]

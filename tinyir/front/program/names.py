@@ -1,4 +1,4 @@
-"""ONNX names as texts spell them."""
+"""Names of an imported model as texts spell them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,38 @@
+"""An imported program as front-end JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...kit.quote import json_line
+from .program import Program
+
+
+def show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:
+    """The front-end JSON of a program, with what its outputs need: a tensor and an op per line."""
+    needed = set(outputs)
+    entries = []
+    for entry in reversed(program.ops):
+        if needed & set(entry["outputs"]):
+            needed.update(n for n in entry["inputs"] if isinstance(n, str))
+            entries.append(entry)
+    needed.update(inputs)
+    tensors = [f"    {json_line(t)}: {json_line(entry)}" for t, entry in program.tensors.items() if t in needed]
+    ops = [f"    {json_line(_ordered(entry))}" for entry in reversed(entries)]
+    lists = [
+        f"    {json_line(side)}: [{', '.join(json_line({'tensor': t}) for t in names)}]"
+        for side, names in (("inputs", inputs), ("outputs", outputs))
+    ]
+    ranges = {r.symbol: [r.low, r.high] for r in program.builder.limits.ranges()}
+    parts = [f'  "name": {json_line(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
+    parts += [f'  "symbols": {json_line(ranges)}'] if ranges else []
+    parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _ordered(entry: dict[str, Any]) -> dict[str, Any]:
+    keys = ("op", "name", "fn", "inputs", "outputs", "attrs")
+    return {k: entry[k] for k in keys if entry.get(k) or k in ("inputs", "outputs")}
+
+
+__all__ = ["show"]
