@@ -104,15 +104,15 @@ def compile(
 ) -> Compiled:
     """A callable from a model.
 
-    `model` is a path (front-end JSON, NodeId JSON, ONNX, Core IR, DSL, or text of any stage), such a text itself, a
-    dict that is front-end or NodeId JSON, or a module of `tinyir.ir`.
+    `model` is a path (front-end JSON, NodeId JSON, ONNX, an archive of torch.export, Core IR, DSL, or text of any
+    stage), such a text itself, a dict that is front-end or NodeId JSON, or a module of `tinyir.ir`.
 
     `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the
     GPU's, else sm90); plans are made for the GPU of this machine where its figures are known, else for the usual card
     of its generation. `weights` is the folder of the files that the text points at (default: that of the path, else the
     current one). `params` are arrays for inputs that calls shall not give. `shapes` gives sizes, or names of sizes, to
-    inputs of an ONNX model that leave them open: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80"; `L:1..512` is a
-    symbol that keeps to a range. `seed` is the simulation's order of threads.
+    inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80";
+    `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
     names; ValueError for a device or arch that there is not; TypeError for what is no model.
@@ -174,7 +174,7 @@ def _must_be_one_of(what: str, given: object, known: Sequence[str]) -> None:
 
 
 def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Model:
-    """Raises Refused (E0001, E0006 to E0008, and what an ONNX file is refused for)."""
+    """Raises Refused (E0001, E0006 to E0008, and what an imported file is refused for)."""
     from . import front
 
     if isinstance(model, Mapping):
@@ -190,11 +190,13 @@ def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Mo
         raise refuse(
             "E0008", str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)
         ) from None
-    if not front.is_onnx(raw):
+    if not front.is_onnx(raw) and not front.is_pt2(raw):
         return _Model(str(path), path.parent, decode(raw, "a model, or text of any stage"))
     sizes = {
         name: given.split(",") if isinstance(given, str) else [str(s) for s in given] for name, given in shapes.items()
     }
+    if front.is_pt2(raw):
+        return _Model(str(path), path.parent, front.pt2_to_json(raw, path.name, sizes))
     return _Model(str(path), path.parent, front.onnx_to_json(raw, path.name, sizes, {}, path.parent))
 
 

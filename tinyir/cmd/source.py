@@ -1,5 +1,5 @@
-"""A model as a command reads it: text of a front end as it stands, or an ONNX file, which becomes front-end JSON
-first."""
+"""A model as a command reads it: text of a front end as it stands, or an ONNX file or an archive of torch.export, which
+becomes front-end JSON first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..kit.cli import Session
-from ..kit.diag import Diag
+from ..kit.diag import Diag, refuse
 
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
-    """The options that fix sizes, and values, of an ONNX model's inputs."""
+    """The options that fix sizes of an imported model's inputs, and values of an ONNX model's."""
     said = (
-        "the shape of an input of an ONNX model, such as x=1,80,800 or x=N,80,800, or with the range of a symbol: "
-        "x=N,80,L:1..512; may be repeated"
+        "the shape of an input of an ONNX or .pt2 model, such as x=1,80,800 or x=N,80,800, or with the range of a "
+        "symbol: x=N,80,L:1..512; may be repeated"
     )
     parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help=said)
     parser.add_argument(
@@ -37,11 +37,12 @@ def _shape(word: str) -> tuple[str, list[str]]:
 
 
 def read_source(session: Session, wants: str) -> str:
-    """The text of a model: the input itself, or the front-end JSON of the ONNX file that it is. Raises Refused."""
+    """The text of a model: the input itself, or the front-end JSON of the ONNX file or the archive of torch.export that
+    it is. Raises Refused."""
     from .. import front
 
     raw = session.read_bytes()
-    if not front.is_onnx(raw):
+    if not front.is_onnx(raw) and not front.is_pt2(raw):
         return session.decode(raw, wants)
     session.text = session.timed("import", lambda: _json_of(session, raw))
     return session.text
@@ -57,6 +58,10 @@ def _json_of(session: Session, raw: bytes) -> str:
     from .. import front
 
     shapes, values = (dict(getattr(session.args, key, [])) for key in ("shape", "value"))
+    if front.is_pt2(raw):
+        for name in values:
+            raise refuse("E0128", name, tensor=name, fault="values are given to inputs of ONNX models only")
+        return front.pt2_to_json(raw, _spelled(session), shapes)
     return front.onnx_to_json(
         raw, _spelled(session), shapes, values, Path(session.file).parent if session.file else None
     )

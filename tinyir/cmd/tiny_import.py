@@ -1,4 +1,4 @@
-"""tiny-import: a model in a binary form, such as ONNX, as front-end JSON."""
+"""tiny-import: a model in a binary form, ONNX or an archive of torch.export, as front-end JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from .source import read_source, shape_option
 def main(argv: Sequence[str] | None = None) -> int:
     """Read a model, print front-end JSON; the exit code."""
     parser = parser_of(
-        "tiny-import", "An ONNX model in; front-end JSON out. Weights stay in the model's file.", "the model"
+        "tiny-import",
+        "An ONNX model or an archive of torch.export (.pt2) in; front-end JSON out. Weights stay in the model's file.",
+        "the model",
     )
     shape_option(parser)
     return run("tiny-import", parser.parse_args(argv), _body)
 
 
 def _body(session: Session) -> None:
-    session.write(read_source(session, "an ONNX model"))
+    session.write(read_source(session, "an ONNX model, or an archive of torch.export"))

@@ -16,6 +16,20 @@ def is_onnx(raw: bytes) -> bool:
     return raw[:1] == b"\x08"
 
 
+def is_pt2(raw: bytes) -> bool:
+    """Whether a file's bytes begin as a zip does, as an archive of torch.export is."""
+    return raw[:4] == b"PK\x03\x04"
+
+
+def pt2_to_json(raw: bytes, file: str, shapes: Mapping[str, Sequence[str]]) -> str:
+    """The front-end JSON of the bytes of an archive of torch.export. `file` is how the text shall name the archive, in
+    which its weights stay, empty for a pipe; `shapes` gives sizes to inputs that leave them open, and ranges to symbols
+    (`L:1..512`). Raises Refused."""
+    from .pt2 import to_json
+
+    return to_json(raw, file, shapes)
+
+
 def onnx_to_json(
     raw: bytes,
     file: str,

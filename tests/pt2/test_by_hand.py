@@ -1,0 +1,288 @@
+"""Archives written by hand: each way in which one can be wrong has its code, and no bytes do worse."""
+
+from __future__ import annotations
+
+import json
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.commands import run_line
+from tinyir import front
+from tinyir.front.pt2 import to_json
+from tinyir.front.pt2.sizes import expression
+from tinyir.ir import tiny
+from tinyir.ir.expr import Expr
+from tinyir.kit.diag import Refused
+from tinyir.play.tiny import play
+from tinyir.runtime.weights import read_weights
+
+from .by_hand import FLOAT, LONG, archive, linear, meta, model, node, size, tensor
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+W = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
+B = np.array([-40, 1], np.float32)
+WEIGHTS = {"w": W, "b": B}
+
+
+def codes(raw: bytes, file: str = "net.pt2", **shapes: list[str]) -> list[str]:
+    with pytest.raises(Refused) as fault:
+        to_json(raw, file, shapes)
+    return [d.code for d in fault.value.diags]
+
+
+def played(raw: bytes, folder: Path, *arrays: np.ndarray) -> list[np.ndarray]:
+    (folder / "net.pt2").write_bytes(raw)
+    module = front.read(to_json(raw, "net.pt2"))
+    assert [d for d in tiny.check(module) if d.is_error] == []
+    weights = read_weights(module.model, folder)
+    inputs = [t.name for t in module.model.inputs if t.name not in weights]
+    return list(play(module, weights | dict(zip(inputs, arrays, strict=True))).values())
+
+
+def unary(op: str, shape: list[Any], **arguments: Any) -> dict[str, Any]:
+    return model({"x": (FLOAT, shape)}, [node(op, ["y"], self="x", **arguments)], {"y": (FLOAT, shape)})
+
+
+def test_a_linear_layer(tmp_path: Path) -> None:
+    (found,) = played(archive(linear(), WEIGHTS), tmp_path, X)
+    assert np.array_equal(found, np.maximum(X @ W + B, 0))
+
+
+def test_a_large_weight_is_a_place_in_the_archive() -> None:
+    raw = archive(linear(), WEIGHTS)
+    (entry,) = [t for n, t in json.loads(to_json(raw, "sub/net.pt2"))["tensors"].items() if n == "body.w"]
+    assert entry["file"] == "sub/net.pt2" and entry["bytes"] == W.nbytes
+    assert raw[entry["offset"] : entry["offset"] + entry["bytes"]] == W.tobytes()
+
+
+def test_a_weight_in_another_order_of_axes(tmp_path: Path) -> None:
+    """w.t() of a parameter that is stored as [2, 3]."""
+    raw = archive(linear(), {"w": np.ascontiguousarray(W.T).reshape(3, 2), "b": B})
+    plain, turned = json.dumps(meta(FLOAT, [3, 2])["strides"]), json.dumps(meta(FLOAT, [3, 2], [1, 3])["strides"])
+    config = rezipped(raw, "model_weights_config.json", lambda text: text.replace(plain, turned, 1))
+    (found,) = played(config, tmp_path, X)
+    assert np.array_equal(found, np.maximum(X @ W + B, 0))
+
+
+def rezipped(raw: bytes, member: str, change: Callable[[str], str]) -> bytes:
+    """An archive with one text changed."""
+    import io
+
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(raw)) as given, zipfile.ZipFile(out, "w") as made:
+        for info in given.infolist():
+            body = given.read(info)
+            made.writestr(info.filename, change(body.decode()) if info.filename.endswith(member) else body)
+    return out.getvalue()
+
+
+def test_open_sizes_are_symbols_with_ranges() -> None:
+    symbol = "Symbol('s7', integer=True, positive=True)"
+    program = unary("relu.default", [symbol, 3]) | {"range_constraints": {"s7": {"min_val": 2, "max_val": 64}}}
+    module = front.read(to_json(archive(program)))
+    assert "s7 in 2..64" in tiny.show(module)
+    fixed = front.read(to_json(archive(program), "", {"x": ["5", "3"]}))
+    assert str(fixed.model.inputs[0].type) == "fp32[5, 3]"
+    named = front.read(to_json(archive(program), "", {"x": ["B:4..100", "3"]}))
+    assert "B in 4..64" in tiny.show(named)
+    assert codes(archive(program), x=["65", "3"]) == ["E0128"]
+    assert codes(archive(program), x=["5", "4"]) == ["E0128"]
+    assert codes(archive(program), z=["5", "4"]) == ["E0128"]
+
+
+def test_sizes_that_nodes_compute() -> None:
+    symbol = "Symbol('s7', integer=True, positive=True)"
+    double = f"Mul(Integer(2), {symbol})"
+    shape = {"as_sym_ints": [{"as_name": "twice"}, {"as_int": 3}]}
+    program = model(
+        {"x": (FLOAT, [symbol, 6])},
+        [
+            {**node("sym_size.int", [], self="x", dim=0), "outputs": [{"as_sym_int": {"as_name": "n"}}]},
+            {
+                **node("torch.mul", [], a={"as_sym_int": {"as_name": "n"}}, b=2),
+                "outputs": [{"as_sym_int": {"as_name": "twice"}}],
+            },
+            node("view.default", ["y"], self="x", size=shape),
+        ],
+        {"y": (FLOAT, [double, 3])},
+        sizes={"n": size(symbol), "twice": size(double)},
+    )
+    module = front.read(to_json(archive(program)))
+    assert str(module.model.outputs[0].type) == "fp32[2*s7, 3]"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Symbol('s0', positive=True)", "s0"),
+        ("Add(Integer(-1), FloorDiv(Symbol('s0'), Integer(2)))", "floor(s0/2) - 1"),
+        ("Mul(Integer(3), Pow(Symbol('s1'), Integer(2)))", "3*s1*s1"),
+        ("2*s0 + s1//4", "2*s0 + floor(s1/4)"),
+        ("Mod(Symbol('s0'), Integer(8))", "s0 - 8*floor(s0/8)"),
+    ],
+)
+def test_expressions(text: str, wanted: str) -> None:
+    from tinyir.front.ops.table import read_dim
+
+    assert expression(text) == Expr.of(read_dim(wanted))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "__import__('os')", "Max(1, 2)", "Symbol('a b')", "(" * 500, "1.5", "s0/2", "9**9", "s0//0", "x" * 5000],
+)
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError):
+        expression(text)
+
+
+def test_what_is_no_archive() -> None:
+    whole = archive(linear(), WEIGHTS)
+    assert codes(b"PK\x03\x04 and no more") == ["E0141"]
+    assert codes(whole[:-30]) == ["E0141"]
+    assert codes(whole.replace(b"models/model.json", b"models/other.json")) == ["E0141"]
+    assert codes(archive("{")) == ["E0141"]
+    assert codes(archive("[" * 100_000)) == ["E0141"]
+    assert codes(archive("[]")) == ["E0141"]
+    assert codes(archive({"schema_version": {"major": 8, "minor": 1}})) == ["E0141"]
+    assert codes(archive(linear(), WEIGHTS).replace(b"little", b"biggie")) == ["E0141"]
+
+
+def test_another_schema() -> None:
+    assert codes(archive(linear(schema_version={"major": 9, "minor": 0}), WEIGHTS)) == ["E0142"]
+
+
+def test_ops_without_a_translation_are_named_at_once() -> None:
+    program = linear()
+    nodes = program["graph_module"]["graph"]["nodes"]
+    nodes[0]["target"], nodes[1]["target"] = "torch.ops.aten.bernoulli.p", "torch.ops.mine.own.default"
+    with pytest.raises(Refused) as fault:
+        to_json(archive(program, WEIGHTS))
+    (found,) = fault.value.diags
+    assert found.code == "E0143"
+    assert found.facts["ops"] == "bernoulli.p (sum_1 of body); mine.own.default (y of body)"
+
+
+def test_forms_without_a_translation() -> None:
+    program = model(
+        {"x": (FLOAT, [4]), "m": (12, [4])},
+        [node("index.Tensor", ["y"], self="x", indices={"as_optional_tensors": [tensor("m")]})],
+        {"y": (FLOAT, [3])},
+    )
+    assert codes(archive(program)) == ["E0144"]
+    assert codes(archive(unary("dropout.default", [4], p=0.5, train=True))) == ["E0144"]
+
+
+def test_writes() -> None:
+    """To what the caller gave, or in part to what is read later; a tensor of its own may be written to."""
+    inner = [node("neg.default", ["n"], self="x"), node("relu_.default", ["r"], self="n")]
+    types = {"n": (FLOAT, [4]), "r": (FLOAT, [4]), "s": (FLOAT, [2])}
+    both = node("add.Tensor", ["y"], self="n", other="r")
+    out = {"y": (FLOAT, [4])}
+    program = model({"x": (FLOAT, [4])}, [*inner, both], out, types)
+    module = front.read(to_json(archive(program)))
+    x = np.array([-2, 3, -4, 0], np.float32)
+    assert play(module, {"x": x})["y"].tolist() == [4, 0, 8, 0]
+    assert codes(archive(unary("relu_.default", [4]))) == ["E0145"]
+    view = node("slice.Tensor", ["s"], self="n", dim=0, start=0, end=2)
+    write = node("neg_.default", ["t"], self="s")
+    part = model({"x": (FLOAT, [4])}, [inner[0], view, write, node("relu.default", ["y"], self="n")], out, {
+        **types, "t": (FLOAT, [2]),
+    })  # fmt: skip
+    assert codes(archive(part)) == ["E0144"]
+    copied = [node("clone.default", ["n"], self="x"), inner[1], node("add.Tensor", ["y"], self="x", other="r")]
+    module = front.read(to_json(archive(model({"x": (FLOAT, [4])}, copied, out, types))))
+    assert play(module, {"x": x})["y"].tolist() == [-2, 6, -4, 0]
+
+
+def test_mutated_buffers_and_other_signatures() -> None:
+    program = linear()
+    signature = program["graph_module"]["signature"]
+    signature["output_specs"].append({"buffer_mutation": {"arg": {"name": "y"}, "buffer_name": "cache"}})
+    assert codes(archive(program, WEIGHTS)) == ["E0145"]
+    program = linear()
+    program["graph_module"]["signature"]["input_specs"][2] = {"custom_obj": {"arg": {"name": "x"}}}
+    assert codes(archive(program, WEIGHTS)) == ["E0126"]
+
+
+def test_types_that_there_are_not_or_that_differ() -> None:
+    assert codes(archive(model({"x": (10, [4])}, [node("relu.default", ["y"], self="x")], {"y": (10, [4])}))) == [
+        "E0126"
+    ]
+    wrong = model({"x": (FLOAT, [4, 2])}, [node("relu.default", ["y"], self="x")], {"y": (FLOAT, [2, 4])})
+    assert codes(archive(wrong)) == ["E0146"]
+
+
+def test_weights_out_of_reach() -> None:
+    assert codes(archive(linear(), WEIGHTS, use_pickle=True)) == ["E0127"]
+    assert codes(archive(linear(), WEIGHTS, path_name="weight_7")) == ["E0127"]
+    assert codes(archive(linear(), {"w": W})) == ["E0127"]
+    strided, far = meta(FLOAT, [3, 2], [0, 1]), meta(FLOAT, [3, 2], None, 100)
+    assert "E0127" in codes(archive(linear(), WEIGHTS, tensor_meta=strided))
+    assert "E0127" in codes(archive(linear(), WEIGHTS, tensor_meta=far))
+    wide = model(
+        {"w": (FLOAT, [70_000]), "x": (FLOAT, [70_000])},
+        [node("add.Tensor", ["y"], self="x", other="w")],
+        {"y": (FLOAT, [70_000])},
+        weights=("w",),
+    )
+    one = {"w": np.ones(70_000, np.float32)}
+    assert codes(archive(wide, one), "") == ["E0127"]  # through a pipe
+    assert codes(archive(wide, one, zipfile.ZIP_DEFLATED)) == ["E0127"]
+    assert "body.w" in to_json(archive(wide, one), "net.pt2")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "net.pt2").write_bytes(archive(linear(), WEIGHTS))
+    done = run_line(f"tiny-import {tmp_path}/net.pt2")
+    assert done.code == 0 and '"file"' in done.out.decode()
+    done = run_line(f"tiny-import {tmp_path}/net.pt2 --value x=1")
+    assert done.code == 1 and "E0128" in done.err.decode()
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(p for key, inner in items for p in _places(inner, (*path, key)))]
+
+
+STRANGE = (None, True, -1, 0, 1 << 40, 1.5, "", "x", "Infinity", [], {}, [1], {"as_int": 3}, {"as_none": True}, LONG)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_changed_models_are_read_or_refused(seed: int) -> None:
+    """50 changes a seed, each of one value of the model or of the weights' config."""
+    draw = random.Random(seed)
+    for _ in range(50):
+        program = json.loads(json.dumps(linear()))
+        path = draw.choice(_places(program)[1:])
+        target: Any = program
+        for key in path[:-1]:
+            target = target[key]
+        if draw.random() < 0.3 and isinstance(target, dict):
+            del target[path[-1]]
+        else:
+            target[path[-1]] = draw.choice(STRANGE)
+        try:
+            front.read(to_json(archive(program, WEIGHTS), "net.pt2"))
+        except Refused:
+            pass
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_changed_bytes_are_read_or_refused(seed: int) -> None:
+    draw, whole = random.Random(seed), archive(linear(), WEIGHTS)
+    for _ in range(50):
+        raw = bytearray(whole)
+        for _ in range(draw.choice((1, 1, 3))):
+            raw[draw.randrange(len(raw))] = draw.randrange(256)
+        cut = bytes(raw[: draw.randrange(len(raw))]) if draw.random() < 0.2 else bytes(raw)
+        try:
+            front.read(to_json(cut, "net.pt2"))
+        except Refused:
+            pass

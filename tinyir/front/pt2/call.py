@@ -1,0 +1,181 @@
+"""A node of an exported graph as its translation sees it: arguments by name, and the way to put ops into the
+program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.expr import Expr
+from ...ir.types import DTYPES, DType
+from ...kit.diag import Refused, refuse
+from ..program.ops import Ops
+from ..program.program import Program
+from ..program.terms import Term
+
+Number = int | float | bool
+_KINDS = {"b": 0, "i": 1, "u": 1, "f": 2}  # a number takes the dtype of a tensor beside it unless its kind is later
+_DEFAULTS = {"b": "bool", "i": "i64", "f": "fp32"}
+
+
+class Call(Ops):
+    """One node. `args` are terms, lists of terms, numbers, sizes, dtypes or None by name; `types` are the dtypes and
+    shapes that the archive states of its outputs; `wanted` says which of these something reads."""
+
+    def __init__(
+        self,
+        op: str,
+        name: str,
+        args: dict[str, Any],
+        types: Sequence[tuple[DType, tuple[Expr, ...]]],
+        wanted: Sequence[bool],
+        program: Program,
+    ):
+        super().__init__(name, program)
+        self.target = op
+        self.args = args
+        self.types = list(types)
+        self._wanted = list(wanted)
+
+    # --- what the node says
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """An argument; `default` where it is absent or None."""
+        found = self.args.get(key)
+        return default if found is None else found
+
+    def tensor(self, key: str) -> Term:
+        """A tensor, which must be there (E0144)."""
+        found = self.args.get(key)
+        if not isinstance(found, Term):
+            raise self.fault(f"its argument {key} is not a tensor")
+        return found
+
+    def optional(self, key: str) -> Term | None:
+        """A tensor, or None where it is absent."""
+        return self.tensor(key) if self.args.get(key) is not None else None
+
+    def tensors(self, key: str) -> list[Any]:
+        """A list of tensors; an optional one that is absent is None."""
+        found = self.args.get(key)
+        if not isinstance(found, list):
+            raise self.fault(f"its argument {key} is not a list of tensors")
+        return found
+
+    def operand(self, key: str) -> Term | Number:
+        """A tensor or a number."""
+        found = self.args.get(key)
+        if isinstance(found, Expr):
+            return self.known(found, "i64")
+        if not isinstance(found, (Term, int, float)):
+            raise self.fault(f"its argument {key} is not a number")
+        return found
+
+    def array(self, key: str) -> np.ndarray:
+        """The value of a tensor that is known, in a folding."""
+        found = self.tensor(key).known
+        assert found is not None
+        return found
+
+    def axis(self, key: str, rank: int, default: int | None = None) -> int:
+        """The axis that an argument names, counted from 0 (E1006)."""
+        found = self.get(key, default)
+        if not isinstance(found, int) or not -max(rank, 1) <= found < max(rank, 1):
+            raise refuse("E1006", self.name, axis=found, rank=rank)
+        return found % max(rank, 1)
+
+    def axes(self, key: str, rank: int) -> list[int] | None:
+        """Axes counted from 0; None where none are named."""
+        found = self.get(key)
+        if found is None or found == []:
+            return None
+        named = found if isinstance(found, list) else [found]
+        for axis in named:
+            if not isinstance(axis, int) or not -max(rank, 1) <= axis < max(rank, 1):
+                raise refuse("E1006", self.name, axis=axis, rank=rank)
+        return [a % max(rank, 1) for a in named]
+
+    def wants(self, output: int) -> bool:
+        """Whether something reads that output."""
+        return output < len(self._wanted) and self._wanted[output]
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the first output."""
+        return self.types[0][0]
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The shape of the first output."""
+        return self.types[0][1]
+
+    def fault(self, fault: str) -> Refused:
+        """The exception that says in which form this op is not supported."""
+        return refuse("E0144", self.name, op=self.target, fault=fault)
+
+    # --- what it becomes
+
+    def promoted(self, *operands: Term | Number) -> list[Any]:
+        """The operands in the dtype that torch computes in: that of the tensors with axes, unless one without axes, or
+        a number, is of a later kind (bool, integer, float)."""
+        dtype = self.joint_dtype(*operands)
+        return [self.cast(o, dtype) if isinstance(o, Term) else _number(o, dtype) for o in operands]
+
+    def joint_dtype(self, *operands: Term | Number) -> DType:
+        """The dtype of `promoted`."""
+        tensors = [o.dtype for o in operands if isinstance(o, Term) and o.rank]
+        points = [o.dtype for o in operands if isinstance(o, Term) and not o.rank]
+        numbers = [DTYPES[_DEFAULTS[_kind_of(o)]] for o in operands if not isinstance(o, Term)]
+        found: DType | None = None
+        for group in (tensors, points, numbers):
+            if not group:
+                continue
+            own = group[0]
+            for other in group[1:]:
+                own = _joined(own, other)
+            if found is None or _rank_of(own) > _rank_of(found):
+                found = own
+        assert found is not None
+        return found
+
+    def float_of(self, x: Term) -> Term:
+        """`x`, or what it is in the dtype of the output where it is not a float."""
+        return x if x.dtype.is_float else self.cast(x, self.dtype if self.dtype.is_float else DTYPES["fp32"])
+
+    def expand(self, x: Term, shape: Sequence[Any]) -> Term:
+        """`x` repeated to a shape."""
+        wanted = tuple(Expr.of(d) for d in shape)
+        return x if x.shape == wanted else self.op("Expand", x, shape=list(wanted))
+
+
+def _kind_of(value: Number) -> str:
+    return "b" if isinstance(value, bool) else "f" if isinstance(value, float) else "i"
+
+
+def _rank_of(dtype: DType) -> int:
+    return _KINDS[dtype.kind]
+
+
+def _joined(x: DType, y: DType) -> DType:
+    """The dtype that holds both, as torch promotes: of two floats of 16 bits that differ, fp32."""
+    if x == y:
+        return x
+    if x.is_float or y.is_float:
+        if not (x.is_float and y.is_float):
+            return x if x.is_float else y
+        return DTYPES["fp32"] if x.bits == y.bits else max(x, y, key=lambda d: d.bits)
+    if "b" in (x.kind, y.kind):
+        return y if x.kind == "b" else x
+    if x.kind == y.kind:
+        return max(x, y, key=lambda d: d.bits)
+    signed, unsigned = (x, y) if x.kind == "i" else (y, x)
+    return signed if signed.bits > unsigned.bits else DTYPES[f"i{min(64, 2 * unsigned.bits)}"]
+
+
+def _number(value: Number, dtype: DType) -> Number:
+    return float(value) if dtype.is_float else value
+
+
+__all__ = ["Call"]

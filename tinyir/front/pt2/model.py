@@ -1,0 +1,477 @@
+"""An exported graph as it comes: its inputs given types, its nodes translated in their order.
+
+A node that an earlier fault touches is passed over, so that one fault is one message; ops that nothing translates are
+named all at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...ir.expr import Expr
+from ...ir.model import RESERVED_SYMBOLS, Range
+from ...ir.types import DType
+from ...kit.diag import Diag, Refused, refuse
+from ..limits import MOST
+from ..ops.table import read_dim
+from ..program.names import bare
+from ..program.program import Program
+from ..program.terms import MAX_KNOWN, Term, known
+from .archive import Archive, Stored, dtype_of, following
+from .call import Call
+from .sizes import size_of
+from .table import ATEN_OPS, FOLDS
+
+Words = Mapping[str, Sequence[str]]
+FAULTY = object()
+MAX_NODES = 50_000
+SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a weight that is written into the text itself
+EFFECTS = ("_assert_", "sym_constrain_", "_check")  # nodes that only check, and give nothing
+# What these give may share the memory of their operand.
+VIEWS = frozenset(
+    """view.default reshape.default _unsafe_view.default flatten.using_ints unflatten.int squeeze.default squeeze.dim
+    squeeze.dims unsqueeze.default permute.default transpose.int t.default numpy_T.default mT.default swapaxes.default
+    movedim.int movedim.intlist expand.default broadcast_to.default expand_as.default slice.Tensor narrow.default
+    select.int split_with_sizes.default split.sizes split.Tensor chunk.default unbind.int tensor_split.sections
+    as_strided.default alias.default detach.default contiguous.default lift_fresh.default dropout.default to.dtype
+    to.device to.dtype_layout to.other type_as.default positive.default unfold.default""".split()
+)
+MOST_NAMED = 4  # nodes that a message names of each op
+
+
+def program_of(
+    archive: Archive, shapes: Words, ranges: Mapping[str, tuple[int, int]]
+) -> tuple[str, Program, list[str], list[str]]:
+    """The model's name, its program, and the names of its inputs and outputs. Raises Refused with every fault found."""
+    with following("models/model.json is not as the schema has it"):
+        module = archive.model["graph_module"]
+        return _Graph(archive, module["graph"], module["signature"], shapes, ranges).program_of()
+
+
+class _Graph:
+    def __init__(self, archive: Archive, graph: Any, signature: Any, shapes: Words, ranges: Any):
+        self.archive, self.graph, self.signature = archive, graph, signature
+        self.values: dict[str, Any] = {}
+        self.faults: list[Diag] = []
+        self.sizes = {n: size_of(s) for n, s in graph["sym_int_values"].items() if "as_expr" in s}
+        self.inputs, self.bound = self._inputs()
+        self.outputs = self._outputs()
+        self.given = self._given(shapes)
+        kept = {*self.inputs, *self.outputs}
+        if len(graph["nodes"]) > MAX_NODES:
+            raise refuse("E0006", what=f"the graph (at most {MAX_NODES} nodes)")
+        self.program = Program(kept, archive, {t.name for t in self.bound.values()} - kept)
+        self._state(ranges)
+        self.last_read = self._last_reads()
+        self.memory: dict[str, str] = {}  # of values that may share it, the first one
+        self.tensor: dict[str, str] = {}  # of values that are one tensor, the first one
+
+    # --- the signature
+
+    def _inputs(self) -> tuple[list[str], dict[str, Stored]]:
+        """The inputs that a caller gives, and the tensors of the archive, by their names in the graph."""
+        inputs: list[str] = []
+        bound: dict[str, Stored] = {}
+        for spec in self.signature["input_specs"]:
+            ((kind, entry),) = spec.items()
+            if kind == "user_input":
+                if "as_tensor" in entry["arg"]:
+                    inputs.append(entry["arg"]["as_tensor"]["name"])
+                elif "as_none" not in entry["arg"]:
+                    self._scalar(entry["arg"])
+            elif kind in ("parameter", "buffer", "tensor_constant"):
+                held = entry[f"{kind}_name" if kind != "tensor_constant" else "tensor_constant_name"]
+                name = entry["arg"]["name"]
+                if held not in self.archive.tensors:
+                    raise refuse("E0127", held, tensor=held, reason="the archive has no tensor of this name")
+                bound[name] = self.archive.tensors[held]
+            elif kind == "constant_input":
+                self.values[entry["name"]] = _number_of(entry["value"])
+            else:
+                raise refuse("E0126", str(entry.get("arg", {}).get("name", kind)), type=kind.replace("_", " "))
+        return inputs, bound
+
+    def _scalar(self, arg: Any) -> None:
+        """An input that is a number, which export has made a constant or a symbol."""
+        ((kind, value),) = arg.items()
+        if isinstance(value, dict) and "as_name" in value:
+            raise refuse("E0126", value["as_name"], type="a number that is an input")
+        _ = kind
+
+    def _outputs(self) -> list[str]:
+        found = []
+        for spec in self.signature["output_specs"]:
+            ((kind, entry),) = spec.items()
+            if kind in ("buffer_mutation", "user_input_mutation"):
+                name = entry.get("buffer_name") or entry.get("user_input_name")
+                raise refuse("E0145", name, tensor=name)
+            if kind == "user_output" and "as_tensor" in entry["arg"]:
+                found.append(entry["arg"]["as_tensor"]["name"])
+            elif kind != "user_output" or "as_none" not in entry["arg"]:
+                raise refuse("E0126", "output", type=f"an output that is {kind.replace('_', ' ')}")
+        return list(dict.fromkeys(found))
+
+    def _given(self, shapes: Words) -> dict[str, Expr]:
+        """What the symbols are, where a caller fixes the shapes of inputs (E0128)."""
+        found: dict[str, Expr] = {}
+        for name, words in shapes.items():
+            if name not in self.inputs:
+                raise refuse("E0128", name, tensor=name, fault="it is not an input; inputs: " + ", ".join(self.inputs))
+            _, own = self._type_of(name, {})
+            if len(own) != len(words):
+                raise refuse(
+                    "E0128", name, tensor=name, fault=f"its shape is [{', '.join(map(str, own))}] in the model"
+                )
+            for size, word in zip(own, words):
+                given = _size_given(name, word)
+                symbol = size.name
+                if size == given:
+                    continue
+                if symbol is None or found.setdefault(symbol, given) != given:
+                    raise refuse("E0128", name, tensor=name, fault=f"{size} is not {word} in the model")
+        return found
+
+    def _state(self, ranges: Mapping[str, tuple[int, int]]) -> None:
+        """The ranges of the symbols: those of the archive, with those of the caller. Raises Refused (E0128) for a
+        size outside its range."""
+        stated: dict[str, tuple[int, int]] = dict(ranges)
+        for word, entry in (self.archive.model.get("range_constraints") or {}).items():
+            low, high = (_bound(entry.get(key), end) for key, end in (("min_val", 0), ("max_val", MOST)))
+            size = self.given.get(word, Expr.of(word))
+            if size.constant is not None and not low <= size.constant <= high:
+                raise refuse(
+                    "E0128", word, tensor=word, fault=f"{size} is outside of {low}..{high}, for which it was exported"
+                )
+            if size.name is not None:
+                own = stated.get(size.name, (low, high))
+                stated[size.name] = max(low, own[0]), min(high, own[1])
+        self.program.builder.limits.state(Range(symbol, low, high) for symbol, (low, high) in stated.items())
+
+    def _type_of(self, name: str, given: Mapping[str, Expr]) -> tuple[DType, tuple[Expr, ...]]:
+        """The dtype and shape that the archive states of a value."""
+        meta = self.graph["tensor_values"][name]
+        shape = tuple(size_of(s).substitute(given) for s in meta["sizes"])
+        for size in shape:
+            for symbol in size.names():
+                if RESERVED_SYMBOLS.match(symbol):
+                    raise refuse("E0141", name, reason=f"{symbol} cannot be a symbol")
+        return dtype_of(meta["dtype"], name), shape
+
+    def _last_reads(self) -> dict[str, int]:
+        """The last node that reads each value, by number; the caller reads after all of them."""
+        found: dict[str, int] = {}
+        for number, node in enumerate(self.graph["nodes"]):
+            for argument in node["inputs"]:
+                found.update(dict.fromkeys(_names_in(argument["arg"]), number))
+        return found | dict.fromkeys(self.outputs, len(self.graph["nodes"]))
+
+    # --- the program
+
+    def program_of(self) -> tuple[str, Program, list[str], list[str]]:
+        """What the module's `program_of` gives."""
+        for name in self.inputs:
+            self._try(name, [name], lambda name=name: self._input(name))
+        for name, tensor in self.bound.items():
+            self._try(name, [name], lambda name=name, tensor=tensor: self._held(name, tensor))
+        unsupported = self._unsupported()
+        for number, node in enumerate(self.graph["nodes"]):
+            if node["target"] not in unsupported:
+                self._try(
+                    node["name"] or node["target"],
+                    _named(node["outputs"]),
+                    lambda node=node, number=number: self._node(node, number),
+                )
+            else:
+                self.values.update((name, FAULTY) for name in _named(node["outputs"]))
+        for name in self.outputs:
+            self._try(name, [], lambda name=name: self._output(name))
+        if unsupported:
+            self.faults.insert(0, Diag("E0143", "", {"ops": "; ".join(unsupported.values())}))
+        if self.faults:
+            raise Refused(self.faults)
+        root = self.archive.root.rstrip("/").rpartition("/")[2]
+        return bare(root) if re.search(r"\w", root) else "main", self.program, self.inputs, self.outputs
+
+    def _try(self, at: str, outputs: Sequence[str], make: Any) -> None:
+        try:
+            make()
+        except Refused as fault:
+            self.faults += [Diag(d.code, d.at or at, d.facts) for d in fault.diags]
+            self.values.update((name, FAULTY) for name in outputs)
+
+    def _input(self, name: str) -> None:
+        self.values[name] = self.program.input(name, *self._type_of(name, self.given))
+
+    def _held(self, name: str, tensor: Stored) -> None:
+        """A weight: its value where that is small, else a tensor that stays in the archive. One whose axes memory has
+        in another order is stored so, and transposed."""
+        if name not in self.last_read:
+            return
+        order = tensor.order()
+        if order is None:
+            self.archive.place(tensor)  # says why not
+            order = list(range(len(tensor.shape)))
+        stored = Stored(
+            tensor.name,
+            tensor.dtype,
+            tuple(tensor.shape[a] for a in order),
+            tuple(tensor.strides[a] for a in order),
+            tensor.start,
+            tensor.member,
+            tensor.is_pickled,
+        )
+        count = 1
+        for size in tensor.shape:
+            count *= size
+        term = Term(stored.dtype, tuple(map(Expr.of, stored.shape)), tensor=stored)
+        if count <= (SMALL_FLOATS if tensor.dtype.is_float else SMALL_INTEGERS):
+            term = known(self.archive.array(stored), stored.dtype)
+            term.label = bare(tensor.name)
+        if order != sorted(order):
+            perm = [order.index(a) for a in range(len(order))]
+            term = Call("permute", bare(tensor.name), {}, [], [], self.program).transpose(term, perm)
+        self.values[name] = term
+
+    def _unsupported(self) -> dict[str, str]:
+        """Every op that no translation knows, with the modules that hold its nodes."""
+        found: dict[str, list[str]] = {}
+        for node in self.graph["nodes"]:
+            if not self._is_known(node):
+                at = f"{node['name'] or 'a node'}{_module_of(node)}"
+                found.setdefault(node["target"], []).append(at)
+        return {
+            op: f"{_word(op)} ({', '.join(at[:MOST_NAMED])}{', ...' if len(at) > MOST_NAMED else ''})"
+            for op, at in found.items()
+        }
+
+    def _is_known(self, node: Any) -> bool:
+        word = _functional(_word(node["target"]))
+        return word in ATEN_OPS or _only_checks(word) or bool(node["outputs"]) and all(map(_is_size, node["outputs"]))
+
+    def _node(self, node: Any, number: int) -> None:
+        stated, outputs = _word(node["target"]), _named(node["outputs"])
+        word = _functional(stated)
+        if _only_checks(word) or all(map(_is_size, node["outputs"])):
+            return
+        args = {a["name"]: self._argument(a["arg"]) for a in node["inputs"]}
+        if any(a is FAULTY or isinstance(a, list) and FAULTY in a for a in args.values()):
+            self.values.update((name, FAULTY) for name in outputs)
+            return
+        types = [self._type_of(name, self.given) for name in outputs]
+        name = bare(node["name"] or outputs[0])
+        written = _names_in(node["inputs"][0]["arg"])[0] if word != stated else ""
+        if written:
+            self._check_written(stated, written, number)
+        call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program)
+        start = len(self.program.ops)
+        found = _folded(call) or ATEN_OPS[word](call)
+        results = found if isinstance(found, tuple) else (found,)
+        for output, result, (dtype, shape) in zip(outputs, results, types):
+            if output in self.last_read or written:
+                self._settle(call, output, result, dtype, shape, start)
+        if written:
+            self.tensor[outputs[0]] = self.tensor.get(written, written)
+            self.values.update(dict.fromkeys(self._same_as(written), self.values[outputs[0]]))
+        if written or word in VIEWS:
+            first = _names_in(node["inputs"][0]["arg"])[0]
+            self.memory.update(dict.fromkeys(outputs, self.memory.get(first, first)))
+
+    def _check_written(self, op: str, name: str, number: int) -> None:
+        """Raises Refused where an op that writes to its operand changes more than that: what the caller gave or the
+        model keeps (E0145), or another value that shares the memory and is read later (E0144)."""
+        first = self.memory.get(name, name)
+        if first in self.inputs or first in self.bound:
+            raise refuse("E0145", name, tensor=first)
+        for other in (first, *(n for n, f in self.memory.items() if f == first)):
+            if other != name and self.last_read.get(other, -1) > number and other not in self._same_as(name):
+                raise refuse(
+                    "E0144",
+                    op=op,
+                    fault=f"it writes to {name}, and {other}, which shares its memory, is read later; "
+                    "run_decompositions() gives a program that writes nothing",
+                )
+
+    def _same_as(self, name: str) -> set[str]:
+        """The names of the tensor that `name` is, which it has of ops that wrote to it and gave it back."""
+        first = self.tensor.get(name, name)
+        return {name, first, *(n for n, f in self.tensor.items() if f == first)}
+
+    def _settle(self, call: Call, output: str, term: Term, dtype: DType, shape: tuple[Expr, ...], start: int) -> None:
+        """Give a result the name that the graph has for it, once it is what the archive says. Raises Refused
+        (E0146)."""
+        term = call.cast(term, dtype)
+        if len(term.shape) != len(shape) or any(
+            a != b and a.constant is not None and b.constant is not None for a, b in zip(term.shape, shape)
+        ):
+            given = f"{dtype}[{', '.join(map(str, shape))}]"
+            found = f"{term.dtype}[{', '.join(map(str, term.shape))}]"
+            raise refuse("E0146", call.name, tensor=output, given=given, found=found)
+        own = {name for entry in self.program.ops[start:] for name in entry["outputs"]}
+        if term.ref is None and not term.label and term.tensor is None:
+            term.label = bare(output)
+        if term.name in own:
+            self.program.rename(term, output if output in self.outputs else self.program.fresh(bare(output)))
+        self.values[output] = term
+
+    def _output(self, name: str) -> None:
+        """State the type of an output of the model; one that is an input, a weight or another output as well is a copy
+        under its own name."""
+        term = self.values.get(name)
+        if term is FAULTY:
+            return
+        if not isinstance(term, Term):
+            raise refuse("E0141", name, reason=f"{name} is read and no node gives it")
+        if name not in self.program.made or self.program.made[name] is not term:
+            if name in self.inputs:
+                raise refuse("E0126", name, type="an output that is an input")
+            term = self.program.put(term)
+            (same,) = self.program.op("Elementwise", [term], f"{bare(name)}.same", fn="identity")
+            self.program.rename(same, name)
+            term = same
+        assert term.ref is not None
+        self.program.declare(name, term.ref)
+
+    def _argument(self, arg: Any) -> Any:
+        """An argument as `Call.args` has it."""
+        ((kind, value),) = arg.items()
+        if kind == "as_none":
+            return None
+        if kind == "as_tensor":
+            return self._tensor(value["name"])
+        if kind == "as_tensors":
+            return [self._tensor(v["name"]) for v in value]
+        if kind == "as_optional_tensors":
+            return [None if "as_none" in v else self._tensor(v["as_tensor"]["name"]) for v in value]
+        if kind == "as_optional_tensor":
+            return None if "as_none" in value else self._tensor(value["as_tensor"]["name"])
+        if kind == "as_sym_int":
+            return self._size(value)
+        if kind == "as_sym_ints":
+            return [self._size(v) for v in value]
+        if kind == "as_float":
+            return float(value)
+        if kind == "as_floats":
+            return [float(v) for v in value]
+        if kind == "as_scalar_type":
+            return dtype_of(value, "dtype")
+        if kind in ("as_int", "as_bool", "as_string", "as_ints", "as_bools", "as_strings"):
+            return value
+        if kind in ("as_device", "as_layout", "as_memory_format"):
+            return None
+        raise refuse("E0126", type=f"an argument of kind {kind.removeprefix('as_').replace('_', ' ')}")
+
+    def _tensor(self, name: str) -> Any:
+        if name not in self.values:
+            raise refuse("E0141", name, reason=f"{name} is read before any node gives it")
+        return self.values[name]
+
+    def _size(self, value: Any) -> Any:
+        """A size: a number where it is one."""
+        if "as_int" in value:
+            return int(value["as_int"])
+        name = value["as_name"]
+        if name not in self.sizes:
+            found = self.values.get(name)
+            if isinstance(found, int):
+                return found
+            raise refuse("E0141", name, reason=f"the size {name} is not stated")
+        size = self.sizes[name].substitute(self.given)
+        return size if size.constant is None else size.constant
+
+
+def _folded(call: Call) -> Term | None:
+    """The value of a node of which every tensor is known, where it has one that is short enough."""
+    compute = FOLDS.get(call.target)
+    terms = [t for a in call.args.values() for t in (a if isinstance(a, list) else [a]) if isinstance(t, Term)]
+    count = 1
+    for size in call.shape if call.types else ():
+        count *= MAX_KNOWN + 1 if size.constant is None else size.constant
+    if compute is None or count > MAX_KNOWN or any(t.known is None or t.known.dtype == object for t in terms):
+        return None
+    try:
+        found = compute(call)
+    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as fault:
+        raise call.fault(str(fault).split("\n", 1)[0][:120]) from None
+    return None if found is None else known(found, call.dtype)
+
+
+def _names_in(arg: Any) -> list[str]:
+    """The values that an argument names."""
+    ((kind, value),) = arg.items()
+    if kind == "as_tensor":
+        return [value["name"]]
+    if kind == "as_tensors":
+        return [v["name"] for v in value]
+    if kind == "as_optional_tensors":
+        return [v["as_tensor"]["name"] for v in value if "as_tensor" in v]
+    if kind == "as_optional_tensor":
+        return [value["as_tensor"]["name"]] if "as_tensor" in value else []
+    return []
+
+
+def _named(outputs: Any) -> list[str]:
+    """The tensors that a node gives, in order."""
+    found: list[str] = []
+    for output in outputs:
+        ((kind, value),) = output.items()
+        if kind == "as_tensor":
+            found.append(value["name"])
+        elif kind == "as_tensors":
+            found += [v["name"] for v in value]
+        elif not _is_size(output) and kind != "as_none":
+            raise refuse("E0126", type=f"a result of kind {kind.removeprefix('as_').replace('_', ' ')}")
+    return found
+
+
+def _is_size(output: Any) -> bool:
+    return next(iter(output)) in ("as_sym_int", "as_sym_bool", "as_sym_float", "as_int", "as_bool")
+
+
+def _only_checks(word: str) -> bool:
+    return word.startswith(EFFECTS)
+
+
+def _word(target: str) -> str:
+    """An op as the table has it: `mm.default` of `torch.ops.aten.mm.default`, others with their namespace."""
+    return target.removeprefix("torch.ops.").removeprefix("aten.")
+
+
+def _functional(word: str) -> str:
+    """An op that writes to its operand as the one that gives what it writes: `relu_.default` as `relu.default`."""
+    name, dot, overload = word.partition(".")
+    plain = f"{name[:-1]}{dot}{overload}"
+    return plain if name.endswith("_") and not name.endswith("__") and plain in ATEN_OPS else word
+
+
+def _module_of(node: Any) -> str:
+    """The module that a node comes from, for messages."""
+    stack = (node.get("metadata") or {}).get("nn_module_stack", "")
+    path = stack.rpartition(";")[2].split(",")
+    return f" of {path[1]}" if len(path) > 2 and path[1] else ""
+
+
+def _number_of(value: Any) -> Any:
+    ((kind, found),) = value.items()
+    return None if kind == "as_none" else found
+
+
+def _bound(value: Any, end: int) -> int:
+    """A bound of a range; the end of all sizes where there is none."""
+    if not isinstance(value, (int, float)) or value != value or abs(value) > MOST:
+        return end
+    return max(0, int(value))
+
+
+def _size_given(name: str, word: str) -> Expr:
+    try:
+        size = read_dim(int(word) if word.lstrip("-").isdigit() else word)
+    except ValueError:
+        size = Expr.of(-1)
+    if size.constant is not None and size.constant < 0:
+        raise refuse("E0128", name, tensor=name, fault=f"{word} is not a size")
+    return size
+
+
+__all__ = ["Words", "program_of"]

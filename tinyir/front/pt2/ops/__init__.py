@@ -1,0 +1,27 @@
+"""The families of ATen ops."""
+
+from . import (
+    attention,
+    contraction,
+    creation,
+    elementwise,
+    folding,
+    indexing,
+    movement,
+    normalization,
+    reduction,
+    windows,
+)
+
+__all__ = [
+    "attention",
+    "contraction",
+    "creation",
+    "elementwise",
+    "folding",
+    "indexing",
+    "movement",
+    "normalization",
+    "reduction",
+    "windows",
+]

@@ -1,0 +1,149 @@
+"""Reductions, scans and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....ir.types import DTYPES
+from ...program.terms import Term
+from ..call import Call
+from ..table import aten
+from .elementwise import as_bool
+
+_REDUCTIONS = {
+    "sum": ("sum", ("default", "dim_IntList")),
+    "mean": ("mean", ("default", "dim")),
+    "amax": ("max", ("default",)),
+    "amin": ("min", ("default",)),
+    "max": ("max", ("default",)),
+    "min": ("min", ("default",)),
+    "prod": ("prod", ("default", "dim_int")),
+    "any": ("any", ("default", "dim", "dims")),
+    "all": ("all", ("default", "dim", "dims")),
+}
+
+
+def _reduction(op: str) -> Callable[[Call], Any]:
+    def translate(call: Call) -> Any:
+        x = call.tensor("self")
+        x = as_bool(call, x) if op in ("any", "all") else x
+        if op in ("sum", "mean", "prod"):
+            x = call.cast(x, call.dtype)
+        axes = call.axes("dim", x.rank)
+        if not x.rank:
+            return x
+        return call.op("Reduce", x, op=op, axes=axes, keepdims=bool(call.get("keepdim", False)), gives=x.dtype)
+
+    return translate
+
+
+for _name, (_op, _overloads) in _REDUCTIONS.items():
+    aten(*(f"{_name}.{o}" for o in _overloads))(_reduction(_op))
+
+
+@aten("argmax.default", "argmin.default")
+def arg(call: Call) -> Any:
+    """The place of the greatest or the least; without an axis among all elements in their order."""
+    x = call.tensor("self")
+    op = call.target.removesuffix(".default")
+    if call.get("dim") is None:
+        found = call.op("Reduce", call.reshape(x, [-1]), op=op, axes=[0])
+        return call.reshape(found, call.shape)
+    return call.op("Reduce", x, op=op, axes=[call.axis("dim", x.rank)], keepdims=bool(call.get("keepdim", False)))
+
+
+@aten("max.dim", "min.dim")
+def extreme(call: Call) -> Any:
+    """The greatest or least along an axis, and its place."""
+    x, word = call.tensor("self"), call.target[:3]
+    attrs = {"axes": [call.axis("dim", x.rank)], "keepdims": bool(call.get("keepdim", False))}
+    value = call.op("Reduce", x, op=word, gives=x.dtype, **attrs)
+    return value, call.op("Reduce", x, op=f"arg{word}", **attrs) if call.wants(1) else None
+
+
+def spread(call: Call, x: Term, op: str) -> Term:
+    """The variance or deviation, with torch's corrections."""
+    correction = call.get("correction", 1 if call.get("unbiased", True) else 0)
+    if correction != int(correction):
+        raise call.fault(f"its correction is {correction}")
+    return call.op(
+        "Reduce",
+        x,
+        op=op,
+        axes=call.axes("dim", x.rank),
+        keepdims=bool(call.get("keepdim", False)),
+        ddof=int(correction) or None,
+        gives=x.dtype,
+    )
+
+
+@aten("var.correction", "var.dim", "var.default", "std.correction", "std.dim", "std.default")
+def variance(call: Call) -> Any:
+    """The variance, or its root."""
+    return spread(call, call.tensor("self"), call.target[:3])
+
+
+@aten("var_mean.correction", "var_mean.dim")
+def variance_and_mean(call: Call) -> Any:
+    """The variance and the mean."""
+    x = call.tensor("self")
+    attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
+    mean = call.op("Reduce", x, op="mean", gives=x.dtype, **attrs) if call.wants(1) else None
+    return spread(call, x, "var") if call.wants(0) else None, mean
+
+
+@aten("linalg_vector_norm.default", "norm.ScalarOpt_dim")
+def vector_norm(call: Call) -> Any:
+    """The 1- or 2-norm over axes."""
+    x, order = call.tensor("self"), call.get("ord", call.get("p", 2))
+    attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False)), "gives": x.dtype}
+    if order == 2:
+        return call.fn("sqrt", call.op("Reduce", call.fn("mul", x, x), op="sum", **attrs))
+    if order == 1:
+        return call.op("Reduce", call.fn("abs", x), op="sum", **attrs)
+    raise call.fault(f"it is of order {order}")
+
+
+@aten("cumsum.default", "cumprod.default")
+def cumulative(call: Call) -> Any:
+    """Running sums or products."""
+    x = call.cast(call.tensor("self"), call.dtype)
+    if not x.rank:
+        return x
+    op = "CumSum" if call.target.startswith("cumsum") else "CumProd"
+    return call.op(op, x, axis=call.axis("dim", x.rank), gives=x.dtype)
+
+
+@aten("topk.default")
+def top_k(call: Call) -> Any:
+    """The k greatest or least along an axis, in order, and their places."""
+    x = call.tensor("self")
+    return call.op(
+        "TopK",
+        x,
+        outputs=2,
+        k=call.get("k"),
+        axis=call.axis("dim", x.rank, -1),
+        largest=bool(call.get("largest", True)),
+    )
+
+
+@aten("sort.default", "sort.stable")
+def sort(call: Call) -> Any:
+    """All elements along an axis, in order, and their places."""
+    x = call.tensor("self")
+    axis = call.axis("dim", x.rank, -1)
+    count = x.shape[axis].constant if x.rank else None
+    if count is None:
+        raise call.fault("the size of its axis is a symbol")
+    return call.op("TopK", x, outputs=2, k=count, axis=axis, largest=bool(call.get("descending", False)))
+
+
+@aten("argsort.default", "argsort.stable")
+def argsort(call: Call) -> Any:
+    """The places of all elements along an axis, in order."""
+    return sort(call)[1]
+
+
+__all__ = ["DTYPES", "spread"]

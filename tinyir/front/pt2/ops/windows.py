@@ -1,0 +1,228 @@
+"""Ops that slide a window, and images in other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...program.terms import Term
+from ..call import Call
+from ..table import aten
+
+
+def each(value: Any, rank: int, default: int) -> list[Any]:
+    """A number for each axis of an image, of which one may stand for all."""
+    found = [default] if value is None or value == [] else list(value) if isinstance(value, (list, tuple)) else [value]
+    return found * rank if len(found) == 1 else found
+
+
+def ends(pads: Sequence[Any]) -> list[Any] | None:
+    """The same pad before and after each axis; None where there is none."""
+    return [*pads, *pads] if any(p != 0 for p in pads) else None
+
+
+@aten("convolution.default", "conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding")
+def convolution(call: Call) -> Any:
+    """Weights [Co, C/groups, *K] slid over an image, with one without a batch too."""
+    x, weight, bias = call.tensor("input"), call.tensor("weight"), call.optional("bias")
+    rank = weight.rank - 2
+    is_alone = x.rank == weight.rank - 1
+    x = call.reshape(x, [1, *x.shape]) if is_alone else x
+    stride, dilation = (each(call.get(key), rank, 1) for key in ("stride", "dilation"))
+    padding = call.get("padding")
+    attrs: dict[str, Any] = {"stride": stride, "dilation": dilation, "groups": call.get("groups", 1)}
+    if isinstance(padding, str):
+        attrs["pad"] = _same(weight, dilation) if padding == "same" else None
+    else:
+        attrs["pad"] = ends(each(padding, rank, 0))
+    operands = [x, weight] if bias is None else [x, weight, bias]
+    if call.get("transposed", False):
+        found = _transposed(call, operands, rank, attrs)
+    else:
+        found = call.op("Conv", *operands, gives=x.dtype, **attrs)
+    return call.reshape(found, found.shape[1:]) if is_alone else found
+
+
+def _same(weight: Term, dilation: list[Any]) -> list[Any]:
+    """The pads that keep the size: the odd one after."""
+    total = [(k - 1) * d for k, d in zip(weight.shape[2:], dilation)]
+    before = [t // 2 for t in total]
+    return [*before, *(t - b for t, b in zip(total, before))]
+
+
+def _transposed(call: Call, operands: list[Term], rank: int, attrs: dict[str, Any]) -> Term:
+    grown = each(call.get("output_padding"), rank, 0)
+    return call.op(
+        "ConvTranspose", *operands, output_padding=grown if any(grown) else None, gives=operands[0].dtype, **attrs
+    )
+
+
+@aten("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
+def conv_transpose(call: Call) -> Any:
+    """The transpose of a convolution's map."""
+    call.args["transposed"] = True
+    return convolution(call)
+
+
+def _window(call: Call, rank: int) -> dict[str, Any]:
+    kernel = each(call.get("kernel_size"), rank, 1)
+    return {
+        "kernel": kernel,
+        "stride": each(call.get("stride") or kernel, rank, 1),
+        "pad": ends(each(call.get("padding"), rank, 0)),
+        "ceil_mode": bool(call.get("ceil_mode", False)),
+    }
+
+
+_POOLS = ("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
+
+
+@aten(*(f"{name}.default" for name in _POOLS))
+def max_pool(call: Call) -> Any:
+    """The greatest of each window, and its place in the image."""
+    x = call.tensor("self")
+    rank = 3 if "3d" in call.target else 2 if "2d" in call.target else 1
+    image = call.reshape(x, [1, *x.shape]) if x.rank == rank + 1 else x
+    found = call.op(
+        "Pool",
+        image,
+        mode="max",
+        dilation=each(call.get("dilation"), rank, 1),
+        outputs=2 if call.wants(1) else 1,
+        **_window(call, rank),
+    )
+    if not isinstance(found, tuple):
+        return call.reshape(found, call.shape)
+    size = 1
+    for extent in image.shape[:2]:
+        size = extent * size
+    area = call.known(_product(image.shape[2:]), "i64")
+    places = call.fn("rem", found[1], area)  # torch counts within an image, the op from the first one on
+    return call.reshape(found[0], call.shape), call.reshape(places, call.shape)
+
+
+@aten("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
+def avg_pool(call: Call) -> Any:
+    """The mean of each window."""
+    x = call.tensor("self")
+    rank = int(call.target[len("avg_pool")])
+    if call.get("divisor_override") is not None:
+        raise call.fault("its divisor is stated")
+    image = call.reshape(x, [1, *x.shape]) if x.rank == rank + 1 else x
+    found = call.op(
+        "Pool",
+        image,
+        mode="average",
+        count_include_pad=bool(call.get("count_include_pad", True)),
+        **_window(call, rank),
+    )
+    return call.reshape(found, call.shape)
+
+
+@aten(*(f"{p}adaptive_avg_pool{n}d.default" for p in ("", "_") for n in (1, 2, 3)), "adaptive_max_pool2d.default")
+def adaptive_pool(call: Call) -> Any:
+    """Windows that share the image in equal parts, or in parts that overlap by one where they do not divide it."""
+    x, sizes = call.tensor("self"), list(call.get("output_size", []))
+    mode = "max" if "max" in call.target else "average"
+    count = len(sizes)
+    if call.wants(1):
+        raise call.fault("the places of its maxima are read")
+    axes = list(range(x.rank - count, x.rank))
+    if all(s == 1 for s in sizes):
+        return call.op("Reduce", x, op="max" if mode == "max" else "mean", axes=axes, keepdims=True, gives=x.dtype)
+    extents = [x.shape[a].constant for a in axes]
+    if any(e is None or not isinstance(s, int) for e, s in zip(extents, sizes)):
+        raise call.fault("its sizes are symbols")
+    kernel = [e // s for e, s in zip(extents, sizes) if e is not None]
+    if all(e == k * s for e, k, s in zip(extents, kernel, sizes)):
+        image = call.reshape(x, [1, *x.shape]) if x.rank == count + 1 else x
+        return call.reshape(call.op("Pool", image, mode=mode, kernel=kernel, stride=kernel), call.shape)
+    for axis, size in zip(axes, sizes):
+        x = _in_parts(call, x, axis, size, mode)
+    return x
+
+
+def _in_parts(call: Call, x: Term, axis: int, size: int, mode: str) -> Term:
+    """An axis in `size` parts: part i goes from floor(i*n/size) to ceil((i+1)*n/size)."""
+    extent = x.shape[axis].constant or 0
+    parts = []
+    for i in range(size):
+        start, end = i * extent // size, -(-(i + 1) * extent // size)
+        piece = call.cut(x, axis, start, end)
+        parts.append(
+            call.op("Reduce", piece, op="max" if mode == "max" else "mean", axes=[axis], keepdims=True, gives=x.dtype)
+        )
+    return parts[0] if size == 1 else call.op("Concat", *parts, axis=axis)
+
+
+@aten(
+    *(f"upsample_nearest{n}d.{o}" for n in (1, 2, 3) for o in ("vec", "default")),
+    *(f"_upsample_nearest_exact{n}d.{o}" for n in (1, 2, 3) for o in ("vec", "default")),
+)
+def upsample_nearest(call: Call) -> Any:
+    """Each element repeated: torch takes the element before a place, the exact one the nearest."""
+    is_exact = "exact" in call.target
+    return _resized(
+        call,
+        "nearest",
+        coordinates="half_pixel" if is_exact else "asymmetric",
+        rounding="round_prefer_ceil" if is_exact else "floor",
+    )
+
+
+@aten(
+    *(
+        f"upsample_{kind}.{o}"
+        for kind in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d", "_upsample_bilinear2d_aa")
+        for o in ("vec", "default")
+    )
+)
+def upsample_linear(call: Call) -> Any:
+    """Lines, or cubics, between elements."""
+    mode = "cubic" if "cubic" in call.target else "linear"
+    coordinates = "align_corners" if call.get("align_corners", False) else "half_pixel"
+    return _resized(call, mode, coordinates=coordinates, cubic_coeff=-0.75 if mode == "cubic" else None)
+
+
+def _resized(call: Call, mode: str, **attrs: Any) -> Term:
+    x = call.tensor("input" if "input" in call.args else "self")
+    count = x.rank - 2
+    axes = list(range(2, x.rank))
+    factors = call.get("scale_factors") or [
+        f for f in (call.get(k) for k in ("scales_d", "scales_h", "scales_w", "scales")) if f is not None
+    ]
+    sizes = [call.shape[a].constant for a in axes]
+    if len(factors) == count:
+        return call.op("Resize", x, scales=[float(f) for f in factors], axes=axes, mode=mode, **attrs)
+    if any(s is None for s in sizes):
+        raise call.fault("its sizes are symbols")
+    return call.op("Resize", x, sizes=sizes, axes=axes, mode=mode, **attrs)
+
+
+@aten("im2col.default", "unfold.default")
+def unfold(call: Call) -> Any:
+    """The windows of an image as columns, or (`unfold`) those of an axis, their elements along a new last axis."""
+    x = call.tensor("self")
+    if call.target.startswith("unfold"):
+        axis = call.axis("dimension", x.rank)
+        last = call.transpose(x, [*(a for a in range(x.rank) if a != axis), axis])
+        wide = call.op("Unfold", last, kernel=[call.get("size")], stride=[call.get("step")])
+        perm = list(range(wide.rank - 2))
+        return call.transpose(wide, [*perm[:axis], wide.rank - 1, *perm[axis:], wide.rank - 2])
+    pads = each(call.get("padding"), 2, 0)
+    image = x if not any(pads) else call.op("Pad", x, pads=[*pads, *pads], axes=[x.rank - 2, x.rank - 1])
+    wide = call.op(
+        "Unfold",
+        image,
+        kernel=each(call.get("kernel_size"), 2, 1),
+        stride=each(call.get("stride"), 2, 1),
+        dilation=each(call.get("dilation"), 2, 1),
+    )
+    return call.reshape(wide, call.shape)
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    found: Any = 1
+    for size in sizes:
+        found = size * found
+    return found

@@ -1,0 +1,41 @@
+"""The table of ATen ops: each says, in ops of the front ends, what a node means. A file of `pt2.ops` holds a family:
+
+    @aten("relu.default")
+    def relu(call): return call.fn("relu", call.tensor("self"))
+
+A translation returns a term, or a tuple of them, one for each output that the node may name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Translation = Callable[[Any], Any]
+ATEN_OPS: dict[str, Translation] = {}
+FOLDS: dict[str, Translation] = {}  # the same, for nodes whose tensors are all known; they return an array, or None
+
+
+def aten(*names: str) -> Callable[[Translation], Translation]:
+    """Register a translation under the names of overloads."""
+
+    def register(translate: Translation) -> Translation:
+        for name in names:
+            ATEN_OPS[name] = translate
+        return translate
+
+    return register
+
+
+def fold(*names: str) -> Callable[[Translation], Translation]:
+    """Register a folding under the names of overloads: it gets the call, whose tensors `call.array` gives."""
+
+    def register(compute: Translation) -> Translation:
+        for name in names:
+            FOLDS[name] = compute
+        return compute
+
+    return register
+
+
+__all__ = ["ATEN_OPS", "FOLDS", "aten", "fold"]
