@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from .ir import gpu, index, manifest, plan, poly, region, tiny
 from .ir.pipeline import STAGES
 from .kit.diag import Diag, Refused, refuse
+from .kit.phrase import Phrase, why_of
 from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
 from .runtime.external import Array, GpuArray, Result
@@ -155,7 +156,7 @@ def compile(
     except Refused as fault:
         raise Refused(fault.diags, source.file) from None
     except RecursionError:
-        raise Refused(refuse("E0006", what="nesting").diags, source.file) from None
+        raise Refused(refuse("E0006", what=Phrase("nesting")).diags, source.file) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +188,9 @@ def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Mo
     try:
         raw = path.read_bytes()
     except (OSError, ValueError) as fault:
-        raise refuse(
-            "E0008", str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)
-        ) from None
+        raise refuse("E0008", str(path), file=str(path), reason=why_of(fault)) from None
     if not front.is_onnx(raw) and not front.is_pt2(raw):
-        return _Model(str(path), path.parent, decode(raw, "a model, or text of any stage"))
+        return _Model(str(path), path.parent, decode(raw, Phrase("a model, or text of any stage")))
     sizes = {
         name: given.split(",") if isinstance(given, str) else [str(s) for s in given] for name, given in shapes.items()
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tinyir.kit.diag import catalogue
 
 from ..commands import ROOT, Done, run_in_shell, run_line
+from ..japanese import REPORTED, english_in
 
 EXPLAIN = ROOT / "tinyir" / "explain"
 FENCE = re.compile(r"^```(fails|mended): ([^\n]*)\n(.*?)^```", re.M | re.S)
@@ -35,6 +37,18 @@ def _asked(line: str) -> str:
 
 def _stderr(done: Done) -> str:
     return done.err.decode()
+
+
+def _told(done: Done) -> list[str]:
+    """What the diagnostics of a run say, but for what another program said."""
+    lines = [json.loads(line) for line in _stderr(done).splitlines() if line.startswith('{"diagnostics"')]
+    return [
+        text
+        for line in lines
+        for d in line["diagnostics"]
+        for text in (d["why"], d["suggestion"], *(label["note"] for label in d.get("labels", ())))
+        if d["code"] not in REPORTED
+    ]
 
 
 def test_every_raised_code_is_in_the_catalogue_and_every_entry_is_raised() -> None:
@@ -67,6 +81,7 @@ def test_page_fails_and_mends(code: str) -> None:
     assert [kind for kind, _, _ in blocks] == ["fails", "mended"]
     (_, fails, broken), (_, mends, mended) = blocks
     run = run_in_shell if code in SHELLED else run_line
-    assert f'"code": "{code}"' in _stderr(failed := run(_asked(fails), broken.encode()))
+    assert f'"code": "{code}"' in _stderr(failed := run(f"{_asked(fails)} --lang=ja", broken.encode()))
+    assert [told for told in _told(failed) if english_in(told)] == []
     assert f'"code": "{code}"' not in _stderr(done := run(_asked(mends), mended.encode())), _stderr(done)
     assert failed.code in (0, 1) and done.code == 0, _stderr(done)

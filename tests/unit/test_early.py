@@ -137,14 +137,14 @@ PLANTED = {  # in the chain's second kernel: what is replaced by what, and a par
         r"\n  if i0 < N\n    store G[i0] = 0.0\n  wait_previous\n",
         "may still run",
     ),
-    "a wait of some threads": (r"\n  wait_previous\n", r"\n  if i0 < N\n    wait_previous\n", "stands in a block"),
-    "two waits": (r"\n  wait_previous\n", r"\n  wait_previous\n  wait_previous\n", "stands there twice"),
+    "a wait of some threads": (r"\n  wait_previous\n", r"\n  if i0 < N\n    wait_previous\n", "is in a block"),
+    "two waits": (r"\n  wait_previous\n", r"\n  wait_previous\n  wait_previous\n", "is there twice"),
     "the next before the wait": (
         r"\n  wait_previous\n  launch_next\n",
         r"\n  launch_next\n  wait_previous\n",
         "before wait_previous",
     ),
-    "the next in a block": (r"\n  launch_next\n", r"\n  if i0 < N\n    launch_next\n", "stands in a block"),
+    "the next in a block": (r"\n  launch_next\n", r"\n  if i0 < N\n    launch_next\n", "is in a block"),
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 from tinyir.ir import gpu
 from tinyir.kit.diag import Refused
 
+from ..japanese import english_of
 from .checked import check_gpu
 from .families import FAMILIES, family
 from .turns import in_turn
@@ -132,11 +133,13 @@ def planted(rule: str) -> Iterator[tuple[str, str]]:
 
 
 def codes_of(text: str) -> set[str]:
-    """What reading or the checker says."""
+    """What reading or the checker says, in Japanese without English."""
     try:
-        return {d.code for d in check_gpu(gpu.parse(text)) if d.is_error}
+        said = [d for d in check_gpu(gpu.parse(text)) if d.is_error]
     except Refused as fault:
-        return {d.code for d in fault.diags}
+        said = list(fault.diags)
+    assert english_of(said) == []
+    return {d.code for d in said}
 
 
 @pytest.mark.parametrize("name", FAMILIES)

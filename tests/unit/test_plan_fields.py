@@ -26,6 +26,7 @@ from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 
+from ..japanese import english_of
 from .checked import check_gpu, check_plan
 from .emitted import played, simulated
 from .families import FAMILIES, family
@@ -103,6 +104,7 @@ def test_another_value_is_refused_or_changes_the_kernel(name: str) -> None:
         for value, faults, module in outcomes(case, word):
             told = BY_WORD[word].text(value)
             if faults:
+                assert english_of(faults) == []
                 assert all(d.code.startswith("E15") for d in faults), (word, told, faults)
                 continue
             try:

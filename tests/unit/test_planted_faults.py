@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.japanese import english_of
 from tests.models import bert, gpt2, resnet50, vit
 from tinyir.analysis.validate import validate_index
 from tinyir.analysis.validate_blocks import validate_poly
@@ -232,6 +233,7 @@ def test_ten_faults_of_a_kind_are_found(kind: str) -> None:
             )
         )
         assert [d.code for d in found] == ["E1221"], (name, entry.value, field)
+        assert english_of(found) == []
         assert found[0].at == entry.value and found[0].facts["book"] != found[0].facts["program"]
 
 

@@ -10,6 +10,7 @@ import pytest
 from tinyir.ir import region
 from tinyir.kit.diag import Diag, Refused
 
+from ..japanese import english_of
 from .region_faults import KINDS, faults_of, leaves, programs
 
 EACH = 10
@@ -29,6 +30,7 @@ def test_faults_of_a_kind_are_found(kind: str) -> None:
     assert len(planted) == EACH and len({name for name, *_ in planted}) > 1
     for name, at, module in planted:
         said = said_of(region.show(module))
+        assert english_of(said) == []
         assert KINDS[kind][1] in {d.code for d in said}, (name, at, kind)
         assert {d.at for d in said} <= {at, *(t.name for t in module.model.outputs)}, (name, at, kind)
 

@@ -177,7 +177,7 @@ WRONG = {  # a region, what its plan says of atomics, and a part of what the che
         "",
         "not of one scatter alone",
     ),
-    "work behind": (ROWS.format("i32"), ROW.format("sum").replace("= %y", "= neg(%y)"), "", "work behind"),
+    "work after": (ROWS.format("i32"), ROW.format("sum").replace("= %y", "= neg(%y)"), "", "work after"),
     "the last one": (ROWS.format("i32"), ROW.format("update"), "", "have no last"),
     "halves": (ROWS.format("fp16"), ROW.format("max"), "", "which no atomic takes"),
 }
@@ -212,9 +212,9 @@ def test_atomics_in_another_algo_and_unknown_words_are_refused() -> None:
 
 
 PLANTED = {  # in the gpu text of a sum of i32: what is replaced by what, and a part of what the checker says
-    "no base": (r"(?s)kernel r\.start .*?\n\n", "", "by no kernel in front"),
-    "the base behind": (r"(?s)(kernel r\.start .*?\n)\n(kernel r :.*)", r"\2\n\1", "by no kernel in front"),
-    "the base once": (r"of r for r :", "of r for r once :", "by no kernel in front"),
+    "no base": (r"(?s)kernel r\.start .*?\n\n", "", "at each run by a kernel before"),
+    "the base behind": (r"(?s)(kernel r\.start .*?\n)\n(kernel r :.*)", r"\2\n\1", "at each run by a kernel before"),
+    "the base once": (r"of r for r :", "of r for r once :", "at each run by a kernel before"),
     "a store beside": (r"(\n +)(atomic sum )", r"\1store Y[k0.at, i1] = 0\1\2", "touched beside"),
     "a read of what is folded into": (r"= add\[k0, i1\]", "= Y[k0.at, i1]", "touched beside"),
     "two ops": (r"(\n +)(atomic) sum (.*)", r"\1\2 sum \3\1\2 max \3", "more than one op"),

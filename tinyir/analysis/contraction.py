@@ -15,6 +15,7 @@ from ..ir.expr import ONE, ZERO, Expr
 from ..ir.index import Access, Entry, Fill, Read
 from ..ir.ops import OPS
 from ..ir.poly import Window
+from ..kit.phrase import Phrase
 from .access import compose
 
 Ranges = tuple[tuple[str, int, int], ...]
@@ -48,15 +49,15 @@ def find_contraction(
     """The contraction that the REDUCE `value` is, or what keeps it from being one."""
     entry = entries[value.name]
     if value.attr("op") != "SUM":
-        return Missed(f"it reduces by {value.attr('op')}, not by SUM")
+        return Missed(Phrase("it reduces by {attr}, not by SUM", attr=value.attr("op")))
     access = entry.sources[0]
     product = values.get(access.source or "")
     if product is None:
-        return Missed("what it sums is an input, not a product")
+        return Missed(Phrase("what it sums is an input, not a product"))
     if product.op != "MUL":
-        return Missed(f"what it sums is {product.op}, not a product")
+        return Missed(Phrase("what it sums is {op}, not a product", op=product.op))
     if any(isinstance(p.target, Fill) and p.target.value != 0 for p in access.pieces):
-        return Missed("the product is padded with a value other than 0")
+        return Missed(Phrase("the product is padded with a value other than 0"))
     inner = entries[product.name]
     scope = entry.scope(ranges)
     left, right = (compose(access, source, scope) for source in inner.sources)
@@ -92,7 +93,12 @@ def _computed_after_broadcast(factor: Access, entries: Mapping[str, Entry], valu
     varying = {name for source in entry.sources for e in source.exprs() for name in e.names()}
     for axis in entry.own_axes:
         if axis.name not in varying and axis.size != ONE:
-            return f"the factor %{value.name} is computed ({value.op}) after its broadcast along {axis.name}"
+            return Phrase(
+                "the factor %{value} is computed ({op}) after its broadcast along {axis}",
+                value=value.name,
+                op=value.op,
+                axis=axis.name,
+            )
     return ""
 
 

@@ -19,6 +19,7 @@ from ..ir.ops import OPS
 from ..ir.sets import as_affine, bound_text, domain_text, is_representable, read_map, read_set, symbol_params
 from ..ir.types import TensorType, show_number
 from ..kit.diag import Diag
+from ..kit.phrase import Phrase
 from .meaning import Meaning, extra_axes, meanings_of
 
 TRIED = ((2, 3, 5, 7), (3, 2, 2, 4), (1, 4, 3, 1))  # sizes given to the symbols in turn
@@ -159,7 +160,7 @@ class _Validation:
         sample = points.sample_point()
         place = space.place_of(sample, points)
         here = isl.Set.from_point(sample)
-        program = "nothing"
+        program = Phrase("nothing")
         for source, relation in meant.reads.items():
             image = relation.intersect_domain(here).range()
             if not image.is_empty():
@@ -175,14 +176,14 @@ class _Validation:
             given = access.at(place)
             book = f"{given[0]}[{', '.join(map(str, given[1]))}]" if isinstance(given, tuple) else show_number(given)
         except (KeyError, ZeroDivisionError):
-            book = "nothing"
+            book = Phrase("nothing")
         shown = ", ".join(
             f"{name}={number}"
             for name, number in place.items()
             if name in self.symbols or name in {a.name for a in entry.axes}
         )
         return {
-            "point": shown or "its one point",
+            "point": shown or Phrase("its one point"),
             "book": book,
             "program": program,
             "is_certain": not space.has_made_params,

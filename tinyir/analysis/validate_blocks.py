@@ -13,6 +13,7 @@ from ..ir.ops import OPS
 from ..ir.poly import Block, Edge
 from ..ir.sets import read_map, read_set
 from ..kit.diag import Diag
+from ..kit.phrase import Phrase
 from .contraction import Contraction, find_contraction
 from .relations import domain_of, may_read, read_of, write_of
 
@@ -49,7 +50,7 @@ class _Validation:
                 yield from self._faults_of(block, self.entries[block.name])
             for source in dict.fromkeys([r.source for r in block.reads]):
                 if source not in blocks and self._is_computed(source):
-                    yield self._said(block.name, f"it reads {source}, which has no block")
+                    yield self._said(block.name, Phrase("it reads {source}, which has no block", source=source))
         yield from self._unread(blocks)
         yield from self._edges(blocks)
 
@@ -63,10 +64,10 @@ class _Validation:
         }
         for name in blocks:
             if name not in needed:
-                yield self._said(name, "no result and no block needs it")
+                yield self._said(name, Phrase("no result and no block needs it"))
 
     def _said(self, block: str, what: str, point: str = "") -> Diag:
-        return Diag("E1222", block, {"what": what, "point": point or "every point"}, self.values[block].span)
+        return Diag("E1222", block, {"what": what, "point": point or Phrase("every point")}, self.values[block].span)
 
     def _faults_of(self, block: Block, entry: Entry) -> Iterator[Diag]:
         name = self.names[block.name]
@@ -95,9 +96,16 @@ class _Validation:
             given[read.source] = given[read.source].union(relation) if read.source in given else relation
         for source in dict.fromkeys([*expected, *given]):
             if source not in given or source not in expected:
-                yield self._said(block.name, f"it {'does not read' if source in expected else 'reads'} {source}")
+                yield self._said(
+                    block.name,
+                    Phrase("it does not read {source}", source=source)
+                    if source in expected
+                    else Phrase("it reads {source}", source=source),
+                )
             else:
-                yield from self._compare(block.name, f"read of {source}", given[source], expected[source])
+                yield from self._compare(
+                    block.name, Phrase("read of {source}", source=source), given[source], expected[source]
+                )
 
     def _reads(self, block: Block, entry: Entry, contraction: Contraction | None) -> Iterator[tuple[str, str]]:
         name = self.names[block.name]
@@ -114,18 +122,33 @@ class _Validation:
 
     def _kind(self, block: Block, entry: Entry, found: Contraction | None) -> Iterator[Diag]:
         if (block.kind == "contraction") != (found is not None):
-            yield self._said(block.name, f"its kind is {block.kind}, but it is {'a' if found else 'no'} contraction")
+            told = (
+                Phrase("its kind is {kind}, but it is a contraction", kind=block.kind)
+                if found
+                else Phrase("its kind is {kind}, but it is not a contraction", kind=block.kind)
+            )
+            yield self._said(block.name, told)
             return
         if found is None:
             kind = self._kind_of(block.name, entry)
             if block.kind != kind:
-                yield self._said(block.name, f"its kind is {block.kind}, but the op makes it {kind}")
+                yield self._said(
+                    block.name, Phrase("its kind is {kind}, but the op makes it {kind2}", kind=block.kind, kind2=kind)
+                )
             return
         fuses = () if found.product in self.module.block_of() else (found.product,)
         for field, right in (*((field, getattr(found, field)) for field in ROLE_FIELDS), ("fuses", fuses)):
             given = getattr(block, field)
             if given != right:
-                yield self._said(block.name, f"its {field} is {_shown(given)}, but the maps say {_shown(right)}")
+                yield self._said(
+                    block.name,
+                    Phrase(
+                        "its {field} is {given}, but the maps say {right}",
+                        field=field,
+                        given=_shown(given),
+                        right=_shown(right),
+                    ),
+                )
 
     def _kind_of(self, name: str, entry: Entry) -> str:
         """The kind of the block of a value that is no contraction."""
@@ -143,12 +166,14 @@ class _Validation:
         for (source, target, kind), relation in wanted.items():
             given = stated.pop((source, target, kind), [])
             if not given and not relation.is_empty():
-                yield self._said(target, f"the {kind} edge from {source} is missing")
+                yield self._said(target, Phrase("the {kind} edge from {source} is missing", kind=kind, source=source))
             elif not self.made_edges.issuperset(given):
                 together = functools.reduce(lambda a, b: a.union(b), (self._map(e.relation) for e in given))
-                yield from self._compare(target, f"{kind} edge from {source}", together, relation)
+                yield from self._compare(
+                    target, Phrase("{kind} edge from {source}", kind=kind, source=source), together, relation
+                )
         for source, target, kind in stated:
-            yield self._said(target, f"there is no {kind} dependence on {source}")
+            yield self._said(target, Phrase("there is no {kind} dependence on {source}", kind=kind, source=source))
 
     def _dependences(self, blocks: dict[str, Block]) -> Iterator[tuple[Ends, Any]]:
         """(source, target, kind) of each dependence, with its relation: of a reader on the writer, and of what writes a
@@ -196,12 +221,12 @@ class _Validation:
         try:
             rests = (given.subtract(wanted), wanted.subtract(given))
         except isl.Error:  # an edited text has another number of axes
-            yield self._said(block, f"its {what} is not the book's")
+            yield self._said(block, Phrase("its {what} is not the book's", what=what))
             return
         for rest in rests:
             if not rest.is_empty():
                 points = rest.domain() if isinstance(rest, isl.Map) else rest
-                yield self._said(block, f"its {what} is not the book's", _place(points))
+                yield self._said(block, Phrase("its {what} is not the book's", what=what), _place(points))
                 return
 
 

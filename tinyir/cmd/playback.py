@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.pipeline import STAGES
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +62,7 @@ def simulate(
     from ..runtime.run import run
 
     if STAGES.index(stage) < STAGES.index("region"):
-        raise refuse("E1480", what="simulation", stage=stage)
+        raise refuse("E1480", what=Phrase("simulation"), stage=stage)
     for later in STAGES[STAGES.index(stage) + 1 :]:
         module = lower_to(later, module, arch)
     return run(manifest.show(module), arrays, device="sim", symbols=sizes)[0]

@@ -10,15 +10,20 @@ from pathlib import Path
 
 from ..kit.cli import Session
 from ..kit.diag import Diag, refuse
+from ..kit.phrase import Phrase
 
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
     """The options that fix sizes of an imported model's inputs, and values of an ONNX model's."""
-    said = (
-        "the shape of an input of an ONNX or .pt2 model, such as x=1,80,800 or x=N,80,800, or with the range of a "
-        "symbol: x=N,80,L:1..512; may be repeated"
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=SIZES",
+        type=_shape,
+        action="append",
+        default=[],
+        help="the shape of an input of an ONNX or .pt2 model, such as x=1,80,800 or x=N,80,800, or with the range of a "
+        "symbol: x=N,80,L:1..512; may be repeated",
     )
-    parser.add_argument("--shape", metavar="NAME=SIZES", type=_shape, action="append", default=[], help=said)
     parser.add_argument(
         "--value",
         metavar="NAME=NUMBERS",
@@ -60,7 +65,7 @@ def _json_of(session: Session, raw: bytes) -> str:
     shapes, values = (dict(getattr(session.args, key, [])) for key in ("shape", "value"))
     if front.is_pt2(raw):
         for name in values:
-            raise refuse("E0128", name, tensor=name, fault="values are given to inputs of ONNX models only")
+            raise refuse("E0128", name, tensor=name, fault=Phrase("values are given to inputs of ONNX models only"))
         return front.pt2_to_json(raw, _spelled(session), shapes)
     return front.onnx_to_json(
         raw, _spelled(session), shapes, values, Path(session.file).parent if session.file else None

@@ -10,6 +10,7 @@ from typing import Any
 from ..ir.pipeline import FILTERS, STAGES, filters_between
 from ..kit.cli import Notes, Session, filter_main
 from ..kit.diag import Refused, refuse
+from ..kit.phrase import Phrase
 from ..kit.span import span_of
 from ..kit.text import read_stage
 from ..lower import language_of, lowering_of
@@ -55,7 +56,7 @@ def read_module(session: Session, stage: str) -> Any:
     """The checked and validated module of the input, which must be text of `stage`. Raises Refused (E0003, E0004 and
     what parse, check and validate find)."""
     writer = next(name for name, _, writes in FILTERS if writes == stage)
-    text = session.read(f"{stage} text, as {writer} prints it")
+    text = session.read(Phrase("{stage} text, as {writer} prints it", stage=stage, writer=writer))
     must_be(text, stage)
     language = language_of(stage)
     module = session.timed("parse", lambda: language.parse(text))
@@ -71,12 +72,14 @@ def must_be(text: str, stage: str) -> None:
         return
     missing = filters_between(given, stage)
     if given not in STAGES:
-        hint = "there is no such stage; there are " + ", ".join(STAGES)
+        hint = Phrase("there is no such stage; there are {stages}", stages=", ".join(STAGES))
     else:
         hint = (
-            "put " + " | ".join(missing) + " in between"
+            Phrase("put {missing} in between", missing=" | ".join(missing))
             if missing
-            else f"this text is already past {stage}; feed it to {_reader_of(given)}"
+            else Phrase(
+                "this text is already past {stage}; feed it to {reader_of}", stage=stage, reader_of=_reader_of(given)
+            )
         )
     first_line = text.split("\n", 1)[0]
     raise refuse("E0004", span=span_of(text, 0, len(first_line)), given=given, stage=stage, hint=hint)
@@ -90,7 +93,7 @@ def stage_of(text: str) -> str | None:
 
 def any_module(session: Session) -> tuple[Any, Any]:
     """The language and the parsed module of an input of any stage. Raises Refused (E0003 no header)."""
-    text = session.read("text of any stage")
+    text = session.read(Phrase("text of any stage"))
     stage = stage_of(text)
     if stage not in STAGES:
         first = text.split("\n", 1)[0][:60]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..ir.verify import nearest
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import EXPLAIN, catalogue, refuse
+from ..kit.phrase import Phrase
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,7 +21,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             session.write("".join(f"{c}  {entry['kind']}\n" for c, entry in sorted(catalogue().items())))
             return
         if code.upper() not in catalogue():
-            raise refuse("E0010", at=code, given=code, near=", ".join(nearest(code, catalogue())) or "none like it")
+            raise refuse(
+                "E0010", at=code, given=code, near=", ".join(nearest(code, catalogue())) or Phrase("none like it")
+            )
         session.write((EXPLAIN / f"{code.upper()}.md").read_text(encoding="utf-8"))
 
     return run("tiny-explain", parser.parse_args(argv), body)

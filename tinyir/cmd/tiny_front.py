@@ -9,6 +9,7 @@ from typing import Any
 
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import Diag, Refused
+from ..kit.phrase import Phrase
 from .source import must_hold, read_source, shape_option
 from .stage import language_of
 
@@ -42,7 +43,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 def _convert(session: Session) -> None:
     from .. import front
 
-    text = read_source(session, "a model, such as front-end JSON")
+    text = read_source(session, Phrase("a model, such as front-end JSON"))
     if session.args.to_coreir and front.language_of(text) == "coreir":
         from ..front import coreform, coreir
 
@@ -75,7 +76,7 @@ def _printed(args: argparse.Namespace, tiny: Any, module: Any) -> str:
 def _fix(session: Session) -> None:
     from ..front.mend import mended
 
-    text = read_source(session, "a model, such as NodeId JSON")
+    text = read_source(session, Phrase("a model, such as NodeId JSON"))
     found, done = session.timed("fix", lambda: mended(text, session.file))
     session.args.remarks = session.args.remarks or "text"  # what is changed is always said
     session.notes += [Diag("R3002", d.at, {"code": d.code}, d.span) for d in done]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..kit.cli import Session, parser_of, run
+from ..kit.phrase import Phrase
 from .source import read_source, shape_option
 
 
@@ -20,4 +21,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _body(session: Session) -> None:
-    session.write(read_source(session, "an ONNX model, or an archive of torch.export"))
+    session.write(read_source(session, Phrase("an ONNX model, or an archive of torch.export")))

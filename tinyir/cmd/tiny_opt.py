@@ -9,6 +9,7 @@ from typing import Any
 
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import Diag, refuse
+from ..kit.phrase import Phrase, why_of
 from ..kit.span import span_of
 from .stage import any_module
 
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 span=span_of(session.text, 0, len(first)),
                 given=language.STAGE,
                 stage="tiny",
-                hint="passes rewrite tiny text; without one, tiny-opt is a formatter",
+                hint=Phrase("passes rewrite tiny text; without one, tiny-opt is a formatter"),
             )
         session.write(language.show(_rewritten(session, language, module, steps)))
 
@@ -108,7 +109,7 @@ def _dump(folder: str, name: str, text: str) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise refuse("E0009", at=folder, file=folder, reason=fault.strerror or str(fault)) from None
+        raise refuse("E0009", at=folder, file=folder, reason=why_of(fault)) from None
     write_whole(Path(folder) / f"{name}.tiny", text.encode("utf-8"))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ..ir import plan
 from ..kit.cli import Notes, filter_main, parser_of, run
 from ..kit.diag import Diag
+from ..kit.phrase import Phrase
 from ..lower import lowering_of
 from ..target.device import device_names
 from .stage import language_of, read_module
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv,
         "tiny-plan",
         summary,
-        "region text",
+        Phrase("region text"),
         lambda s: read_module(s, "region"),
         lambda: language_of("plan"),
         lower,

@@ -9,6 +9,7 @@ from typing import Any
 from ..ir.pipeline import STAGES
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 from .source import must_hold, read_source, shape_option
 from .stage import language_of, lowered, stage_of
 
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
 
     def body(session: Session) -> None:
-        text = read_source(session, "a model, or text of any stage")
+        text = read_source(session, Phrase("a model, or text of any stage"))
         for stage, printed in _chain(session, text, args.emit, args.arch):
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(
@@ -76,14 +77,19 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
         yield "json", lambda: text
         stage, module = "tiny", session.timed("front", lambda: front.read(text, session.file, session.notes))
     elif stage not in STAGES:
-        raise refuse("E0004", given=stage, stage="tiny", hint="feed a model or text of a stage: " + ", ".join(STAGES))
+        raise refuse(
+            "E0004",
+            given=stage,
+            stage="tiny",
+            hint=Phrase("feed a model or text of a stage: {stages}", stages=", ".join(STAGES)),
+        )
     else:
         given = stage
         module = session.timed("parse", lambda: language_of(given).parse(text))
     must_hold(session, session.timed(f"check {stage}", lambda: language_of(stage).check(module)))
     must_hold(session, session.timed(f"validate {stage}", lambda: language_of(stage).validate(module)))
     if STAGES.index(stage) > STAGES.index(last):
-        raise refuse("E0004", given=stage, stage=last, hint=f"this text is already past {last}")
+        raise refuse("E0004", given=stage, stage=last, hint=Phrase("this text is already past {last}", last=last))
     yield stage, _printer(stage, module)
     has_remarks = bool(session.args.remarks)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:

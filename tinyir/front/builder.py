@@ -22,6 +22,7 @@ from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import broadcast_mismatch, fills, holds_product, infer
 from ..ir.types import DTYPES, DType, TensorType, is_exact, number_of, promote, round_to
 from ..kit.diag import Diag, Label, Refused, refuse
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 from .limits import Limits
 
@@ -203,7 +204,7 @@ class Builder:
         at = self._base
         found = infer(row, [o.type for o in operands], dict(ordered), type, at)
         if len(self._values) + len(self._step) >= MAX_VALUES:
-            raise refuse("E0006", at, what=f"the number of values (at most {MAX_VALUES})")
+            raise refuse("E0006", at, what=Phrase("the number of values (at most {most})", most=MAX_VALUES))
         ref = Ref(op, "", found, operands, ordered, self._origin, part=part or _PART.get(op, op.lower()))
         self._step.append(ref)
         return ref

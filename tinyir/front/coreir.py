@@ -22,6 +22,7 @@ from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import DType, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 from ..kit.text import Grammar, token_span
 from .builder import Builder, Place, Ref
@@ -152,7 +153,7 @@ class _Reader:
                 self.fault(
                     "E0201",
                     i,
-                    (Label(first[i.id].span, "first defined here"),) if first[i.id].span else (),
+                    (Label(first[i.id].span, Phrase("first defined here")),) if first[i.id].span else (),
                     name=f"%{i.id}",
                 )
                 continue
@@ -168,7 +169,7 @@ class _Reader:
         count = len(self.faults)
         row = CORE.get(i.opcode)
         if row is None:
-            self.fault("E0105", i, op=i.opcode, near=", ".join(nearest(i.opcode, CORE)) or "nothing like it")
+            self.fault("E0105", i, op=i.opcode, near=", ".join(nearest(i.opcode, CORE)) or Phrase("nothing like it"))
         for operand in i.operands:
             if operand in self.refs:
                 continue
@@ -176,12 +177,15 @@ class _Reader:
                 self.fault(
                     "E0203",
                     i,
-                    (Label(later[operand].span, "defined here"),) if later[operand].span else (),
+                    (Label(later[operand].span, Phrase("defined here")),) if later[operand].span else (),
                     name=f"%{operand}",
                 )
             else:
                 self.fault(
-                    "E0202", i, name=f"%{operand}", near=", ".join(f"%{n}" for n in list(self.refs)[-3:]) or "nothing"
+                    "E0202",
+                    i,
+                    name=f"%{operand}",
+                    near=", ".join(f"%{n}" for n in list(self.refs)[-3:]) or Phrase("nothing"),
                 )
         if row is not None and len(i.operands) != row.inputs[0]:
             self.fault("E0204", i, op=i.opcode, given=len(i.operands), wanted=row.inputs[0])
@@ -205,7 +209,11 @@ class _Reader:
             given = row.lower(self.builder, tuple(operands), attrs, i.type)
         except Refused as fault:
             self.builder.drop()
-            labels = tuple(Label(o.place.span, f"{o.tensor} is {show_short(o.type)}") for o in operands if o.place.span)
+            labels = tuple(
+                Label(o.place.span, Phrase("{tensor} is {type}", tensor=o.tensor, type=show_short(o.type)))
+                for o in operands
+                if o.place.span
+            )
             self.faults += [Diag(d.code, f"%{i.id}", d.facts, i.span, d.labels or labels) for d in fault.diags]
             return None
         if given.type != i.type:
@@ -229,7 +237,10 @@ class _Reader:
                     Diag(
                         "E0202",
                         "outputs",
-                        {"name": f"%{o.id}", "near": ", ".join(f"%{n}" for n in list(self.refs)[-3:]) or "nothing"},
+                        {
+                            "name": f"%{o.id}",
+                            "near": ", ".join(f"%{n}" for n in list(self.refs)[-3:]) or Phrase("nothing"),
+                        },
                         o.span,
                     )
                 )

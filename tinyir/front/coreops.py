@@ -15,6 +15,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.rules import fills, literal_shape, product
 from ..ir.types import DTYPES, TensorType
 from ..kit.diag import Diag, refuse
+from ..kit.phrase import Listing, Phrase
 from .builder import Builder, Ref, rounded
 from .ops import ELEMENTWISE, FRONT_OPS
 from .ops.table import Attr, Attrs, FrontOp, check_attrs
@@ -68,12 +69,17 @@ def _by(b: Builder, op: str, /, *operands: Ref, **attrs: Any) -> Ref:
 
 def _one_dtype(op: str, *operands: Ref) -> None:
     if len({o.dtype for o in operands}) > 1:
-        raise refuse("E1002", fault=f"{op} takes one dtype, not {' and '.join(str(o.dtype) for o in operands)}")
+        raise refuse(
+            "E1002",
+            fault=Phrase(
+                "{op} takes one dtype, not {listing}", op=op, listing=Listing((o.dtype for o in operands), " and ")
+            ),
+        )
 
 
 def _floats(op: str, x: Ref) -> None:
     if not x.dtype.is_float:
-        raise refuse("E1002", fault=f"{op} takes floats, not {x.dtype}")
+        raise refuse("E1002", fault=Phrase("{op} takes floats, not {dtype}", op=op, dtype=x.dtype))
 
 
 def _rank(op: str, x: Ref, allowed: Sequence[int], wanted: str) -> None:
@@ -104,7 +110,9 @@ def _const_tensor(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: Ten
     if not fills(attrs.data, wanted.shape):
         raise refuse("E1009", given=list(literal_shape(attrs.data)), result=wanted)
     for size in (n for n in _flat(attrs.data) if isinstance(n, Expr)):
-        raise refuse("E0103", key="data", expected=f"a number or nested lists of numbers, and {size} is a size")
+        raise refuse(
+            "E0103", key="data", expected=Phrase("a number or nested lists of numbers, and {size} is a size", size=size)
+        )
     return b.const(attrs.data, attrs.dtype, attrs.shape)
 
 
@@ -224,9 +232,9 @@ def _is_within(bound: Expr, size: Expr, before: int, less: int) -> bool:
 @_core("Gather", 2)
 def _gather(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
     x, index = operands
-    _rank("Gather", x, range(1, 65), "1 or more")
+    _rank("Gather", x, range(1, 65), Phrase("1 or more"))
     if index.dtype.name not in ("i32", "i64"):
-        raise refuse("E1002", fault=f"Gather takes indices of i32 or i64, not {index.dtype}")
+        raise refuse("E1002", fault=Phrase("Gather takes indices of i32 or i64, not {dtype}", dtype=index.dtype))
     return _by(b, "Gather", x, index, axis=0)
 
 
@@ -237,7 +245,7 @@ def _gather(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorTyp
 def _dot(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
     _one_dtype("Dot", *operands)
     for x in operands:
-        _rank("Dot", x, (1, 2), "1 or 2")
+        _rank("Dot", x, (1, 2), Phrase("1 or 2"))
     return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
 
 
@@ -245,7 +253,7 @@ def _dot(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) 
 def _matmul(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
     _one_dtype("MatMul", *operands)
     for x in operands:
-        _rank("MatMul", x, range(2, 65), "2 or more")
+        _rank("MatMul", x, range(2, 65), Phrase("2 or more"))
     return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
 
 
@@ -264,7 +272,9 @@ def _conv2d(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorTyp
         pads = attrs.pads or ()
         if len(pads) != 2 or any(n.constant is None or n.constant < 0 for pair in pads for n in pair):
             raise refuse(
-                "E0103", key="padding", expected="Valid, Same, or two pairs of sizes [[top, bottom], [left, right]]"
+                "E0103",
+                key="padding",
+                expected=Phrase("Valid, Same, or two pairs of sizes [[top, bottom], [left, right]]"),
             )
         stated["pad"] = [low for low, _ in pads] + [high for _, high in pads]
     turned = b.permute(w, [3, 2, 0, 1], part="filter")

@@ -16,6 +16,7 @@ from ..ir.rules import product
 from ..ir.types import TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Refused, refuse
+from ..kit.phrase import Phrase
 from .builder import Operand, Ref
 from .dslexpr import Args, Evaluator
 from .ops import ELEMENTWISE, FRONT_OPS, check_attrs
@@ -112,7 +113,9 @@ def call(ev: Evaluator, name: str, args: Args, is_method: bool) -> Any:
     if name in _SNAKE:
         return _row(ev, name, FRONT_OPS[_SNAKE[name]], args, Row(_SNAKE[name], len(args.placed)))
     known = [*ROWS, *_SPECIAL, *ELEMENTWISE, *_SNAKE, *UOPS]
-    raise refuse("E0105", name, op=name, near=", ".join(dict.fromkeys(nearest(name, known))) or "nothing like it")
+    raise refuse(
+        "E0105", name, op=name, near=", ".join(dict.fromkeys(nearest(name, known))) or Phrase("nothing like it")
+    )
 
 
 def reduced(ev: Evaluator, op: str, x: Ref, attrs: Mapping[str, Any]) -> Ref:
@@ -124,7 +127,7 @@ def scanned(ev: Evaluator, op: str, x: Ref, attrs: Mapping[str, Any]) -> Ref:
     """A running fold of the front ends."""
     scan = {"sum": "CumSum", "prod": "CumProd", "max": "CumMax", "min": "CumMin"}.get(op)
     if scan is None:
-        raise refuse("E0103", key="op", expected="one of sum, prod, max, min")
+        raise refuse("E0103", key="op", expected=Phrase("one of sum, prod, max, min"))
     return _lowered(ev, "scan", FRONT_OPS[scan], [x], attrs)
 
 
@@ -192,7 +195,7 @@ def _tensor(ev: Evaluator, args: Args, name: str, most: int, named: Sequence[str
         raise refuse("E0204", name, op=name, given=len(args.placed), wanted=most)
     for key in args.named:
         if key not in named:
-            raise refuse("E0102", name, key=key, known=", ".join(named) or "none")
+            raise refuse("E0102", name, key=key, known=", ".join(named) or Phrase("none"))
     return as_ref(ev.b, ev.value(args.placed[0]))
 
 
@@ -206,13 +209,13 @@ def _dims(items: Any, name: str, key: str) -> list[Expr]:
             if not isinstance(i, (float, bool, list))
         ]
     except (ValueError, TypeError, AttributeError):
-        raise refuse("E0103", name, key=key, expected="a list of sizes") from None
+        raise refuse("E0103", name, key=key, expected=Phrase("a list of sizes")) from None
 
 
 def _ints(item: Any, name: str, key: str) -> list[int]:
     items = item if isinstance(item, list) else [item]
     if not all(type(i) is int for i in items):
-        raise refuse("E0103", name, key=key, expected="an integer, or a list of integers")
+        raise refuse("E0103", name, key=key, expected=Phrase("an integer, or a list of integers"))
     return items
 
 
@@ -258,7 +261,7 @@ def _repeat(ev: Evaluator, args: Args) -> Ref:
     given = [ev.plain(t) for t in args.placed[1:]]
     stated = {**dict(zip(("axis", "times"), given)), **{k: ev.plain(t) for k, t in args.named.items()}}
     if len(stated) != 2:
-        raise refuse("E0104", "repeat", key="axis and times", kind="int")
+        raise refuse("E0104", "repeat", key=Phrase("axis and times"), kind="int")
     axis = axis_of(_ints(stated["axis"], "repeat", "axis")[0], x.rank)
     if x.shape[axis] != ONE:
         raise refuse("E1014", axis=axis, size=x.shape[axis])
@@ -281,7 +284,7 @@ def _slice(ev: Evaluator, args: Args) -> Ref:
     x = _tensor(ev, args, "slice", 2)
     ranges = ev.plain(args.placed[1]) if len(args.placed) == 2 else None
     if not isinstance(ranges, list) or not all(isinstance(r, list) and 2 <= len(r) <= 3 for r in ranges):
-        raise refuse("E0103", "slice", key="ranges", expected="a list of (start, end) or (start, end, step)")
+        raise refuse("E0103", "slice", key="ranges", expected=Phrase("a list of (start, end) or (start, end, step)"))
     attrs = {
         "starts": [r[0] for r in ranges],
         "ends": [r[1] for r in ranges],
@@ -376,7 +379,7 @@ def _typed(name: str, placed: tuple[str, ...], op: str) -> Callable[[Evaluator, 
         }
         type = stated.pop("type", None)
         if not isinstance(type, TensorType):
-            raise refuse("E0104", name, key="type", kind="a type, such as f32[M, N]")
+            raise refuse("E0104", name, key="type", kind=Phrase("a type, such as f32[M, N]"))
         return _lowered(ev, name, UOPS[op], [], {**stated, "dtype": type.dtype.name, "shape": list(type.shape)})
 
     return lower

@@ -16,6 +16,7 @@ from ..ir.rules import holds_product
 from ..ir.types import DTYPES, TensorType, promote
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused, refuse
+from ..kit.phrase import Listing, Phrase
 from ..kit.span import Span
 from ..kit.text import token_span
 from .builder import Builder, Literal, Operand, Ref, accumulator, broadcast
@@ -104,7 +105,11 @@ class Evaluator:
         """The value of an expression. Raises Refused, with the smallest place, and Poisoned."""
         self._nesting += 1
         if self._nesting > MOST_NESTING:
-            raise refuse("E0006", what=f"nesting of an expression (at most {MOST_NESTING})", span=span_of_tree(tree))
+            raise refuse(
+                "E0006",
+                what=Phrase("nesting of an expression (at most {most})", most=MOST_NESTING),
+                span=span_of_tree(tree),
+            )
         try:
             found = self._value(tree)
         except Refused as fault:
@@ -116,7 +121,9 @@ class Evaluator:
         if found is None:
             raise Poisoned
         if isinstance(found, tuple):
-            raise refuse("E0205", op="a call in an expression", given=len(found), wanted=1, span=span_of_tree(tree))
+            raise refuse(
+                "E0205", op=Phrase("a call in an expression"), given=len(found), wanted=1, span=span_of_tree(tree)
+            )
         return found
 
     def values(self, tree: Any) -> Operand | tuple[Ref, ...]:
@@ -154,7 +161,7 @@ class Evaluator:
         raise refuse(
             "E0002",
             found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
-            expected="a value",
+            expected=Phrase("a value"),
             span=span_of_tree(tree),
         )
 
@@ -169,7 +176,9 @@ class Evaluator:
             return Literal(float(name))
         if name in self.scope.symbols:
             return self.b.const(self.scope.symbols[name], DTYPES["i64"])
-        raise refuse("E0202", name, name=name, near=", ".join(nearest(name, self.scope.variables)) or "nothing like it")
+        raise refuse(
+            "E0202", name, name=name, near=", ".join(nearest(name, self.scope.variables)) or Phrase("nothing like it")
+        )
 
     def prefix(self, tree: Any) -> Operand:
         """A prefix operator on an operand."""
@@ -187,7 +196,7 @@ class Evaluator:
             try:
                 return Literal(_computed(sign, x.value, y.value))
             except OverflowError:
-                raise refuse("E0013", given=f"the value of {sign}") from None
+                raise refuse("E0013", given=Phrase("the value of {sign}", sign=sign)) from None
         if sign == "@":
             return self.calls.call(self, "matmul", Args([left, right], {}), False)
         return self.elementwise(WORDS[sign], [x, y])
@@ -227,8 +236,11 @@ class Evaluator:
             raise refuse(
                 "E1002",
                 word,
-                fault=f"{word} takes one dtype, not {' and '.join(map(str, dict.fromkeys(dtypes)))}, and a cast would "
-                f"not be exact",
+                fault=Phrase(
+                    "{word} takes one dtype, not {listing}, and a cast would not be exact",
+                    word=word,
+                    listing=Listing(dict.fromkeys(dtypes), " and "),
+                ),
             )
         chosen = self.b.agree(*branches, dtype=wanted if len(set(dtypes)) > 1 else None) if branches else ()
         return tuple(self.b.expand(o, big.shape) if isinstance(o, Ref) else o for o in (*condition, *chosen))
@@ -244,7 +256,7 @@ class Evaluator:
                 raise refuse(
                     "E0002",
                     found=self.text[arg.meta.start_pos : arg.meta.end_pos][:40],
-                    expected="a variable",
+                    expected=Phrase("a variable"),
                     span=span_of_tree(arg),
                 )
             inner.variables[name_of(arg.children[0])] = self.value(arg)
@@ -313,7 +325,7 @@ class Evaluator:
         raise refuse(
             "E0002",
             found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
-            expected="a number, a size, a word or a list",
+            expected=Phrase("a number, a size, a word or a list"),
             span=span_of_tree(tree),
         )
 
@@ -358,7 +370,7 @@ def _size(item: Any, tree: Any) -> Any:
         return item
     if isinstance(item, Expr) or isinstance(item, str) and item.isidentifier():
         return Expr.of(item)
-    raise refuse("E0002", found=str(item), expected="a size", span=span_of_tree(tree))
+    raise refuse("E0002", found=str(item), expected=Phrase("a size"), span=span_of_tree(tree))
 
 
 def _shown(size: Any) -> Any:
@@ -375,7 +387,7 @@ def _computed(sign: str, x: Any, y: Any) -> Any:
         quotient = (abs(x) // abs(y)) * (-1 if (x < 0) != (y < 0) else 1) if is_whole else x / y
         return quotient if sign == "/" else x - y * (quotient if is_whole else int(quotient))
     if sign in ("@", "&", "|", "^") and not all(isinstance(n, (int, bool)) for n in (x, y)) or sign == "@":
-        raise refuse("E1002", fault=f"{sign} does not take {x} and {y}")
+        raise refuse("E1002", fault=Phrase("{sign} does not take {x} and {y}", sign=sign, x=x, y=y))
     return {
         "+": lambda: x + y,
         "-": lambda: x - y,
@@ -402,7 +414,7 @@ def _widen(product: Ref) -> None:
 def labels_of(operands: Sequence[Any]) -> tuple[Label, ...]:
     """Where each operand comes from, and its type."""
     return tuple(
-        Label(o.place.span, f"{o.tensor or o.name} is {o.type}")
+        Label(o.place.span, Phrase("{tensor} is {type}", tensor=o.tensor or o.name, type=o.type))
         for o in operands
         if isinstance(o, Ref) and o.place.span
     )

@@ -12,6 +12,7 @@ from ..ir.model import RESERVED_SYMBOLS, TENSOR_ATTRS, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 from ..kit.text import token_span
 from .dslexpr import WORDS, bound
@@ -109,7 +110,9 @@ class GraphReader:
             except Refused as fault:
                 self.faults += fault.diags
             if name in found:
-                self.fault("E1301", token_span(token), name, (Label(found[name].span, "first here"),), name=name)
+                self.fault(
+                    "E1301", token_span(token), name, (Label(found[name].span, Phrase("first here")),), name=name
+                )
             found[name] = Param(name, type_token, type, attrs, token_span(token))
         return tuple(found.values())
 

@@ -33,6 +33,7 @@ from ..ir.model import Model, Origin, Range, Shapes, Tensor, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Label, Refused, refuse
+from ..kit.phrase import Phrase
 from ..kit.text import Grammar, token_span
 from . import dslcalls
 from .builder import Builder, Literal, Place, Ref
@@ -98,7 +99,7 @@ class _Program(GraphReader):
         main = self.graphs.get(ENTRY)
         if main is None:
             if not self.faults:
-                self.fault("E0133", None, known=", ".join(self.graphs) or "none")
+                self.fault("E0133", None, known=", ".join(self.graphs) or Phrase("none"))
             return None
         self.builder.limits.state(ranges)
         inputs, results = self.alone(main)
@@ -138,7 +139,7 @@ class _Program(GraphReader):
                 "E0201",
                 graph.span,
                 graph.name,
-                (Label(self.graphs[graph.name].span, "first defined here"),),
+                (Label(self.graphs[graph.name].span, Phrase("first defined here")),),
                 name=graph.name,
             )
             return
@@ -250,7 +251,12 @@ class _Program(GraphReader):
             return None
         if scope.depth >= MOST_CALLS:
             self.fault(
-                "E0135", span, graph.name, (Label(graph.span, "defined here"),), name=graph.name, most=MOST_CALLS
+                "E0135",
+                span,
+                graph.name,
+                (Label(graph.span, Phrase("defined here")),),
+                name=graph.name,
+                most=MOST_CALLS,
             )
             return None
         try:
@@ -264,7 +270,7 @@ class _Program(GraphReader):
                 "E0204",
                 span,
                 graph.name,
-                (Label(graph.span, "defined here"),),
+                (Label(graph.span, Phrase("defined here")),),
                 op=graph.name,
                 given=len(args.placed) + len(args.named),
                 wanted=len(graph.params),
@@ -285,7 +291,11 @@ class _Program(GraphReader):
                         graph.name,
                         d.facts,
                         span_of_tree(arg),
-                        (Label(param.span, f"{param.name} is {show_short(param.type)}"),),
+                        (
+                            Label(
+                                param.span, Phrase("{param} is {type}", param=param.name, type=show_short(param.type))
+                            ),
+                        ),
                     )
                     for d in fault.diags
                 ]
@@ -313,7 +323,13 @@ class _Program(GraphReader):
             return self.constant(value, TensorType(param.type.dtype, ()), name)
         if value.dtype != param.type.dtype:
             raise refuse(
-                "E1002", fault=f"{param.name} is {show_short(param.type)}, but {show_short(value.type)} is given"
+                "E1002",
+                fault=Phrase(
+                    "{param} is {type}, but {type2} is given",
+                    param=param.name,
+                    type=show_short(param.type),
+                    type2=show_short(value.type),
+                ),
             )
         if value.rank != param.type.rank:
             raise refuse(
@@ -344,7 +360,7 @@ class _Program(GraphReader):
                 "E0205",
                 span_of_tree(graph.body[-1]),
                 graph.name,
-                (Label(graph.span, "declared here"),),
+                (Label(graph.span, Phrase("declared here")),),
                 op=graph.name,
                 given=len(given),
                 wanted=len(graph.results),
@@ -355,13 +371,21 @@ class _Program(GraphReader):
             declared = TensorType(param.type.dtype, tuple(d.substitute(symbols) for d in param.type.shape))
             if isinstance(value, tuple):
                 self.fault(
-                    "E0205", span_of_tree(graph.body[-1]), graph.name, op="a call in return", given=len(value), wanted=1
+                    "E0205",
+                    span_of_tree(graph.body[-1]),
+                    graph.name,
+                    op=Phrase("a call in return"),
+                    given=len(value),
+                    wanted=1,
                 )
             elif isinstance(value, Literal):
                 found.append((param.name, self.constant(value, declared, param.name)))
             elif value is not None and value.type != declared:
                 label = (
-                    Label(value.place.span, f"{value.name or value.tensor} is {show_short(value.type)}")
+                    Label(
+                        value.place.span,
+                        Phrase("{value} is {type}", value=value.name or value.tensor, type=show_short(value.type)),
+                    )
                     if value.place.span
                     else None
                 )

@@ -27,6 +27,7 @@ from ..ir.model import Model, Origin, Tensor
 from ..ir.types import TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import SignatureReader, near
@@ -53,9 +54,9 @@ class _Reader(SignatureReader):
 
     def module(self, root: Node, name: str) -> tiny.Module:
         if not isinstance(root.value, dict):
-            self.expect(root, dict, "the model")
+            self.expect(root, dict, Phrase("the model"))
             raise Refused(self.faults)
-        self.only(root, _TOP, "the model")
+        self.only(root, _TOP, Phrase("the model"))
         stated = root.get("name")
         name = (self.expect(stated, str, "name") if stated is not None else "") or name
         signature = root.get("signature") or Node({}, root.start, root.start + 1)
@@ -94,10 +95,10 @@ class _Reader(SignatureReader):
 
     def graph(self, ops: list[Node]) -> None:
         """Every op in an order in which it comes after those that it needs, else in the order of the text."""
-        ops = [op for op in ops if self.expect(op, dict, "an op of graph")]
+        ops = [op for op in ops if self.expect(op, dict, Phrase("an op of graph"))]
         maker: dict[str, int] = {}
         for index, op in enumerate(ops):
-            for output in self.expect(op.get("outputs"), list, "an op", op, "outputs"):
+            for output in self.expect(op.get("outputs"), list, Phrase("an op"), op, "outputs"):
                 name = self.expect(output, str, "outputs")
                 if not name:
                     continue
@@ -109,7 +110,9 @@ class _Reader(SignatureReader):
                         if name in self.places_of
                         else None
                     )
-                    self.fault("E1309", output, name, (Label(first, "first here"),) if first else (), tensor=name)
+                    self.fault(
+                        "E1309", output, name, (Label(first, Phrase("first here")),) if first else (), tensor=name
+                    )
                 else:
                     maker[name] = index
         waits = [{maker[n.value] for n in _operands(op) if isinstance(n.value, str) and n.value in maker} for op in ops]
@@ -120,7 +123,7 @@ class _Reader(SignatureReader):
             self.refs.update((n.value, None) for n in _list(ops[index].get("outputs")) if isinstance(n.value, str))
         if circle:
             first, *others = (ops[i] for i in circle)
-            labels = tuple(Label(self.places.of(o), "and this one") for o in others[:3])
+            labels = tuple(Label(self.places.of(o), Phrase("and this one")) for o in others[:3])
             self.fault("E1310", first, _name_of(first), labels, ops=", ".join(map(_name_of, (first, *others[:7]))))
 
     def op(self, node: Node) -> None:
@@ -138,7 +141,13 @@ class _Reader(SignatureReader):
                 ("outputs", len(outputs), row.outputs),
             ):
                 if not low <= given <= high:
-                    wanted = str(low) if low == high else f"{low} or more" if high > 1000 else f"{low} to {high}"
+                    wanted = (
+                        str(low)
+                        if low == high
+                        else Phrase("{low} or more", low=low)
+                        if high > 1000
+                        else Phrase("{low} to {high}", low=low, high=high)
+                    )
                     self.fault(
                         "E0204" if what == "inputs" else "E0205",
                         node.get(what) or node,
@@ -158,16 +167,20 @@ class _Reader(SignatureReader):
         if op != "Elementwise":
             if op and op not in FRONT_OPS:
                 hint = (
-                    f"Elementwise with fn {op.lower()}"
+                    Phrase("Elementwise with fn {op}", op=op.lower())
                     if op.lower() in ELEMENTWISE
-                    else ", ".join(nearest(op, FRONT_OPS)) or "nothing like it"
+                    else ", ".join(nearest(op, FRONT_OPS)) or Phrase("nothing like it")
                 )
                 self.fault("E0105", op_node, name, op=op, near=hint)
             return FRONT_OPS.get(op)
         fn = self.expect(fn_node, str, name, node, "fn")
         if fn and fn not in ELEMENTWISE:
             self.fault(
-                "E0105", fn_node, name, op=f"fn {fn}", near=", ".join(nearest(fn, ELEMENTWISE)) or "nothing like it"
+                "E0105",
+                fn_node,
+                name,
+                op=f"fn {fn}",
+                near=", ".join(nearest(fn, ELEMENTWISE)) or Phrase("nothing like it"),
             )
         return ELEMENTWISE.get(fn)
 
@@ -187,7 +200,7 @@ class _Reader(SignatureReader):
         beside = {k: m for k, m in node.value.items() if k not in _OP_KEYS}
         for key, member in beside.items():
             if key in inside:
-                self.fault("E0108", member, name, (Label(self.places.of(inside[key]), "and here"),), key=key)
+                self.fault("E0108", member, name, (Label(self.places.of(inside[key]), Phrase("and here")),), key=key)
         members = {
             k: m for k, m in {**beside, **inside}.items() if not (k == "fn" and row.name.startswith("Elementwise"))
         }
@@ -211,7 +224,9 @@ class _Reader(SignatureReader):
         except Refused as fault:
             self.builder.drop()
             labels = tuple(
-                Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span
+                Label(o.place.span, Phrase("{tensor} is {type}", tensor=o.tensor, type=o.type))
+                for o in operands
+                if isinstance(o, Ref) and o.place.span
             )
             span = self.places.of(node.get("inputs") or node)
             for d in fault.diags:
@@ -222,7 +237,7 @@ class _Reader(SignatureReader):
         for output, ref, inferred in zip(outputs, refs, types):
             declared = self.declared.get(output)
             if declared is not None and declared.shape != ref.shape:
-                label = Label(place, f"{name} gives {inferred}")
+                label = Label(place, Phrase("{name} gives {inferred}", name=name, inferred=inferred))
                 self.fault(
                     "E1306",
                     self.differing(output, declared, ref),
@@ -254,8 +269,8 @@ class _Reader(SignatureReader):
         found = []
         for group in self.expect(stated, list, "fuse") if stated is not None else []:
             values = []
-            for node in self.expect(group, list, "a group of fuse"):
-                name = self.expect(node, str, "a group of fuse")
+            for node in self.expect(group, list, Phrase("a group of fuse")):
+                name = self.expect(node, str, Phrase("a group of fuse"))
                 tensors = [name] if name in self.refs else self.given_by.get(name, [])
                 if name and not tensors:
                     self.fault("E0202", node, name, name=name, near=near(name, [*self.refs, *self.given_by]))

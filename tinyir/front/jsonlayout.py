@@ -18,13 +18,19 @@ from typing import Any
 from ..ir.expr import ONE, Expr
 from ..ir.model import CHOICES, Tensor, memory_order
 from ..ir.types import TensorType
+from ..kit.phrase import Phrase
 from .jsonreader import Reader
 from .jsontext import Node
 from .ops.table import read_dim
 
 SWIZZLED = "swizzled"
 KINDS = (*CHOICES["layout"], SWIZZLED)
-PARAMS = {"strides": "a list", "padding": "an integer", "swizzle": "a string", "vec_bytes": "an integer"}
+PARAMS = {
+    "strides": Phrase("a list"),
+    "padding": Phrase("an integer"),
+    "swizzle": Phrase("a string"),
+    "vec_bytes": Phrase("an integer"),
+}
 _KIND_OF = {"a list": list, "an integer": int, "a string": str}
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 from .jsontext import Member, Node, Places
 
-_KIND_WORDS = {dict: "an object", list: "a list", str: "a string", int: "an integer"}
+_KIND_WORDS = {dict: Phrase("an object"), list: Phrase("a list"), str: Phrase("a string"), int: Phrase("an integer")}
 
 
 class Reader:
@@ -43,7 +44,7 @@ class Reader:
                 what,
                 key=key or what,
                 expected=_KIND_WORDS[kind],
-                given="an empty one" if node.value == "" else node.kind,
+                given=Phrase("an empty one") if node.value == "" else node.kind,
             )
         return kind()
 

@@ -22,6 +22,7 @@ from ..ir.rules import fills, literal_shape
 from ..ir.types import DTYPES, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from .builder import Builder, Place, Ref
 from .jsonlayout import SWIZZLED, LayoutReader
 from .jsonreader import Reader
@@ -92,7 +93,7 @@ class SignatureReader(Reader):
             if not name:
                 continue
             if name in seen:
-                label = Label(self.places.of(seen[name]), "first here")
+                label = Label(self.places.of(seen[name]), Phrase("first here"))
                 self.fault("E1301", name_node, name, (label,), name=name)
                 continue
             seen[name] = name_node
@@ -122,7 +123,9 @@ class SignatureReader(Reader):
                 word = LayoutReader(self, node, name, self.declared).word()
                 found |= {key: word} if word else {}
             elif type(node.value) is not (int if kind == "int" else str):
-                self.fault("E0103", node, name, key=key, expected="an integer" if kind == "int" else "a string")
+                self.fault(
+                    "E0103", node, name, key=key, expected=Phrase("an integer") if kind == "int" else Phrase("a string")
+                )
             elif key == "layout" and node.value == SWIZZLED:
                 self.fault("E1313", node, name, tensor=name, given=SWIZZLED, known=", ".join(CHOICES[key]))
             elif key in CHOICES and node.value not in CHOICES[key]:
@@ -130,7 +133,7 @@ class SignatureReader(Reader):
             elif key == "alignment" and not is_alignment(node.value):
                 self.fault("E1314", node, name, tensor=name, given=node.value, most=MOST_ALIGNMENT)
             elif kind == "int" and node.value < 0:
-                self.fault("E0107", node, name, key=key, range="0 or more", given=node.value)
+                self.fault("E0107", node, name, key=key, range=Phrase("0 or more"), given=node.value)
             else:
                 found[key] = node.value
         return found
@@ -171,7 +174,7 @@ class SignatureReader(Reader):
                 "E1009",
                 node,
                 name,
-                (Label(self.places_of[name].span, f"declared {wanted}"),),
+                (Label(self.places_of[name].span, Phrase("declared {wanted}", wanted=wanted)),),
                 given=list(shape),
                 result=wanted,
             )
@@ -241,20 +244,30 @@ class SignatureReader(Reader):
             return default_shapes(symbols, ranges)
         found = []
         for name, member in self.expect(node, dict, "shape_sets").items():
-            sizes = self.expect(member.node, dict, f"shape set {name}")
+            sizes = self.expect(member.node, dict, Phrase("shape set {name}", name=name))
             faulty = [m for m in sizes.values() if type(m.node.value) is not int]
             for size in faulty:
                 self.fault(
-                    "E0110", size.node, name, key=f"shape set {name}", expected="an integer", given=size.node.kind
+                    "E0110",
+                    size.node,
+                    name,
+                    key=Phrase("shape set {name}", name=name),
+                    expected=Phrase("an integer"),
+                    given=size.node.kind,
                 )
             if sizes and not faulty:
                 given = {k: m.node.value for k, m in sizes.items()}
                 missing = [s for s in symbols if s not in given]
                 for symbol in missing:
-                    self.fault("E1303", member, name, set=name, symbol=symbol, fault="has no size")
+                    self.fault("E1303", member, name, set=name, symbol=symbol, fault=Phrase("has no size"))
                 for symbol in [s for s in given if s not in symbols]:
                     self.fault(
-                        "E1303", sizes[symbol], name, set=name, symbol=symbol, fault="is not a symbol of the signature"
+                        "E1303",
+                        sizes[symbol],
+                        name,
+                        set=name,
+                        symbol=symbol,
+                        fault=Phrase("is not a symbol of the signature"),
                     )
                 found.append(Shapes(name, tuple(given.items())))
         return tuple(found)
@@ -273,7 +286,7 @@ def default_shapes(symbols: Iterable[str], ranges: Iterable[Range]) -> tuple[Sha
 def near(word: str, known: Iterable[str]) -> str:
     """Known words that `word` may have meant, else the first few of them."""
     words = list(known)
-    return ", ".join(nearest(word, words) or words[:8]) or "none"
+    return ", ".join(nearest(word, words) or words[:8]) or Phrase("none")
 
 
 def _quoted(item: Any) -> str:

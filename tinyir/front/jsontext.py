@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 
 MAX_NESTING = 64
@@ -65,12 +66,12 @@ class Member:
 
 
 _KINDS = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "true or false",
+    dict: Phrase("an object"),
+    list: Phrase("a list"),
+    str: Phrase("a string"),
+    int: Phrase("a number"),
+    float: Phrase("a number"),
+    bool: Phrase("true or false"),
     type(None): "null",
 }
 
@@ -112,7 +113,9 @@ def parse_json(text: str) -> Node:
             node = _scalar(text, kind, word, start, position)
             if node is None and word in ("{", "["):
                 if len(stack) >= MAX_NESTING:
-                    raise _fault("E0006", text, start, position, what=f"JSON nesting (at most {MAX_NESTING})")
+                    raise _fault(
+                        "E0006", text, start, position, what=Phrase("JSON nesting (at most {most})", most=MAX_NESTING)
+                    )
                 node = Node({} if word == "{" else [], start, position)
                 if stack:
                     _put(stack[-1][0], key, key_place, node)
@@ -121,7 +124,12 @@ def parse_json(text: str) -> Node:
                 continue
             if node is None and not (wanted == "value or ]" and word == "]"):
                 raise _fault(
-                    "E0011", text, start, position, expected=_WANTED[wanted], found=word or "the end of the text"
+                    "E0011",
+                    text,
+                    start,
+                    position,
+                    expected=_WANTED[wanted],
+                    found=word or Phrase("the end of the text"),
                 )
             if node is not None:
                 if not stack:
@@ -135,7 +143,7 @@ def parse_json(text: str) -> Node:
             if key in members:
                 first = members[key]
                 places = Places(text)
-                label = Label(places.of(first), "first here")
+                label = Label(places.of(first), Phrase("first here"))
                 raise Refused([Diag("E0012", key, {"key": key}, places.span(start, position), (label,))])
             wanted = "colon"
             continue
@@ -153,15 +161,15 @@ def parse_json(text: str) -> Node:
                 return _closed(text, node, position)
             wanted = "comma"
             continue
-        expected = f"`,` or `{closing}`" if wanted == "comma" else _WANTED[wanted]
-        raise _fault("E0011", text, start, position, expected=expected, found=word or "the end of the text")
+        expected = Phrase("`,` or `{closing}`", closing=closing) if wanted == "comma" else _WANTED[wanted]
+        raise _fault("E0011", text, start, position, expected=expected, found=word or Phrase("the end of the text"))
 
 
 _WANTED = {
-    "value": "a value",
-    "value or ]": "a value or `]`",
-    "key": "a key in double quotes",
-    "key or }": "a key in double quotes or `}`",
+    "value": Phrase("a value"),
+    "value or ]": Phrase("a value or `]`"),
+    "key": Phrase("a key in double quotes"),
+    "key or }": Phrase("a key in double quotes or `}}`"),
     "colon": "`:`",
 }
 
@@ -177,7 +185,7 @@ def _closed(text: str, node: Node, position: int) -> Node:
     found = _TOKEN.match(text, position)
     if found is None or found.lastgroup != "end":
         start = position + len(text[position:]) - len(text[position:].lstrip())
-        raise _fault("E0011", text, start, start + 1, expected="the end of the text", found=text[start])
+        raise _fault("E0011", text, start, start + 1, expected=Phrase("the end of the text"), found=text[start])
     return node
 
 
@@ -187,7 +195,9 @@ def _scalar(text: str, kind: str | None, word: str, start: int, end: int) -> Nod
     if kind == "escaped":
         value = json.loads(word)
         if any("\ud800" <= c <= "\udfff" for c in value):
-            raise _fault("E0011", text, start, end, expected="whole characters", found="half of a surrogate pair")
+            raise _fault(
+                "E0011", text, start, end, expected=Phrase("whole characters"), found=Phrase("half of a surrogate pair")
+            )
         return Node(value, start, end)
     if kind == "word":
         return Node(_WORDS[word], start, end)
@@ -214,7 +224,7 @@ def _bad_token(text: str, position: int, wanted: str) -> Refused:
             text,
             start,
             end,
-            expected="a string that ends on its line, with legal escapes",
+            expected=Phrase("a string that ends on its line, with legal escapes"),
             found=text[start : min(end, start + 20)],
         )
     return _fault("E0011", text, start, start + len(word), expected=_WANTED.get(wanted, "`,`"), found=word)

@@ -28,6 +28,7 @@ from ..ir.ops import OPS
 from ..ir.types import DTYPES, DType
 from ..ir.verify import nearest, reorders_symbols
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import near
@@ -67,7 +68,12 @@ def read(text: str, name: str = "main", notes: list[Diag] | None = None) -> tiny
             }
             if len(solved) > MOST_SOLVED:
                 raise Refused(
-                    [Diag("E0006", facts={"what": f"the number of symbols to solve (at most {MOST_SOLVED})"})]
+                    [
+                        Diag(
+                            "E0006",
+                            facts={"what": Phrase("the number of symbols to solve (at most {most})", most=MOST_SOLVED)},
+                        )
+                    ]
                 ) from None
             reader.builder.notes.clear()  # the next reading has them again
         finally:
@@ -84,7 +90,7 @@ class _Reader(NodeSignature):
         self.node_of: dict[str, Node] = {}
 
     def module(self, root: Node, name: str) -> tiny.Module:
-        self.only(root, _TOP, "the model")
+        self.only(root, _TOP, Phrase("the model"))
         stated = root.get("name")
         name = (self.expect(stated, str, "name") if stated is not None else "") or name
         limits = self.definitions(root.get("symbols"))
@@ -92,9 +98,18 @@ class _Reader(NodeSignature):
         for tensor, member in tensors.items():
             self.declare(tensor, member)
         uops = root.get("uops")
-        nodes = [n for n in self.expect(uops, list, "the model") if self.expect(n, dict, "a node of uops")]
+        nodes = [
+            n for n in self.expect(uops, list, Phrase("the model")) if self.expect(n, dict, Phrase("a node of uops"))
+        ]
         if uops.value == []:
-            self.fault("E0110", uops, "the model", key="uops", expected="a list of nodes", given="an empty one")
+            self.fault(
+                "E0110",
+                uops,
+                Phrase("the model"),
+                key="uops",
+                expected=Phrase("a list of nodes"),
+                given=Phrase("an empty one"),
+            )
         names = self.names(nodes)
         self.node_of = {name: node for node, name in zip(nodes, names)}
         outputs = self.signature(root, tensors, nodes, names)
@@ -123,19 +138,19 @@ class _Reader(NodeSignature):
         have, gives nothing that a node could read: it gets its place as a name."""
         names, first = [], {}
         for index, node in enumerate(nodes):
-            self.only(node, _NODE, "a node of uops")
+            self.only(node, _NODE, Phrase("a node of uops"))
             place = node.get("id") or node.get("out")
             if place is None and (self.word(node) != "VIEW" or node.get("arg") is not None):
                 self.fault(
                     "E0104",
                     self.places.span(node.start, node.start + 1),
-                    self.word(node) or "a node of uops",
+                    self.word(node) or Phrase("a node of uops"),
                     key="id",
-                    kind="a string",
+                    kind=Phrase("a string"),
                 )
             name = self.expect(place, str, "id") if place is not None else ""
             if name and name in first:
-                self.fault("E0201", place, name, (Label(self.places.of(first[name]), "first here"),), name=name)
+                self.fault("E0201", place, name, (Label(self.places.of(first[name]), Phrase("first here")),), name=name)
             first.setdefault(name, place)
             names.append(name or f"{self.word(node).lower() or 'node'}_{index}")
         return names
@@ -159,7 +174,7 @@ class _Reader(NodeSignature):
             self.refs.setdefault(names[index], None)
         if circle:
             first, *others = circle
-            labels = tuple(Label(self.places.of(nodes[i]), "and this one") for i in others[:3])
+            labels = tuple(Label(self.places.of(nodes[i]), Phrase("and this one")) for i in others[:3])
             self.fault("E1310", nodes[first], names[first], labels, ops=", ".join(names[i] for i in circle[:8]))
 
     def node(self, node: Node, id: str) -> None:
@@ -170,7 +185,9 @@ class _Reader(NodeSignature):
         row = nodeops.row_of(uop if uop != "VIEW" or node.get("arg") is not None else "LOAD")
         if uop and row is None:
             known = [*nodeops.SHORTHAND, *OPS, "INPUT"]
-            self.fault("E0105", node.get("uop"), id, op=uop, near=", ".join(nearest(uop, known)) or "nothing like it")
+            self.fault(
+                "E0105", node.get("uop"), id, op=uop, near=", ".join(nearest(uop, known)) or Phrase("nothing like it")
+            )
         place = self.places.of(node)
         self.builder.open(Origin(id, uop or "?", place.line, place.column))
         sources = items_of(node.get("src"))
@@ -195,7 +212,9 @@ class _Reader(NodeSignature):
         except Refused as fault:
             self.builder.drop()
             named = tuple(
-                Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span
+                Label(o.place.span, Phrase("{tensor} is {type}", tensor=o.tensor, type=o.type))
+                for o in operands
+                if isinstance(o, Ref) and o.place.span
             )
             span = self.places.of(node.get("src") or node)
             self.faults += [Diag(d.code, id, d.facts, d.span or span, d.labels or named, d.edit) for d in fault.diags]
@@ -233,7 +252,9 @@ class _Reader(NodeSignature):
                 raise
             (d,) = fault.diags
             labels = tuple(
-                Label(o.place.span, f"{o.tensor} is {o.type}") for o in operands if isinstance(o, Ref) and o.place.span
+                Label(o.place.span, Phrase("{tensor} is {type}", tensor=o.tensor, type=o.type))
+                for o in operands
+                if isinstance(o, Ref) and o.place.span
             )
             self.faults.append(Diag(d.code, id, d.facts, self.places.of(node.get("src")), labels, mend.edit))
             mended = [self.builder.reshape(o, mend.shape) if i == mend.position else o for i, o in enumerate(operands)]
@@ -250,7 +271,14 @@ class _Reader(NodeSignature):
                     Diag(
                         "E1002",
                         id,
-                        {"fault": f"{id} is stated to be {stated.plain}, but is {given.dtype}"},
+                        {
+                            "fault": Phrase(
+                                "{id} is stated to be {plain}, but is {dtype}",
+                                id=id,
+                                plain=stated.plain,
+                                dtype=given.dtype,
+                            )
+                        },
                         self.places.of(stated),
                     )
                 ]
@@ -315,15 +343,17 @@ class _Reader(NodeSignature):
                 "E0110",
                 node,
                 id,
-                key="an expression",
-                expected='one function and its operands, {"gt": ["C1", 0]}',
+                key=Phrase("an expression"),
+                expected=Phrase('one function and its operands, {{"gt": ["C1", 0]}}'),
                 given=node.kind,
             )
             return None
         ((fn, member),) = node.value.items()
         row = ELEMENTWISE.get(nodeops.INLINE.get(fn, ""))
         if row is None:
-            self.fault("E0105", member, id, op=fn, near=", ".join(nearest(fn, nodeops.INLINE)) or "nothing like it")
+            self.fault(
+                "E0105", member, id, op=fn, near=", ".join(nearest(fn, nodeops.INLINE)) or Phrase("nothing like it")
+            )
             return None
         inner = _inner(member.node)
         operands = [self.operand(n, id) for n in inner]

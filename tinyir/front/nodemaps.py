@@ -15,9 +15,10 @@ from typing import Any
 from ..ir.expr import Expr
 from ..ir.read import read_expr
 from ..kit.diag import Diag, Refused
+from ..kit.phrase import Phrase
 from .jsontext import Node, Places
 
-KIND = 'an expression in the axes of the result, such as "i0 + 2*i1" or "floordiv(i0, 2)"'
+KIND = Phrase('an expression in the axes of the result, such as "i0 + 2*i1" or "floordiv(i0, 2)"')
 
 
 def read_map(
@@ -38,7 +39,11 @@ def read_map(
                     Diag(
                         "E0102",
                         at,
-                        {"at": key, "key": word, "known": ", ".join(axes) or "no axis: what it reads is a scalar"},
+                        {
+                            "at": key,
+                            "key": word,
+                            "known": ", ".join(axes) or Phrase("no axis: what it reads is a scalar"),
+                        },
                         places.of(member),
                     )
                 )
@@ -55,8 +60,10 @@ def read_map(
                 at,
                 {
                     "key": key,
-                    "expected": "an object from the axes of what is read to expressions, or a list of expressions in their "  # noqa: E501
-                    "order",
+                    "expected": Phrase(
+                        "an object from the axes of what is read to expressions, or a list of expressions in their "
+                        "order"
+                    ),
                 },
                 places.of(node),
             )
@@ -74,7 +81,8 @@ def read_map(
         found.append(expr)
         strange = [name for name in dict.fromkeys(expr.names()) if name not in known]
         faults += [
-            Diag("E1205", at, {"name": name, "known": ", ".join(known) or "none"}, places.of(entry)) for name in strange
+            Diag("E1205", at, {"name": name, "known": ", ".join(known) or Phrase("none")}, places.of(entry))
+            for name in strange
         ]
     return found, faults
 

@@ -17,6 +17,7 @@ from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import holds_product
 from ..ir.types import DTYPES, DType, promote
 from ..kit.diag import Diag, refuse
+from ..kit.phrase import Listing, Phrase
 from .builder import Builder, Operand, Ref, accumulator
 from .ops import ELEMENTWISE
 from .ops.contraction import acc_dtype, tensor
@@ -94,11 +95,19 @@ def agreed(b: Builder, uop: str, operands: Sequence[Operand]) -> tuple[Ref, ...]
     wanted = None
     for dtype in dtypes:
         wanted = dtype if wanted is None else promote(wanted, dtype)
-    listed = " and ".join(map(str, dtypes))
+    listed = Listing(dtypes, " and ")
     if len({(d.is_float, d.is_integer) for d in dtypes}) > 1:
-        raise refuse("E1002", fault=f"{uop} takes one dtype, not {listed}; a CAST between these is never put in")
+        raise refuse(
+            "E1002",
+            fault=Phrase(
+                "{uop} takes one dtype, not {listed}; a CAST between these is never put in", uop=uop, listed=listed
+            ),
+        )
     if wanted is not None and wanted not in dtypes:
-        raise refuse("E1002", fault=f"{uop} takes one dtype, not {listed}, and a CAST would not be exact")
+        raise refuse(
+            "E1002",
+            fault=Phrase("{uop} takes one dtype, not {listed}, and a CAST would not be exact", uop=uop, listed=listed),
+        )
     for o in branches:
         if isinstance(o, Ref) and o.dtype != wanted:
             b.notes.append(
@@ -203,11 +212,21 @@ def _contract(b: Builder, x: Ref, y: Ref, attrs: Attrs) -> Ref:
     sides = [attrs.lhs_idx, attrs.rhs_idx]
     summed = tuple(dict.fromkeys(w for side in sides for w in side if w not in attrs.out_idx))
     if attrs.reduce_idx is not None and set(attrs.reduce_idx) != set(summed):
-        raise refuse("E1023", fault=f"reduce_idx is {list(attrs.reduce_idx)}, but out_idx lacks {list(summed)}")
+        raise refuse(
+            "E1023",
+            fault=Phrase(
+                "reduce_idx is {reduce_idx}, but out_idx lacks {summed}",
+                reduce_idx=list(attrs.reduce_idx),
+                summed=list(summed),
+            ),
+        )
     unknown = [w for w in attrs.out_idx if w not in (*sides[0], *sides[1])]
     if unknown or len(set(attrs.out_idx)) < len(attrs.out_idx):
         raise refuse(
-            "E1023", fault=f"out_idx {list(attrs.out_idx)} must name indices of lhs_idx and rhs_idx, each once"
+            "E1023",
+            fault=Phrase(
+                "out_idx {out_idx} must name indices of lhs_idx and rhs_idx, each once", out_idx=list(attrs.out_idx)
+            ),
         )
     sizes = {
         w: size
@@ -224,7 +243,15 @@ def _contract(b: Builder, x: Ref, y: Ref, attrs: Attrs) -> Ref:
 def _windowed(b: Builder, ref: Ref, side: Sequence[str], sizes: dict[str, Expr], attrs: Attrs) -> Ref:
     more = len(side) - ref.rank
     if len(set(side)) < len(side) or more < 0 or more > ref.rank or any(w not in sizes for w in side[ref.rank :]):
-        raise refuse("E1023", fault=f"{ref.tensor or 'an operand'} is {ref.type}, but its indices are {list(side)}")
+        raise refuse(
+            "E1023",
+            fault=Phrase(
+                "{tensor} is {type}, but its indices are {side}",
+                tensor=ref.tensor or Phrase("an operand"),
+                type=ref.type,
+                side=list(side),
+            ),
+        )
     if not more:
         return ref
     return sliding(

@@ -7,6 +7,7 @@ from typing import Any
 from ..ir.expr import Expr
 from ..ir.model import Tensor
 from ..ir.types import TensorType
+from ..kit.phrase import Phrase
 from .builder import Place, Ref
 from .jsonsignature import SignatureReader, near
 from .jsontext import Member, Node
@@ -45,7 +46,7 @@ class NodeSignature(SignatureReader):
             self.solved = {k: e.substitute(self.solved) if k not in e.names() else e for k, e in self.solved.items()}
         for symbol in [s for s, e in self.solved.items() if any(n in self.solved for n in e.names())]:
             member = node.value.get(symbol)
-            self.fault("E0111", member, symbol, tensor=symbol, given="an expression that comes back to itself")
+            self.fault("E0111", member, symbol, tensor=symbol, given=Phrase("an expression that comes back to itself"))
             del self.solved[symbol]
         return Node(limits, node.start, node.end)
 
@@ -89,7 +90,9 @@ class NodeSignature(SignatureReader):
         members = self.expect(arg, dict, id)
         named = members.get("tensor_id")
         if named is None:
-            self.fault("E0104", self.places.span(node.start, node.start + 1), id, key="tensor_id", kind="a string")
+            self.fault(
+                "E0104", self.places.span(node.start, node.start + 1), id, key="tensor_id", kind=Phrase("a string")
+            )
         name = (self.expect(named.node, str, id) if named is not None else "") or id
         if any(t.name == name for t in self.inputs):
             self.fault("E1301", named.node if named is not None else node, name, name=name)

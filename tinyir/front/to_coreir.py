@@ -21,6 +21,7 @@ from ..ir.ops import OPS
 from ..ir.rules import broadcast_dims
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Refused
+from ..kit.phrase import Phrase
 from .builder import Builder, Place
 from .coreform import canonical, constant
 from .coreir import CoreModule, Instruction, Output, show
@@ -64,7 +65,7 @@ class _Writer:
         covers: dict[str, Cover | None] = {}
         needed = {r.value for r in self.source.results}
         faults = [
-            Diag("E1024", t.name, {"op": f"an input of {t.type}"}, t.span)
+            Diag("E1024", t.name, {"op": Phrase("an input of {type}", type=t.type)}, t.span)
             for t in self.source.model.inputs
             if _is_empty(t.type)
         ][::-1]
@@ -380,4 +381,8 @@ def _ints(numbers: Any) -> tuple[Expr, ...]:
 
 
 def _said(value: tiny.Value) -> str:
-    return f"{value.op} to {value.type.dtype}" if value.op in ("CAST", "REDUCE", "MUL") else value.op
+    return (
+        Phrase("{op} to {dtype}", op=value.op, dtype=value.type.dtype)
+        if value.op in ("CAST", "REDUCE", "MUL")
+        else value.op
+    )

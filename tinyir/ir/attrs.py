@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..kit.phrase import Phrase
 from ..kit.quote import quoted
 from .expr import Expr, show_guard
 from .types import DTYPES, DType, number_of, show_number
@@ -26,19 +27,19 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
     expected, and Refused (E1026) for a number that is no value of `dtype`."""
     if kind in ("dims", "ints", "pairs"):
         if not isinstance(item, tuple):
-            raise AttrFault("a list")
+            raise AttrFault(Phrase("a list"))
         inner = {"dims": "dim", "ints": "int", "pairs": "pair"}[kind]
         return tuple(read_attr(inner, i) for i in item)
     if kind == "pair":
         if not isinstance(item, tuple) or len(item) != 2:
-            raise AttrFault("a pair [before, after]")
+            raise AttrFault(Phrase("a pair [before, after]"))
         return tuple(read_attr("dim", i) for i in item)
     if kind == "guard":
         from .read import read_guard
 
         if isinstance(item, str):
             return read_guard(item)
-        raise AttrFault('a guard in quotes, such as "0 <= i0 < M"')
+        raise AttrFault(Phrase('a guard in quotes, such as "0 <= i0 < M"'))
     if kind == "dim" and isinstance(item, Expr):
         return item
     if kind == "int" and isinstance(item, Expr) and item.constant is not None:
@@ -52,7 +53,7 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
     if kind == "dtype":
         if isinstance(item, Expr) and item.name in DTYPES:
             return DTYPES[item.name]
-        raise AttrFault("a dtype, one of " + ", ".join(DTYPES))
+        raise AttrFault(Phrase("a dtype, one of {dtypes}", dtypes=", ".join(DTYPES)))
     if kind == "literal" and isinstance(item, tuple):
         return tuple(read_attr("literal", i, dtype) for i in item)
     if kind in ("number", "literal"):
@@ -63,13 +64,13 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
             return item
     raise AttrFault(
         {
-            "int": "an integer",
-            "dim": "a size",
-            "string": "a string in quotes",
-            "flag": "true or false",
-            "name": "a name",
-            "number": "a number",
-            "literal": "a number or a list of numbers",
+            "int": Phrase("an integer"),
+            "dim": Phrase("a size"),
+            "string": Phrase("a string in quotes"),
+            "flag": Phrase("true or false"),
+            "name": Phrase("a name"),
+            "number": Phrase("a number"),
+            "literal": Phrase("a number or a list of numbers"),
         }.get(kind, kind)
     )
 

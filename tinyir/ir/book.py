@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..kit.diag import Diag
+from ..kit.phrase import Phrase
 from .reshape import split
 from .scope import Scope
 from .sets import is_representable
@@ -43,8 +44,8 @@ def check_symbols(program: Any) -> Iterator[Diag]:
             for name in dict.fromkeys(size.names()):
                 if name not in symbols:
                     facts = {
-                        "left": f"{size} in {value.type}",
-                        "right": f"a size made of {', '.join(symbols) or 'no symbol'}",
+                        "left": Phrase("{size} in {type}", size=size, type=value.type),
+                        "right": Phrase("a size made of {symbols}", symbols=", ".join(symbols) or Phrase("no symbol")),
                     }
                     yield Diag("E1304", value.name, facts, value.span)
 
@@ -55,15 +56,27 @@ def _check_entries(module: Any) -> Iterator[Diag]:
     counts = Counter(entries)
     for name, count in counts.items():
         if name not in values:
-            yield Diag("E1201", name, {"fault": f"%{name} has an entry but is no value of the program"})
+            yield Diag(
+                "E1201", name, {"fault": Phrase("%{name} has an entry but is not a value of the program", name=name)}
+            )
         elif count > 1:
-            yield Diag("E1201", name, {"fault": f"%{name} has {count} entries"}, values[name].span)
+            yield Diag(
+                "E1201",
+                name,
+                {"fault": Phrase("%{name} has {count} entries", name=name, count=count)},
+                values[name].span,
+            )
     for name, value in values.items():
         if name not in counts:
-            yield Diag("E1201", name, {"fault": f"%{name} has no entry"}, value.span)
+            yield Diag("E1201", name, {"fault": Phrase("%{name} has no entry", name=name)}, value.span)
     if sorted(entries) == sorted(values) and entries != list(values):
         name = next(a for a, b in zip(entries, values) if a != b)
-        yield Diag("E1201", name, {"fault": f"%{name} stands out of the order of the program"}, values[name].span)
+        yield Diag(
+            "E1201",
+            name,
+            {"fault": Phrase("%{name} is out of the order of the program", name=name)},
+            values[name].span,
+        )
 
 
 def _check_axes(value: Any, entry: Any) -> Iterator[Diag]:
@@ -72,16 +85,19 @@ def _check_axes(value: Any, entry: Any) -> Iterator[Diag]:
     fault = ""
     if len(own) + len(rest) != len(entry.axes):
         odd = next(a for a in entry.axes if a not in own and a not in rest)
-        fault = f"{odd.kind} is no kind of axis"
+        fault = Phrase("{kind} is not a kind of axis", kind=odd.kind)
     elif [a.name for a in own] != [f"i{n}" for n in range(len(own))] or [a.name for a in rest] != [
         f"k{n}" for n in range(len(rest))
     ]:
-        fault = "the axes are not called i0, i1, ... | k0, k1, ..."
+        fault = Phrase("the axes are not called i0, i1, ... | k0, k1, ...")
     elif len(own) != value.type.rank:
-        fault = f"there are {len(own)} axes of its own but the value is {value.type}"
+        fault = Phrase("there are {count} axes of its own but the value is {type}", count=len(own), type=value.type)
     for axis, size in () if fault else zip(own, value.type.shape):
         if axis.size != size:
-            facts = {"left": f"{axis.name}: {axis.size}", "right": f"{size} in {value.type}"}
+            facts = {
+                "left": f"{axis.name}: {axis.size}",
+                "right": Phrase("{size} in {type}", size=size, type=value.type),
+            }
             yield Diag("E1304", entry.value, facts, value.span)
     if fault:
         yield Diag("E1202", entry.value, {"fault": fault}, value.span)
@@ -94,7 +110,9 @@ def _check_names(value: Any, entry: Any, symbols: frozenset[str]) -> Iterator[Di
             if name not in symbols:
                 facts = {
                     "left": f"{axis.name}: {axis.size}",
-                    "right": f"a size made of {', '.join(sorted(symbols)) or 'no symbol'}",
+                    "right": Phrase(
+                        "a size made of {symbols}", symbols=", ".join(sorted(symbols)) or Phrase("no symbol")
+                    ),
                 }
                 yield Diag("E1304", entry.value, facts, value.span)
     for name in dict.fromkeys(n for access in entry.reads + entry.sources for e in access.exprs() for n in e.names()):
@@ -113,23 +131,37 @@ def _check_reads(value: Any, entry: Any, types: dict[str, Any]) -> Iterator[Diag
 
     if len(entry.reads) != len(value.operands) or len(entry.sources) != len(value.operands):
         yield fault(
-            f"there are {len(entry.reads)} reads and {len(entry.sources)} sources for {len(value.operands)} operands"
+            Phrase(
+                "there are {count} reads and {count2} sources for {count3} operands",
+                count=len(entry.reads),
+                count2=len(entry.sources),
+                count3=len(value.operands),
+            )
         )
         return
     for word, accesses in (("reads", entry.reads), ("from", entry.sources)):
         for operand, access in zip(value.operands, accesses):
             for at, piece in enumerate(access.pieces):
                 if (at == len(access.pieces) - 1) == bool(piece.guard):
-                    yield fault("the last piece of an access has no guard, and only the last")
+                    yield fault(Phrase("the last piece of an access has no guard, and only the last"))
                 source = getattr(piece.target, "source", None)
                 if source is None:
                     continue
                 if word == "reads" and source != operand:
-                    yield fault(f"the step reads {source} where the operand is {operand}")
+                    yield fault(
+                        Phrase("the step reads {source} where the operand is {operand}", source=source, operand=operand)
+                    )
                 elif source not in types:
-                    yield fault(f"{source} is neither a value nor an input")
+                    yield fault(Phrase("{source} is neither a value nor an input", source=source))
                 elif len(piece.target.index) != types[source].rank:
-                    yield fault(f"{source} has {types[source].rank} axes but is read with {len(piece.target.index)}")
+                    yield fault(
+                        Phrase(
+                            "{source} has {rank} axes but is read with {count}",
+                            source=source,
+                            rank=types[source].rank,
+                            count=len(piece.target.index),
+                        )
+                    )
 
 
 def _check_affine(value: Any, entry: Any) -> Iterator[Diag]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 
 MOST_TERMS = 512  # of a product: sizes of real models have a dozen
 MOST_BITS = 256  # of one integer: four times what a machine has
@@ -82,12 +83,18 @@ class Expr:
         a number in it."""
         right = Expr.of(other)
         if len(self.terms) * len(right.terms) > MOST_TERMS**2:
-            raise refuse("E0006", what=f"a product of {len(self.terms)} by {len(right.terms)} terms")
+            raise refuse(
+                "E0006",
+                what=Phrase("a product of {count} by {count2} terms", count=len(self.terms), count2=len(right.terms)),
+            )
         found = _sum(tuple((a * b, tuple(sorted(m + n, key=_atom_key))) for a, m in self.terms for b, n in right.terms))
         if len(found.terms) > MOST_TERMS:
-            raise refuse("E0006", what=f"an expression of {len(found.terms)} terms (at most {MOST_TERMS})")
+            raise refuse(
+                "E0006",
+                what=Phrase("an expression of {count} terms (at most {most})", count=len(found.terms), most=MOST_TERMS),
+            )
         if any(c.bit_length() > MOST_BITS for c, _ in found.terms):
-            raise refuse("E0006", what=f"an integer of more than {MOST_BITS} bits")
+            raise refuse("E0006", what=Phrase("an integer of more than {most} bits", most=MOST_BITS))
         return found
 
     __rmul__ = __mul__
@@ -189,7 +196,10 @@ class Expr:
 @functools.lru_cache(maxsize=65536)
 def _constant(value: int) -> Expr:
     if value.bit_length() > MOST_BITS:
-        raise refuse("E0006", what=f"an integer of {value.bit_length()} bits (at most {MOST_BITS})")
+        raise refuse(
+            "E0006",
+            what=Phrase("an integer of {value} bits (at most {most})", value=value.bit_length(), most=MOST_BITS),
+        )
     return Expr(((int(value), ()),) if value else ())
 
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from ..kit.span import Span, span_of
 from ..kit.text import VERSION, Grammar, body_of, header, token_span
 from ..target.arch import ARCHS
@@ -298,8 +299,8 @@ def check(module: Module) -> list[Diag]:
 def _early_fault(launch: Launch, bodies: dict[str, str]) -> str:
     """Why a launch must not start early; empty where it may."""
     if launch.arch not in ARCHS or not ARCHS[launch.arch].has_tma:
-        return f"is for {launch.arch}, where no launch starts early"
-    return "" if "wait_previous();" in bodies.get(launch.entry, "") else "does not call wait_previous()"
+        return Phrase("is for {arch}, which has no early launches", arch=launch.arch)
+    return "" if "wait_previous();" in bodies.get(launch.entry, "") else Phrase("does not call wait_previous()")
 
 
 def _bodies_of(entries: set[str], source: str) -> dict[str, str]:

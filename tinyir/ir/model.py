@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from ..kit.quote import quoted
 from ..kit.span import Span
 from ..kit.text import token_span
@@ -182,7 +183,9 @@ def read_schema(
     E0104 missing, E1026 a number that is no value of `dtype`)."""
     given = dict(items)
     faults = [
-        Diag("E0102", at, {"key": k, "known": ", ".join(schema) or "none"}, span) for k in given if k not in schema
+        Diag("E0102", at, {"key": k, "known": ", ".join(schema) or Phrase("none")}, span)
+        for k in given
+        if k not in schema
     ]
     read = []
     for key, (kind, is_required) in schema.items():
@@ -273,25 +276,35 @@ def check_model(model: Model) -> list[Diag]:
         given = model.input(state.name)
         if given is not None and is_exchanged(given) != is_exchanged(state):
             facts = {"tensor": state.name, "given": given.attr("layout"), "written": state.attr("layout")}
-            labels = (Label(given.span, "read here"),) if given.span else ()
+            labels = (Label(given.span, Phrase("read here")),) if given.span else ()
             diags.append(Diag("E1315", state.name, facts, state.span, labels))
     symbols = model.symbols()
     for s in model.shape_sets:
         sizes = dict(s.sizes)
         for name in [n for n in symbols if n not in sizes]:
-            diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": "has no size"}))
+            diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": Phrase("has no size")}))
         for name, size in s.sizes:
             bounds = model.range_of(name)
             if name not in symbols:
                 diags.append(
-                    Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": "is not a symbol of the signature"})
+                    Diag(
+                        "E1303",
+                        s.name,
+                        {"set": s.name, "symbol": name, "fault": Phrase("is not a symbol of the signature")},
+                    )
                 )
             elif not bounds.low <= size <= bounds.high:
                 diags.append(
                     Diag(
                         "E1303",
                         s.name,
-                        {"set": s.name, "symbol": name, "fault": f"is {size}, outside {bounds.low}..{bounds.high}"},
+                        {
+                            "set": s.name,
+                            "symbol": name,
+                            "fault": Phrase(
+                                "is {size}, outside {low}..{high}", size=size, low=bounds.low, high=bounds.high
+                            ),
+                        },
                     )
                 )
     return diags

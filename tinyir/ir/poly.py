@@ -32,6 +32,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kit.diag import Diag, refuse
+from ..kit.phrase import Phrase
 from ..kit.text import Grammar, body_of, header, token_span
 from . import index, tiny
 from .blocks import ROLES, Block, Edge, Module, Param, Reading, Window, tuple_names
@@ -80,7 +81,12 @@ def _block_of(parts: list[Any]) -> Block:
             stated = dict(zip(inside[::2], inside[1::2]))
             for role in inside[::2]:
                 if role not in ROLES:
-                    raise refuse("E1212", own, fault=f"{role} is no role: {', '.join(ROLES)}", span=token_span(role))
+                    raise refuse(
+                        "E1212",
+                        own,
+                        fault=Phrase("{role} is not a role: {roles}", role=role, roles=", ".join(ROLES)),
+                        span=token_span(role),
+                    )
                 axes = tuple(str(e) for e in index.read_index(str(stated[role])))
                 _put_once(fields, own, str(role), axes, role)
         elif word == "window":

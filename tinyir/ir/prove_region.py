@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag
+from ..kit.phrase import Phrase
 from ..kit.span import Span
 from .body import Body, Gather, Read, Reduce, Ref, Scatter, Select, operands_of, show_body
 from .expr import ONE, ZERO, Bound, Expr
@@ -141,7 +142,9 @@ def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr
         used = present_axes(item.expr, iters, axes_of) | guard_names(item.guard)
         loose = [n for n in iters if n in used and not any(n in e.names() for e in item.index)]
         if loose:
-            return f"the value varies along {', '.join(loose)}, which the index of the yield does not name"
+            return Phrase(
+                "the value varies along {loose}, which the index of the yield does not name", loose=", ".join(loose)
+            )
     if len(yields) == 1 and not yields[0].guard:
         names = [e.name for e in yields[0].index]
         named = [n for n in names if n]
@@ -159,7 +162,7 @@ def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: t
 
     exprs = [e for y in yields for e in y.index]
     if not all(is_representable(e, size_of) for e in exprs):
-        return "an index of it is not affine, so that nothing shows it"
+        return Phrase("an index of it is not affine, so that nothing shows it")
     params: dict[Expr, str] = {}
     maps = [write_map(y, size_of, params) for y in yields]
     box = box_of(output.type.shape, params)
@@ -170,17 +173,17 @@ def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: t
     for text in maps:
         written = read_map(text, symbols).intersect_params(given)
         if not written.is_injective():
-            return "two points write one element"
+            return Phrase("two points write one element")
         images.append(written.range())
     whole = read_set(box, symbols).intersect_params(given)
     union = images[0]
     for image in images[1:]:
         if not union.is_disjoint(image):
-            return "two yields write one element"
+            return Phrase("two yields write one element")
         union = union.union(image)
     if not union.is_subset(whole):
-        return "an index of it leaves the output"
-    return "" if whole.is_subset(union) else "an element of it is never written"
+        return Phrase("an index of it leaves the output")
+    return "" if whole.is_subset(union) else Phrase("an element of it is never written")
 
 
 def symbols_of(output: Any, yields: list, size_of: dict[str, Expr], params: dict[Expr, str]) -> tuple[str, ...]:

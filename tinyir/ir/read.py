@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 from ..kit.diag import Refused, refuse
+from ..kit.phrase import Phrase
 from ..kit.quote import unquoted
 from ..kit.span import Span, span_of
 from ..kit.text import Grammar, is_count, is_word, token_span
@@ -27,7 +28,10 @@ def expr_of(tree: Any) -> Expr:
     if kind == "symbol":
         if not parts[0].isascii():  # what isl and C cannot spell
             raise refuse(
-                "E0002", found=str(parts[0]), expected="a symbol of ASCII letters, digits and `_`", span=_span(tree)
+                "E0002",
+                found=str(parts[0]),
+                expected=Phrase("a symbol of ASCII letters, digits and `_`"),
+                span=_span(tree),
             )
         return Expr.of(str(parts[0]))
     if kind == "neg":
@@ -50,7 +54,7 @@ def integer_of(tree: Any) -> int:
     """The integer of a tree of rule `expr` that must not name anything. Raises Refused (E0002)."""
     found = expr_of(tree).constant
     if found is None:
-        raise refuse("E0002", found=str(expr_of(tree)), expected="an integer", span=_span(tree))
+        raise refuse("E0002", found=str(expr_of(tree)), expected=Phrase("an integer"), span=_span(tree))
     return found
 
 

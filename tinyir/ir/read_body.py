@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Listing, Phrase
 from ..kit.span import Span
 from ..kit.text import token_span
 from .body import (
@@ -102,7 +103,9 @@ def dtype_named(token: Any, names: Names) -> DType:
 
 def _find(name: str, known: Mapping[str, DType], span: Span, names: Names) -> DType:
     if name not in known:
-        raise refuse("E0202", names.at, name=name, near=", ".join(nearest(name, known)) or "nothing like it", span=span)
+        raise refuse(
+            "E0202", names.at, name=name, near=", ".join(nearest(name, known)) or Phrase("nothing like it"), span=span
+        )
     return known[name]
 
 
@@ -164,18 +167,40 @@ def _read_call(parts: list[Any], names: Names) -> Body:
         raise refuse(
             "E1002",
             names.at,
-            fault=f"{word} takes one dtype, not {' and '.join(o.dtype.name for o in same)}",
+            fault=Phrase(
+                "{word} takes one dtype, not {listing}",
+                word=word,
+                listing=Listing((o.dtype.name for o in same), " and "),
+            ),
             span=span,
         )
     if same[0].dtype.kind not in op.accepts:
-        raise refuse("E1002", names.at, fault=f"{word} does not take {same[0].dtype}", span=span)
+        raise refuse(
+            "E1002", names.at, fault=Phrase("{word} does not take {dtype}", word=word, dtype=same[0].dtype), span=span
+        )
     implied = DTYPES["bool"] if op.gives == "bool" else same[0].dtype
     if op.gives in ("cast", "bits") and stated is None:
-        raise refuse("E1002", names.at, fault=f"{word} needs the dtype it casts to, as in {word}(x) : fp32", span=span)
+        raise refuse(
+            "E1002",
+            names.at,
+            fault=Phrase("{word} needs the dtype it casts to, as in {word}(x) : fp32", word=word),
+            span=span,
+        )
     dtype = stated or implied
     widens = op.name == "MUL" and holds_product(dtype, same[0].dtype)
     if dtype != implied and op.gives not in ("cast", "bits") and not widens:
-        raise refuse("E1002", names.at, fault=f"{word} of {same[0].dtype} gives {implied}, not {dtype}", span=span)
+        raise refuse(
+            "E1002",
+            names.at,
+            fault=Phrase(
+                "{word} of {dtype} gives {implied}, not {dtype2}",
+                word=word,
+                dtype=same[0].dtype,
+                implied=implied,
+                dtype2=dtype,
+            ),
+            span=span,
+        )
     kind = {"unary": Unary, "binary": Binary, "ternary": Ternary}[op.group]
     return kind(str(word), *first, *same, dtype, span)
 
@@ -187,7 +212,7 @@ def _read_select(parts: list[Any], names: Names) -> Body:
         raise refuse(
             "E1002",
             names.at,
-            fault=f"the sides of where ... else are {chosen.dtype} and {rest.dtype}",
+            fault=Phrase("the sides of where ... else are {dtype} and {dtype2}", dtype=chosen.dtype, dtype2=rest.dtype),
             span=chosen.span,
         )
     return Select(guard_of(guard), chosen, rest, chosen.dtype, chosen.span)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 from .expr import ONE, Expr
 from .ops import OPS, REDUCERS, UPDATES, Op
 from .types import DTYPES, DType, TensorType, is_exact
@@ -26,7 +27,7 @@ def infer(
         raise refuse("E0204", at, op=op.name, wanted=op.arity, given=len(types))
     for t in types:
         if op.gives != "cast" and op.group != "indirect" and t.dtype.kind not in op.accepts:
-            raise refuse("E1002", at, fault=f"{op.name} does not take {t.dtype}")
+            raise refuse("E1002", at, fault=Phrase("{op} does not take {dtype}", op=op.name, dtype=t.dtype))
     return _RULES[op.group](op, types, attrs, stated, at)
 
 
@@ -39,9 +40,18 @@ def _elementwise(
             raise broadcast_mismatch(first, other, at)
     for other in branches[1:]:
         if other.dtype != branches[0].dtype:
-            raise refuse("E1002", at, fault=f"{op.name} takes one dtype, not {branches[0].dtype} and {other.dtype}")
+            raise refuse(
+                "E1002",
+                at,
+                fault=Phrase(
+                    "{op} takes one dtype, not {dtype} and {dtype2}",
+                    op=op.name,
+                    dtype=branches[0].dtype,
+                    dtype2=other.dtype,
+                ),
+            )
     if op.name == "WHERE" and first.dtype.kind != "b":
-        raise refuse("E1002", at, fault=f"WHERE chooses by bool, not by {first.dtype}")
+        raise refuse("E1002", at, fault=Phrase("WHERE chooses by bool, not by {dtype}", dtype=first.dtype))
     if op.gives == "bool":
         return TensorType(DTYPES["bool"], first.shape)
     if (
@@ -49,13 +59,28 @@ def _elementwise(
         and stated is not None
         and (stated.dtype.bits != first.dtype.bits or stated.dtype.kind == "b")
     ):
-        raise refuse("E1002", at, fault=f"{op.name} keeps the bits of {first.dtype}, which are no {stated.dtype}")
+        raise refuse(
+            "E1002",
+            at,
+            fault=Phrase(
+                "{op} keeps the bits of {dtype}, which are not {dtype2}",
+                op=op.name,
+                dtype=first.dtype,
+                dtype2=stated.dtype,
+            ),
+        )
     if op.gives in ("cast", "bits"):
         return TensorType(stated.dtype if stated else first.dtype, first.shape)
     widens = op.name == "MUL" and stated is not None and stated.dtype != first.dtype
     if widens:
         if not holds_product(stated.dtype, first.dtype):
-            raise refuse("E1002", at, fault=f"a product of two {first.dtype} is not exact in {stated.dtype}")
+            raise refuse(
+                "E1002",
+                at,
+                fault=Phrase(
+                    "a product of two {dtype} is not exact in {dtype2}", dtype=first.dtype, dtype2=stated.dtype
+                ),
+            )
         return TensorType(stated.dtype, first.shape)
     return TensorType(branches[0].dtype, first.shape)
 
@@ -245,14 +270,20 @@ def _indirect(
             raise refuse("E0106", at, given=attrs["op"], known=", ".join(known))
         return TensorType(attrs["dtype"], source.shape)
     if not types[1].dtype.is_integer:
-        raise refuse("E1002", at, fault=f"{op.name} takes integer indices, not {types[1].dtype}")
+        raise refuse(
+            "E1002", at, fault=Phrase("{op} takes integer indices, not {dtype}", op=op.name, dtype=types[1].dtype)
+        )
     chosen = TensorType(source.dtype, source.shape[:axis] + types[1].shape + source.shape[axis + 1 :])
     if op.name == "GATHER":
         return chosen
     if attrs["op"] not in UPDATES:
         raise refuse("E0106", at, given=attrs["op"], known=", ".join(UPDATES))
     if types[2] != chosen:
-        raise refuse("E1002", at, fault=f"SCATTER takes updates of {chosen} here, not {types[2]}")
+        raise refuse(
+            "E1002",
+            at,
+            fault=Phrase("SCATTER takes updates of {chosen} here, not {types}", chosen=chosen, types=types[2]),
+        )
     return source
 
 

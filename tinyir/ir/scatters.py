@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..kit.phrase import Phrase
 from .body import Axis, Body, Ref, Scatter, walk
 from .expr import ONE
 from .plan.words import UNORDERED
@@ -20,17 +21,17 @@ def scatter_of(region: Region) -> Scatter | str:
     against it."""
     found = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)]
     if len(found) != 1 or len(region.yields) != 1:
-        return "is not of one scatter alone"
+        return Phrase("is not of one scatter alone")
     (scatter,), (item,) = found, region.yields
     if _through(region, item.expr) is not scatter or item.guard:
-        return "has work behind its scatter"
+        return Phrase("has work after its scatter")
     if scatter.op == "update":
-        return "keeps the last of the updates of a place, and atomics have no last"
+        return Phrase("keeps the last of the updates of a place, and atomics have no last")
     if scatter.dtype.bytes not in BYTES or scatter.dtype.kind == "b":
-        return f"has elements of {scatter.dtype}, which no atomic takes"
+        return Phrase("has elements of {dtype}, which no atomic takes", dtype=scatter.dtype)
     written = {name for e in item.index for name in e.names()}
     missing = [a.name for a in region.iters if a.name not in written and a.size != ONE]
-    return f"writes one element along {', '.join(missing)}" if missing else scatter
+    return Phrase("writes one element along {missing}", missing=", ".join(missing)) if missing else scatter
 
 
 def updates_of(region: Region, scatter: Scatter) -> tuple[Axis, ...]:
@@ -70,9 +71,11 @@ def unmet_by_atomics(region: Region, atomics: str) -> str:
         return scatter
     if reordered(region, atomics) is None:
         return ""
-    return (
-        f"gives other bits at each run, as a {scatter.op} of {scatter.dtype} in any order does: `atomics "
-        f"{UNORDERED}` allows it"
+    return Phrase(
+        "gives other bits at each run, as a {op} of {dtype} in any order does: `atomics {unordered}` allows it",
+        op=scatter.op,
+        dtype=scatter.dtype,
+        unordered=UNORDERED,
     )
 
 

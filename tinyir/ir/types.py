@@ -11,6 +11,7 @@ import struct
 from dataclasses import dataclass
 
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 from ..target.dtypes import DTYPES, DType
 from .expr import Expr
 
@@ -150,7 +151,9 @@ class TensorType:
 
     def __post_init__(self) -> None:
         if len(self.shape) > MOST_AXES:
-            raise refuse("E0006", what=f"a tensor of {len(self.shape)} axes (at most {MOST_AXES})")
+            raise refuse(
+                "E0006", what=Phrase("a tensor of {count} axes (at most {most})", count=len(self.shape), most=MOST_AXES)
+            )
 
     def __str__(self) -> str:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
+from ..kit.phrase import Phrase
 from .expr import ONE, Bound, Expr
 from .ops import OPS
 from .rules import infer
@@ -68,7 +69,7 @@ def _check_definitions(module: Any) -> Iterator[Diag]:
     for value in module.values:
         if value.name in first:
             earlier = first[value.name]
-            labels = (Label(earlier.span, "first defined here"),) if earlier.span else ()
+            labels = (Label(earlier.span, Phrase("first defined here")),) if earlier.span else ()
             yield Diag("E0201", value.name, {"name": value.name}, value.span, labels)
         first.setdefault(value.name, value)
 
@@ -86,13 +87,13 @@ def _check_uses(module: Any) -> Iterator[Diag]:
                     value.name,
                     {"name": operand},
                     value.span,
-                    (Label(later[operand].span, "defined here"),) if later[operand].span else (),
+                    (Label(later[operand].span, Phrase("defined here")),) if later[operand].span else (),
                 )
             else:
                 yield Diag(
                     "E0202",
                     value.name,
-                    {"name": operand, "near": ", ".join(nearest(operand, known)) or "nothing like it"},
+                    {"name": operand, "near": ", ".join(nearest(operand, known)) or Phrase("nothing like it")},
                     value.span,
                 )
         known.add(value.name)
@@ -108,7 +109,11 @@ def _check_types(module: Any) -> Iterator[Diag]:
             wanted = infer(OPS[value.op], [types[o] for o in value.operands], dict(value.attrs), value.type, value.name)
         except Refused as fault:
             for d in fault.diags:
-                labels = tuple(Label(place[o], f"{o} is {types[o]}") for o in value.operands if place.get(o))
+                labels = tuple(
+                    Label(place[o], Phrase("{o} is {types}", o=o, types=types[o]))
+                    for o in value.operands
+                    if place.get(o)
+                )
                 yield Diag(d.code, d.at, d.facts, value.span, labels)
             continue
         if wanted != value.type:
@@ -125,13 +130,13 @@ def _check_names(module: Any) -> Iterator[Diag]:
                 yield Diag(
                     "E1205",
                     value.name,
-                    {"name": name, "known": ", ".join(axes) or "no axis, since the value is a scalar"},
+                    {"name": name, "known": ", ".join(axes) or Phrase("no axis, since the value is a scalar")},
                     value.span,
                 )
             elif name not in symbols and name not in axes:
                 facts = {
-                    "left": f"{name} in {value.name}",
-                    "right": f"a size made of {', '.join(symbols) or 'no symbol'}",
+                    "left": Phrase("{name} in {value}", name=name, value=value.name),
+                    "right": Phrase("a size made of {symbols}", symbols=", ".join(symbols) or Phrase("no symbol")),
                 }
                 yield Diag("E1304", value.name, facts, value.span)
 
@@ -155,27 +160,44 @@ def _check_results(module: Any) -> Iterator[Diag]:
     given: dict[str, str] = {}
     for result in module.results:
         if module.model.output(result.output) is None:
-            yield Diag("E1305", result.output, {"fault": f"{result.output} is not an output of the signature"})
+            yield Diag(
+                "E1305",
+                result.output,
+                {"fault": Phrase("{output} is not an output of the signature", output=result.output)},
+            )
         elif result.output in given:
-            yield Diag("E1305", result.output, {"fault": f"{result.output} is given twice"})
+            yield Diag("E1305", result.output, {"fault": Phrase("{output} is given twice", output=result.output)})
         elif result.value not in types:
             yield Diag(
                 "E0202",
                 result.output,
-                {"name": result.value, "near": ", ".join(nearest(result.value, types)) or "nothing like it"},
+                {"name": result.value, "near": ", ".join(nearest(result.value, types)) or Phrase("nothing like it")},
             )
         elif types[result.value] != module.model.output(result.output).type:
             declared = module.model.output(result.output)
             yield Diag(
                 "E1305",
                 result.output,
-                {"fault": f"{result.output} is declared {declared.type} but %{result.value} is {types[result.value]}"},
+                {
+                    "fault": Phrase(
+                        "{output} is declared {type} but %{value} is {types}",
+                        output=result.output,
+                        type=declared.type,
+                        value=result.value,
+                        types=types[result.value],
+                    )
+                },
                 declared.span,
             )
         given[result.output] = result.value
     for output in module.model.outputs:
         if output.name not in given:
-            yield Diag("E1305", output.name, {"fault": f"no value is given for {output.name}"}, output.span)
+            yield Diag(
+                "E1305",
+                output.name,
+                {"fault": Phrase("no value is given for {output}", output=output.name)},
+                output.span,
+            )
 
 
 def check_must_fuse(module: Any) -> Iterator[Diag]:
@@ -185,7 +207,7 @@ def check_must_fuse(module: Any) -> Iterator[Diag]:
     for one in module.must_fuse:
         for name in dict.fromkeys(one.values):
             if name not in types:
-                near = ", ".join(nearest(name, types)) or "nothing like it"
+                near = ", ".join(nearest(name, types)) or Phrase("nothing like it")
                 yield Diag("E0202", name, {"name": name, "near": near}, one.span)
             elif name not in computed:
                 yield Diag("E1421", name, {"name": name, "moved": chain_of(name, module.value_of())[-1]}, one.span)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..kit.diag import Diag
+from ..kit.phrase import Phrase
 from .blocks import KINDS, ROLES, Module, tuple_names
 from .expr import Expr
 from .sets import identifier, read_map, read_set, tuples, with_names
@@ -25,18 +26,20 @@ def _check_params(module: Module) -> Iterator[Diag]:
     for param in module.params:
         fault = ""
         if param.name in seen:
-            fault = f"{param.name} stands twice"
+            fault = Phrase("{param} is there twice", param=param.name)
         elif identifier(param.name) != param.name:
-            fault = f"isl does not read {param.name} as a name"
+            fault = Phrase("isl does not read {param} as a name", param=param.name)
         elif any(name not in symbols for name in param.means.names()):
-            fault = f"{param.name} = {param.means} names what is no symbol of the signature"
+            fault = Phrase(
+                "{param} = {means} names what is not a symbol of the signature", param=param.name, means=param.means
+            )
         if fault:
             yield Diag("E1209", param.name, {"fault": fault})
         seen.add(param.name)
     means = {p.means for p in module.params}
     for symbol in symbols:
         if Expr.of(symbol) not in means:
-            yield Diag("E1209", symbol, {"fault": f"the symbol {symbol} is missing"})
+            yield Diag("E1209", symbol, {"fault": Phrase("the symbol {symbol} is missing", symbol=symbol)})
 
 
 def _check_names(module: Module) -> Iterator[Diag]:
@@ -51,16 +54,16 @@ def _check_names(module: Module) -> Iterator[Diag]:
             return Diag("E1210", block.name, {"fault": text}, span)  # noqa: B023
 
         if block.kind not in KINDS:
-            yield fault(f"{block.kind} is no kind of block")
+            yield fault(Phrase("{kind} is not a kind of block", kind=block.kind))
         if block.name not in values:
-            yield fault(f"{block.name} is no value of the program")
+            yield fault(Phrase("{block} is not a value of the program", block=block.name))
             continue
         if order[block.name] <= last:
-            yield fault(f"{block.name} stands twice, or out of the order of the program")
+            yield fault(Phrase("{block} is there twice, or out of the order of the program", block=block.name))
         last = order[block.name]
         for name in [*(r.source for r in block.reads), *block.fuses, *(w.source for w in block.windows)]:
             if name not in known:
-                yield fault(f"it names {name}, which is neither a value nor an input")
+                yield fault(Phrase("it names {name}, which is neither a value nor an input", name=name))
         for reading, count in Counter(block.reads).items():
             if count > 1:
                 yield Diag("E1214", block.name, {"word": f"read {reading.source}", "block": block.name}, span)
@@ -70,7 +73,7 @@ def _check_names(module: Module) -> Iterator[Diag]:
             yield Diag(
                 "E1210",
                 result.value,
-                {"fault": f"%{result.value} is a result and has no block"},
+                {"fault": Phrase("%{value} is a result and has no block", value=result.value)},
                 values[result.value].span,
             )
 
@@ -91,12 +94,18 @@ def _check_sets(module: Module) -> Iterator[Diag]:
                         at,
                         {
                             "text": text,
-                            "fault": f"{name}[{', '.join(inside)}] stands where {wanted} with {rank} axes is wanted",
+                            "fault": Phrase(
+                                "{name}[{inside}] is where {wanted} with {rank} axes is wanted",
+                                name=name,
+                                inside=", ".join(inside),
+                                wanted=wanted,
+                                rank=rank,
+                            ),
                         },
                     )
         try:
             if not found:
-                raise ValueError("it has no tuple")
+                raise ValueError(Phrase("it has no tuple"))
             (read_set if len(want) == 1 else read_map)(with_names(text, "left_", "right_"), words)
         except ValueError as fault:
             return Diag("E1211", at, {"text": text, "fault": str(fault)})
@@ -109,7 +118,10 @@ def _check_sets(module: Module) -> Iterator[Diag]:
             yield Diag(
                 "E1211",
                 block.name,
-                {"text": block.domain, "fault": f"the axes are not those of the book, [{', '.join(axes[block.name])}]"},
+                {
+                    "text": block.domain,
+                    "fault": Phrase("the axes are not those of the book, [{axes}]", axes=", ".join(axes[block.name])),
+                },
             )
             continue
         wants = [(block.domain, [here]), (block.write, [here, (names[block.name], types[block.name].rank)])]
@@ -127,16 +139,17 @@ def _check_roles(module: Module) -> Iterator[Diag]:
         stated = [a for role in ROLES for a in getattr(block, role)]
         fault = ""
         if block.kind != "contraction":
-            fault = "it has roles but is no contraction" if stated or block.pattern else ""
+            fault = Phrase("it has roles but is not a contraction") if stated or block.pattern else ""
         elif block.pattern not in ("matmul", "conv"):
-            fault = f"{block.pattern} is no pattern of a contraction"
+            fault = Phrase("{pattern} is not a pattern of a contraction", pattern=block.pattern)
         elif sorted(stated) != sorted(a.name for a in axes[block.name]):
-            fault = (
-                f"the axes in roles are [{', '.join(stated)}], not each of "
-                f"[{', '.join(a.name for a in axes[block.name])}] once"
+            fault = Phrase(
+                "the axes in roles are [{stated}], not each of [{a}] once",
+                stated=", ".join(stated),
+                a=", ".join(a.name for a in axes[block.name]),
             )
         elif set(block.sum) != {a.name for a in axes[block.name] if a.kind == "reduce"}:
-            fault = f"sum is [{', '.join(block.sum)}], not the reduced axes of the book"
+            fault = Phrase("sum is [{block}], not the reduced axes of the book", block=", ".join(block.sum))
         if fault:
             yield Diag("E1212", block.name, {"fault": fault})
 
@@ -148,10 +161,10 @@ def _check_edges(module: Module) -> Iterator[Diag]:
         if count > 1:
             yield Diag("E1214", edge.target, {"word": f"edge {edge.source} -> {edge.target}", "block": edge.target})
         if edge.source not in blocks or edge.target not in blocks:
-            fault = "an end of it is no block"
+            fault = Phrase("an end of it is not a block")
         elif edge.kind == "true" and edge.source not in {r.source for r in blocks[edge.target].reads}:
-            fault = f"{edge.target} does not read %{edge.source}"
+            fault = Phrase("{target} does not read %{source}", target=edge.target, source=edge.source)
         elif edge.kind not in ("true", "anti", "output"):
-            fault = f"{edge.kind} is no kind of dependence"
+            fault = Phrase("{kind} is not a kind of dependence", kind=edge.kind)
         if fault:
             yield Diag("E1213", edge.target, {"source": edge.source, "target": edge.target, "fault": fault})

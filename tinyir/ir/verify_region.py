@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..kit.diag import Diag, Label
+from ..kit.phrase import Listing, Phrase
 from .accumulate import neutral_of
 from .body import (
     Axis,
@@ -34,7 +35,7 @@ from .present import axes_of_values, guard_names, is_scalar, names_in, present_a
 from .types import is_exact
 from .verify import nearest
 
-SIGNATURE = "the signature"
+SIGNATURE = Phrase("the signature")
 FOLDS = {"update", *(r.lower() for r, row in REDUCERS.items() if row.fold)}
 
 
@@ -67,7 +68,7 @@ def _twice(items: Any, at: str) -> Iterator[Diag]:
                 at or item.name,
                 {"name": item.name},
                 item.span,
-                (Label(earlier, "first defined here"),) if earlier else (),
+                (Label(earlier, Phrase("first defined here")),) if earlier else (),
             )
         first.setdefault(item.name, item)
 
@@ -86,7 +87,7 @@ def _check_must_fuse(module: Any) -> Iterator[Diag]:
     for region in module.program.regions if any(r.must_fuse for r in regions.values()) else ():
         unknown = [n for n in region.must_fuse if n not in regions]
         for name in unknown:
-            near = ", ".join(nearest(name, regions)) or "nothing like it"
+            near = ", ".join(nearest(name, regions)) or Phrase("nothing like it")
             yield Diag("E0202", region.name, {"name": name, "near": near}, region.span)
         wanted = _sharing(region, regions)
         if not unknown and (set(region.must_fuse) != wanted or len(region.must_fuse) != len(wanted)):
@@ -124,31 +125,36 @@ def _check_memory(module: Any) -> Iterator[Diag]:
         home = known.get(target)
         if home is None or home.type.dtype != buffer.type.dtype or _elements(home) != _elements(buffer):
             fault = (
-                f"{target} is not memory of the program"
+                Phrase("{target} is not memory of the program", target=target)
                 if home is None
-                else f"{target} is {home.type}, of another size or dtype"
+                else Phrase("{target} is {type}, of another size or dtype", target=target, type=home.type)
             )
-            yield Diag(
-                "E1402",
-                buffer.name,
-                {"name": buffer.name, "fault": f"it is alias of {target}, but {fault}"},
-                buffer.span,
-            )
+            aliased = Phrase("it is alias of {target}, but {fault}", target=target, fault=fault)
+            yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": aliased}, buffer.span)
     for region in module.program.regions:
         for tensor in region.inputs + region.outputs:
             if tensor.name not in known:
                 yield Diag(
                     "E1402",
                     region.name,
-                    {"name": tensor.name, "fault": "no input, output or buffer of the program is called so"},
+                    {"name": tensor.name, "fault": Phrase("no input, output or buffer of the program is called so")},
                     tensor.span,
                 )
             elif types[tensor.name] != tensor.type:
-                fault = f"it is {tensor.type} here, but {known[tensor.name].type} where it is declared"
+                given, declared, memory = tensor.type, known[tensor.name].type, types[tensor.name]
+                fault = Phrase(
+                    "it is {given} here, but {declared} where it is declared", given=given, declared=declared
+                )
                 if tensor.name in signature and is_exchanged(signature[tensor.name]):
-                    fault += f", with layout col_major: {types[tensor.name]} in memory"
+                    fault = Phrase(
+                        "it is {given} here, but {declared} where it is declared, with layout col_major: {memory} in "
+                        "memory",
+                        given=given,
+                        declared=declared,
+                        memory=memory,
+                    )
                 place = known[tensor.name].span
-                labels = (Label(place, "declared here"),) if place else ()
+                labels = (Label(place, Phrase("declared here")),) if place else ()
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": fault}, tensor.span, labels)
 
 
@@ -175,14 +181,14 @@ def _check_order(module: Any) -> Iterator[Diag]:
     output is written."""
     program = module.program
     written = {t.name: SIGNATURE for t in module.model.inputs}
-    written.update((b.name, "its value") for b in program.buffers if b.attr("value") is not None)
+    written.update((b.name, Phrase("its value")) for b in program.buffers if b.attr("value") is not None)
     for region in program.regions:
         for tensor in region.inputs:
             if owner_of(program, tensor.name) not in written:
                 yield Diag(
                     "E1402",
                     region.name,
-                    {"name": tensor.name, "fault": "it is read before any region writes it"},
+                    {"name": tensor.name, "fault": Phrase("it is read before any region writes it")},
                     tensor.span,
                 )
         for tensor in region.outputs:
@@ -191,13 +197,16 @@ def _check_order(module: Any) -> Iterator[Diag]:
                 yield Diag(
                     "E1402",
                     region.name,
-                    {"name": tensor.name, "fault": f"it is already written by {written[owner]}"},
+                    {
+                        "name": tensor.name,
+                        "fault": Phrase("it is already written by {written}", written=written[owner]),
+                    },
                     tensor.span,
                 )
             written[owner] = region.name
     for output in module.model.outputs:
         if written.get(owner_of(program, output.name), SIGNATURE) == SIGNATURE:
-            yield Diag("E1402", output.name, {"name": output.name, "fault": "no region writes it"}, output.span)
+            yield Diag("E1402", output.name, {"name": output.name, "fault": Phrase("no region writes it")}, output.span)
 
 
 def _check_own_names(region: Any) -> Iterator[Diag]:
@@ -209,14 +218,17 @@ def _check_own_names(region: Any) -> Iterator[Diag]:
             yield Diag(
                 "E1402",
                 region.name,
-                {"name": let.output, "fault": "it is yielded but is no output of the region"},
+                {"name": let.output, "fault": Phrase("it is yielded but is not an output of the region")},
                 let.span,
             )
     yielded = {y.output for y in region.yields}
     for tensor in region.outputs:
         if tensor.name not in yielded:
             yield Diag(
-                "E1402", region.name, {"name": tensor.name, "fault": "the region has no yield for it"}, tensor.span
+                "E1402",
+                region.name,
+                {"name": tensor.name, "fault": Phrase("the region has no yield for it")},
+                tensor.span,
             )
     for _item, body in expressions_of(region):
         for node in walk(body):
@@ -224,7 +236,7 @@ def _check_own_names(region: Any) -> Iterator[Diag]:
                 yield Diag(
                     "E1402",
                     region.name,
-                    {"name": node.tensor, "fault": "a region does not read what it writes"},
+                    {"name": node.tensor, "fault": Phrase("a region does not read what it writes")},
                     node.span,
                 )
 
@@ -236,13 +248,15 @@ def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
     iters = tuple(a.name for a in region.iters)
     for at, axis in enumerate(region.iters):
         if axis.name in symbols or axis.name in iters[:at]:
-            yield _axis_fault(region, axis.name, "it is the name of a symbol or of another axis", region.span)
+            yield _axis_fault(region, axis.name, Phrase("it is the name of a symbol or of another axis"), region.span)
         for name in sorted(names_in((axis.size,)) - symbols):
-            yield _axis_fault(region, name, f"the size of {axis.name} names it, but it is no symbol", region.span)
+            yield _axis_fault(
+                region, name, Phrase("the size of {axis} names it, but it is not a symbol", axis=axis.name), region.span
+            )
     for item, body in expressions_of(region):
         used = names_in(item.index) | guard_names(item.guard) if hasattr(item, "output") else frozenset()
         for name in sorted(used - symbols - set(iters)):
-            yield _axis_fault(region, name, "it is no axis of the region and no symbol", item.span)
+            yield _axis_fault(region, name, Phrase("it is neither an axis of the region nor a symbol"), item.span)
         yield from _check_scope(region, body, iters, symbols, frozenset(iters), item.span)
     if region.analysis is not None:
         nodes = [n for _, body in expressions_of(region) for n in walk(body)]
@@ -252,7 +266,9 @@ def _check_axes(module: Any, region: Any) -> Iterator[Diag]:
         found = region.analysis
         for name in (*found.parallel, *found.reduce, *found.tail, *(axis for axis, _ in found.halo)):
             if name not in iters and name not in inside:
-                yield _axis_fault(region, name, "the analysis names it, but it is no axis of the region", region.span)
+                yield _axis_fault(
+                    region, name, Phrase("the analysis names it, but it is not an axis of the region"), region.span
+                )
 
 
 def _axis_fault(region: Any, name: str, fault: str, span: Any) -> Diag:
@@ -284,10 +300,10 @@ def _check_scope(
 ) -> Iterator[Diag]:
     place = body.span or place
     for name in sorted(_own_names(body) - scope - symbols):
-        yield _axis_fault(region, name, "it is no axis in scope and no symbol", place)
+        yield _axis_fault(region, name, Phrase("it is neither an axis in scope nor a symbol"), place)
     if isinstance(body, (Reduce, Scatter)):
         if not body.axes:
-            yield _axis_fault(region, "", "the fold has no axis", place)
+            yield _axis_fault(region, "", Phrase("the fold has no axis"), place)
         yield from _check_fold_axes(region, body.axes, iters, symbols, scope, place)
         scope = scope | {a.name for a in body.axes}
     if isinstance(body, Gather):
@@ -309,15 +325,17 @@ def _check_fold_axes(
 ) -> Iterator[Diag]:
     for at, axis in enumerate(axes):
         if axis.size is None and axis.name not in iters:
-            yield _axis_fault(region, axis.name, "it has no size and is no axis of the region", place)
+            yield _axis_fault(region, axis.name, Phrase("it has no size and is not an axis of the region"), place)
         if (
             axis.size is not None
             and (axis.name in scope or axis.name in symbols)
             or axis.name in [a.name for a in axes[:at]]
         ):
-            yield _axis_fault(region, axis.name, "it has this name in scope already", place)
+            yield _axis_fault(region, axis.name, Phrase("it has this name in scope already"), place)
         if axis.size is not None and names_in((axis.size,)) - symbols:
-            yield _axis_fault(region, axis.name, f"its size {axis.size} names more than symbols", place)
+            yield _axis_fault(
+                region, axis.name, Phrase("its size {size} names more than symbols", size=axis.size), place
+            )
 
 
 def _check_ranks(region: Any) -> Iterator[Diag]:
@@ -328,7 +346,12 @@ def _check_ranks(region: Any) -> Iterator[Diag]:
         if hasattr(item, "output") and item.output in tensors:
             yield from _rank_fault(region, item.output, len(item.index), tensors[item.output].type.rank, item.span)
             if item.expr.dtype != tensors[item.output].type.dtype:
-                fault = f"{item.output} is {tensors[item.output].type.dtype}, but {item.expr.dtype} is yielded"
+                fault = Phrase(
+                    "{output} is {dtype}, but {dtype2} is yielded",
+                    output=item.output,
+                    dtype=tensors[item.output].type.dtype,
+                    dtype2=item.expr.dtype,
+                )
                 yield Diag("E1002", region.name, {"fault": fault}, item.span)
         for node in walk(body):
             if isinstance(node, Read) and node.slot is not None:
@@ -362,11 +385,19 @@ def _check_reductions(region: Any) -> Iterator[Diag]:
             elif isinstance(node, Scatter) and node.op not in FOLDS:
                 yield Diag("E0106", region.name, {"given": node.op, "known": ", ".join(sorted(FOLDS))}, node.span)
             elif isinstance(node, Scatter) and (node.update.dtype != node.base.dtype or not node.at.dtype.is_integer):
-                fault = f"scatter of {node.update.dtype} at {node.at.dtype} onto {node.base.dtype}"
+                fault = Phrase(
+                    "scatter of {dtype} at {dtype2} onto {dtype3}",
+                    dtype=node.update.dtype,
+                    dtype2=node.at.dtype,
+                    dtype3=node.base.dtype,
+                )
                 yield Diag("E1002", region.name, {"fault": fault}, node.span)
             elif isinstance(node, Gather) and not node.at.dtype.is_integer:
                 yield Diag(
-                    "E1002", region.name, {"fault": f"gather takes an integer place, not {node.at.dtype}"}, node.span
+                    "E1002",
+                    region.name,
+                    {"fault": Phrase("gather takes an integer place, not {dtype}", dtype=node.at.dtype)},
+                    node.span,
                 )
 
 
@@ -403,7 +434,9 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
         return
     if isinstance(body, Scatter):
         if any(body.axis in present_axes(inner, iters, axes_of) for inner in (body.update, body.at)):
-            yield _axis_fault(region, body.axis, "an update varies along the axis on which it is scattered", body.span)
+            yield _axis_fault(
+                region, body.axis, Phrase("an update varies along the axis on which it is scattered"), body.span
+            )
         yield from _check_contraction(region, body.update)
         yield from _check_contraction(region, body.at)
         yield from _check_meeting(region, body.base, iters, axes_of, size_of)
@@ -412,7 +445,12 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
         wide = iters if body.axes is None else body.axes
         rises = all(a < b for a, b in zip(body.dims, body.dims[1:])) and all(d < len(wide) for d in body.dims)
         if not rises or tuple(wide[d] for d in body.dims) != axes(body.x):
-            fault = f"dims {list(body.dims)} do not place the axes {list(axes(body.x))} among {list(wide)}"
+            fault = Phrase(
+                "dims {dims} do not place the axes {axes} among {wide}",
+                dims=list(body.dims),
+                axes=list(axes(body.x)),
+                wide=list(wide),
+            )
             yield Diag("E1408", region.name, {"fault": fault}, body.span)
     if isinstance(body, Transpose):
         own = axes(body.x)
@@ -422,15 +460,20 @@ def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dic
             yield Diag(
                 "E1408",
                 region.name,
-                {"fault": f"transpose exchanges axes of different sizes among {list(own)}"},
+                {"fault": Phrase("transpose exchanges axes of different sizes among {own}", own=list(own))},
                 body.span,
             )
     if isinstance(body, (Binary, Ternary, Select)):
         varying = [o for o in operands_of(body) if not (is_scalar(o) and not axes(o))]
         if len({axes(o) for o in varying}) > 1:
             word = "where" if isinstance(body, Select) else body.op
-            shown = " and ".join(str(list(axes(o))) for o in varying)
-            yield Diag("E1408", region.name, {"fault": f"the operands of {word} vary along {shown}"}, body.span)
+            shown = Listing((str(list(axes(o))) for o in varying), " and ")
+            yield Diag(
+                "E1408",
+                region.name,
+                {"fault": Phrase("the operands of {word} vary along {shown}", word=word, shown=shown)},
+                body.span,
+            )
     if isinstance(body, Gather):
         yield from _check_meeting(region, body.at, iters, axes_of, size_of)
         yield from _check_contraction(region, body.body)

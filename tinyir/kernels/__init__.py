@@ -10,6 +10,7 @@ from ..ir.plan.fields import Plan
 from ..ir.plan.verify import fault_of
 from ..ir.region import Region
 from ..kit.diag import Refused
+from ..kit.phrase import Listing, Phrase
 from . import (
     flash,
     gemv,
@@ -77,7 +78,7 @@ def can_hold(regions: tuple[Region, ...]) -> bool:
 def why_not_held(first: Region, second: Region) -> str:
     """Why no family computes two regions in one kernel, in words."""
     found = ((family.algo, family.match((first, second))) for family in FAMILIES if family.match is not None)
-    return ", ".join(f"{algo}: {reason}" for algo, reason in found if isinstance(reason, str))
+    return Listing(Phrase("{algo}: {reason}", algo=a, reason=reason) for a, reason in found if isinstance(reason, str))
 
 
 __all__ = ["FAMILIES", "can_hold", "families_for", "family_of", "find", "why_not_held"]

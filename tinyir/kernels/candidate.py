@@ -10,6 +10,7 @@ from ..ir.expr import Bound
 from ..ir.model import Model, is_constant
 from ..ir.plan import Bind, Layout, Plan
 from ..ir.region import Region
+from ..kit.phrase import Phrase
 from ..target.device import Device
 from .cost import Cost
 from .problem import Contraction, Map
@@ -35,7 +36,7 @@ def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
 def over_registers(held: int, card: Device) -> str:
     """Why a plan is not made whose arrays take so many registers of a thread; empty where they fit."""
     most = card.arch.registers_per_thread
-    return f"{held} registers a thread in arrays, {most} at most" if held > most else ""
+    return Phrase("{held} registers a thread in arrays, {most} at most", held=held, most=most) if held > most else ""
 
 
 def math_of(kernel: Contraction, card: Device) -> str:

@@ -10,6 +10,7 @@ from ..ir import gpu, plan, region
 from ..ir.plan.verify import fault_of
 from ..ir.region import Region
 from ..kit.diag import Refused
+from ..kit.phrase import Phrase
 from . import family_of
 from .family import Before, Family, Problem
 from .parts.picks import region_of, with_picks
@@ -30,7 +31,7 @@ def problem_of(family: Family, one: plan.Plan, regions: tuple[Region, ...], modu
         siblings = (
             siblings_of(regions)
             if are_neighbours(regions, module.program.regions)
-            else "another region stands between them"
+            else Phrase("another region is between them")
         )
         if isinstance(siblings, str):
             raise _refused(one, "E1582", "plan", regions=", ".join(one.regions), reason=siblings)
@@ -66,9 +67,11 @@ def _check_fields(one: plan.Plan, family: Family, problem: Problem) -> None:
         "math": bool(one.math),
     }
     for word in (word for word, is_asked in asked.items() if is_asked and not family.obeys(word)):
-        raise _refused(one, "E1611", word, what=f"`{word}` in algo {one.algo}", region=one.name)
+        raise _refused(
+            one, "E1611", word, what=Phrase("`{word}` in algo {algo}", word=word, algo=one.algo), region=one.name
+        )
     if getattr(problem.kernel, "siblings", 1) > 1 and one.layout:
-        raise _refused(one, "E1611", "layout", what="`layout` in a plan of siblings", region=one.name)
+        raise _refused(one, "E1611", "layout", what=Phrase("`layout` in a plan of siblings"), region=one.name)
 
 
 def _emitted(family: Family, one: plan.Plan, problem: Problem) -> gpu.Kernel:

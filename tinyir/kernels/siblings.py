@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from ..ir.body import Axis, Body, Read, Reduce, Ref, rebuild, walk
 from ..ir.expr import Expr
 from ..ir.region import Let, Region, Tensor, Yield
+from ..kit.phrase import Phrase
 from .problem import SIBLING, Contraction, kernel_of
 
 
@@ -36,18 +37,18 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
     first = regions[0]
     kernel = kernel_of(first, "contraction")
     if not isinstance(kernel, Contraction) or not kernel.is_alone:
-        return f"{first.name} is no contraction"
+        return Phrase("{first} is not a contraction", first=first.name)
     if any(a.name.rstrip("_") == SIBLING for a in first.iters):
-        return f"{first.name} has an axis of the name that counts siblings"
+        return Phrase("{first} has an axis of the name that counts siblings", first=first.name)
     written = {t.name for one in regions for t in one.outputs}
     if len(written) < sum(len(one.outputs) for one in regions) or any(
         t.name in written for one in regions for t in one.inputs
     ):
-        return "one hands another what it writes"
+        return Phrase("one hands another what it writes")
     places = [_Place(one) for one in regions]
     for one, place in zip(regions[1:], places[1:]):
         if place.shape != places[0].shape:
-            return f"{one.name} is not {first.name} with other tensors"
+            return Phrase("{name} is not {first} with other tensors", name=one.name, first=first.name)
     rows = tuple((name, tuple(place.order[at] for place in places)) for at, name in enumerate(places[0].order))
     axis = Axis(SIBLING, Expr.of(len(regions)))
     return Siblings(

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from .. import __version__
 from .diag import Diag, Refused, refuse
+from .phrase import Phrase, why_of
 from .quote import visible
 from .text import MAX_TEXT, decode
 
@@ -50,16 +51,16 @@ class Session:
         """The input as it is, text or not. Raises Refused (E0006 too large, E0008)."""
         path = self.args.file
         self.file = path if path and path != "-" else ""
-        name = self.file or "standard input"
+        name = self.file or Phrase("standard input")
         try:
             if self.file:
                 with open(self.file, "rb") as source:
                     return _read_bounded(source)
             if sys.stdin is None:
-                raise refuse("E0008", at=name, file=name, reason="it is closed")
+                raise refuse("E0008", at=name, file=name, reason=Phrase("it is closed"))
             return _read_bounded(sys.stdin.buffer)
         except (OSError, ValueError) as fault:
-            raise refuse("E0008", at=name, file=name, reason=getattr(fault, "strerror", None) or str(fault)) from None
+            raise refuse("E0008", at=name, file=name, reason=why_of(fault)) from None
 
     def decode(self, raw: bytes, wants: str) -> str:
         """The bytes of the input as the session's text. Raises Refused (E0001, E0006, E0007)."""
@@ -86,9 +87,9 @@ class Session:
         if target and target != "-":
             write_whole(Path(target), text.encode("utf-8"))
             return
-        name = "standard output"
+        name = Phrase("standard output")
         if sys.stdout is None:
-            raise refuse("E0009", at=name, file=name, reason="it is closed")
+            raise refuse("E0009", at=name, file=name, reason=Phrase("it is closed"))
         try:
             sys.stdout.flush()
             sys.stdout.buffer.write(text.encode("utf-8"))
@@ -97,7 +98,7 @@ class Session:
             raise
         except OSError as fault:
             _abandon(sys.stdout)
-            raise refuse("E0009", at=name, file=name, reason=fault.strerror or str(fault)) from None
+            raise refuse("E0009", at=name, file=name, reason=why_of(fault)) from None
 
     def report(self, diags: Sequence[Diag]) -> None:
         """Draw diagnostics on stderr, in source order, in the asked form and language."""
@@ -132,7 +133,7 @@ def _read_bounded(source: BinaryIO) -> bytes:
         return raw
     raw += source.read(MAX_BINARY - len(raw) + 1)
     if len(raw) > MAX_BINARY:
-        raise refuse("E0006", what=f"the input (at most {MAX_BINARY} bytes)")
+        raise refuse("E0006", what=Phrase("the input (at most {most} bytes)", most=MAX_BINARY))
     return raw
 
 
@@ -157,9 +158,7 @@ def write_whole(path: Path, content: bytes) -> None:
     except (OSError, ValueError) as fault:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        raise refuse(
-            "E0009", at=str(path), file=str(path), reason=getattr(fault, "strerror", None) or str(fault)
-        ) from None
+        raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
 
 
 def parser_of(name: str, summary: str, reads: str | None, has_output: bool = True) -> argparse.ArgumentParser:
@@ -239,10 +238,10 @@ def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | Non
     except KeyboardInterrupt:
         return 130
     except RecursionError:
-        session.report([Diag("E0006", facts={"what": "nesting"})])
+        session.report([Diag("E0006", facts={"what": Phrase("nesting")})])
         return REFUSED
     except MemoryError:
-        session.report([Diag("E0006", facts={"what": "what this input needs of memory"})])
+        session.report([Diag("E0006", facts={"what": Phrase("what this input needs of memory")})])
         return REFUSED
     except Exception as fault:  # noqa: BLE001 - the one place where nothing may pass
         _report_our_fault(session, fault)

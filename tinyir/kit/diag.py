@@ -1,7 +1,7 @@
 """Diagnostics as data. Drawing them is `kit.render`; their words are in `explain/catalogue.toml`.
 
 A diagnostic is a code and the facts of one case. The catalogue turns it into English or Japanese, so that the code that
-finds a fault states facts only and every message of one kind reads alike.
+finds a fault states facts only and every message of one kind reads alike. A fact that is words is a `phrase.Phrase`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from .phrase import EXPLAIN, Words, told
 from .quote import visible
 from .span import Span
 
-EXPLAIN = Path(__file__).resolve().parent.parent / "explain"
 MOST_SHOWN = 2000  # characters of one fact that a message repeats
 
 
@@ -29,7 +28,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A mend a machine can apply: put `text` in place of `span`."""
+    """A correction a machine can apply: put `text` in place of `span`."""
 
     span: Span
     text: str
@@ -65,11 +64,31 @@ class Diag:
         return _fill(entry_of(self.code)["why"], lang, self._words())
 
     def suggestion(self, lang: str = "en") -> str:
-        """What to type to mend it, in `lang`; empty when there is nothing to say."""
+        """What to type to correct it, in `lang`; empty when there is nothing to say."""
         return _fill(entry_of(self.code).get("suggestion", {}), lang, self._words())
 
     def _words(self) -> Mapping[str, Any]:
         return {"at": self.at, **self.facts}
+
+
+class Said(Words):
+    """What a diagnostic says, as a fact of another."""
+
+    __slots__ = ("diag",)
+    diag: Diag
+
+    def __new__(cls, diag: Diag) -> Said:
+        """In English as a string."""
+        self = super().__new__(cls, diag.why())
+        self.diag = diag
+        return self
+
+    def __reduce__(self) -> tuple:
+        return Said, (self.diag,)
+
+    def told(self, lang: str) -> str:
+        """The message in `lang`."""
+        return self.diag.why(lang)
 
 
 class Refused(Exception):
@@ -116,14 +135,14 @@ def entry_of(code: str) -> dict[str, Any]:
 
 def _fill(sentences: Mapping[str, str], lang: str, facts: Mapping[str, Any]) -> str:
     sentence = sentences.get(lang) or sentences.get("en", "")
-    return sentence.format_map({k: _show(v) for k, v in facts.items()})
+    return sentence.format_map({k: _show(v, lang) for k, v in facts.items()})
 
 
-def _show(fact: Any) -> str:
+def _show(fact: Any, lang: str) -> str:
     if isinstance(fact, (list, tuple)):
-        return "[" + ", ".join(_show(f) for f in fact) + "]"
-    told = visible(str(fact))
-    return told if len(told) <= MOST_SHOWN else told[:MOST_SHOWN] + "..."
+        return "[" + ", ".join(_show(f, lang) for f in fact) + "]"
+    shown = visible(told(fact, lang))
+    return shown if len(shown) <= MOST_SHOWN else shown[:MOST_SHOWN] + "..."
 
 
 def _told(d: Diag, file: str) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from .phrase import Phrase, why_of
+
 
 class FileFault(Exception):
     """A file that a model names cannot be read; `args[0]` says why, in the words of a message."""
@@ -24,20 +26,20 @@ def opened_under(folder: Path, name: str) -> Iterator[BinaryIO]:
     device or a pipe is never waited for."""
     place = PurePosixPath(name)
     if "\0" in name or not place.parts:
-        raise FileFault("that is no name of a file")
+        raise FileFault(Phrase("that is not a name of a file"))
     if place.is_absolute() or ".." in place.parts:
-        raise FileFault("it is not under that folder")
+        raise FileFault(Phrase("it is not under that folder"))
     try:
         root = folder.resolve()
         path = (root / place).resolve(strict=True)
         if not path.is_relative_to(root):
-            raise FileFault("a link leads out of that folder")
+            raise FileFault(Phrase("a link leads out of that folder"))
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise FileFault("it is no regular file")
+            raise FileFault(Phrase("it is not a regular file"))
     except (OSError, ValueError, RuntimeError) as fault:  # RuntimeError: a circle of links
-        raise FileFault(getattr(fault, "strerror", None) or str(fault)) from None
+        raise FileFault(why_of(fault)) from None
     with os.fdopen(descriptor, "rb") as file:
         yield file
 
@@ -52,12 +54,19 @@ def read_range(folder: Path, name: str, offset: int, size: int) -> bytes:
     there are not as many."""
     with opened_under(folder, name) as file:
         if offset < 0 or size < 0 or offset + size > size_of(file):
-            raise FileFault(f"it has {size_of(file)} bytes, and {size} from byte {offset} on were to be read")
+            raise FileFault(
+                Phrase(
+                    "it has {size_of} bytes, and {size} from byte {offset} on were to be read",
+                    size_of=size_of(file),
+                    size=size,
+                    offset=offset,
+                )
+            )
         try:
             file.seek(offset)
             found = file.read(size)
         except OSError as fault:
-            raise FileFault(fault.strerror or str(fault)) from None
+            raise FileFault(why_of(fault)) from None
     if len(found) != size:
-        raise FileFault("it is too short")
+        raise FileFault(Phrase("it is too short"))
     return found

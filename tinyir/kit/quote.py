@@ -12,6 +12,8 @@ import json
 import re
 from typing import Any
 
+from .phrase import Phrase
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -37,9 +39,9 @@ def unquoted(text: str) -> str:
     escape that JSON has not, and for half of a surrogate pair, which is no character and has no UTF-8."""
     found = json.loads(text, strict=False)
     if not isinstance(found, str):
-        raise ValueError("no string")
+        raise ValueError(Phrase("not a string"))
     if _SURROGATE.search(found):
-        raise ValueError("half of a surrogate pair")
+        raise ValueError(Phrase("half of a surrogate pair"))
     return found
 
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .diag import MOST_SHOWN, Diag
+from .phrase import told
 from .quote import json_line, visible
 from .span import Span
 
 Piece = tuple[str, str]  # words and their style
 _WORDS = {
-    "en": {"E": "error", "W": "warning", "R": "remark", "help": "help", "note": "note", "see": "more"},
-    "ja": {"E": "エラー", "W": "警告", "R": "注記", "help": "助言", "note": "参照", "see": "詳細"},
+    "en": {"E": "error", "W": "warning", "R": "remark", "help": "help", "note": "note", "see": "more", "at": " at {}"},
+    "ja": {"E": "エラー", "W": "警告", "R": "注記", "help": "助言", "note": "参照", "see": "詳細", "at": " ({})"},
 }
 _STYLES = {"E": "bold red", "W": "bold yellow", "R": "bold cyan"}
 
@@ -42,19 +43,19 @@ def as_json(d: Diag, lang: str) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "code": d.code,
         "kind": d.kind,
-        "at": d.at,
+        "at": told(d.at, lang),
         "why": d.why(lang),
         "suggestion": d.suggestion(lang),
     }
     if d.facts:
         shown["facts"] = {
-            k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else str(v)[:MOST_SHOWN]
+            k: v if isinstance(v, int) or (isinstance(v, float) and math.isfinite(v)) else told(v, lang)[:MOST_SHOWN]
             for k, v in d.facts.items()
         }
     if d.span:
         shown["span"] = _span(d.span)
     if d.labels:
-        shown["labels"] = [{"note": label.note, "span": _span(label.span)} for label in d.labels]
+        shown["labels"] = [{"note": told(label.note, lang), "span": _span(label.span)} for label in d.labels]
     if d.edit:
         shown["edit"] = {"span": _span(d.edit.span), "text": d.edit.text}
     return shown
@@ -66,14 +67,14 @@ def _span(span: Span) -> dict[str, int]:
 
 def _lines_of(d: Diag, text: str, file: str, lang: str) -> Iterator[list[Piece]]:
     words, style = _WORDS[lang], _STYLES[d.code[0]]
-    where = f" at {visible(d.at)}" if d.at else ""
+    where = words["at"].format(visible(told(d.at, lang))) if d.at else ""
     file = visible(file)
     yield [(f"{words[d.code[0]]}[{d.code}]", style), (f" {d.kind}{where}: ", "bold"), (d.why(lang), "bold")]
     if d.span and text:
         yield [("  --> ", "blue"), (f"{file}:{d.span}", "")]
         yield from _excerpt(text, d.span, "", style)
     for label in d.labels:
-        yield [(f"  {words['note']}: ", "blue"), (f"{visible(label.note)} ({file}:{label.span})", "")]
+        yield [(f"  {words['note']}: ", "blue"), (f"{visible(told(label.note, lang))} ({file}:{label.span})", "")]
         if text:
             yield from _excerpt(text, label.span, "", "blue", context=0)
     if d.suggestion(lang):

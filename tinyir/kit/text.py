@@ -15,6 +15,7 @@ from typing import Any
 
 from .diag import Diag, Refused, refuse
 from .kept import cache_dir, read_sealed, write_sealed
+from .phrase import Phrase
 from .span import Span, span_of
 
 VERSION = "1.0"  # of the texts whose language states none of its own
@@ -50,7 +51,7 @@ def decode(raw: bytes, wants: str) -> str:
     """The bytes of an input as text. `wants` says what it should be, for the message. Raises Refused (E0001 empty,
     E0006 too large, E0007 not UTF-8)."""
     if len(raw) > MAX_TEXT:
-        raise refuse("E0006", what=f"the text ({len(raw)} bytes; at most {MAX_TEXT})")
+        raise refuse("E0006", what=Phrase("the text ({count} bytes; at most {most})", count=len(raw), most=MAX_TEXT))
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as fault:
@@ -122,7 +123,7 @@ class Grammar:
             start, end = found.start() + offset, found.start() + offset + 60
             raise refuse(
                 "E0006",
-                what=f"a word or an expression of more than {MOST_UNBROKEN} characters",
+                what=Phrase("a word or an expression of more than {most} characters", most=MOST_UNBROKEN),
                 span=span_of(whole if whole is not None else text, start, end),
             )
         try:
@@ -130,7 +131,7 @@ class Grammar:
         except UnexpectedInput as fault:
             raise _syntax_error(fault, text, offset, whole if whole is not None else text, self._lark) from None
         except RecursionError:
-            raise Refused([Diag("E0006", facts={"what": "nesting"})]) from None
+            raise Refused([Diag("E0006", facts={"what": Phrase("nesting")})]) from None
 
 
 def _grammar_dir() -> Path:
@@ -202,10 +203,10 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     if re.compile(rf"%?[0-9]{{{MAX_DIGITS + 1}}}").match(text, start):
         return refuse(
             "E0006",
-            what=f"an integer of more than {MAX_DIGITS} digits",
+            what=Phrase("an integer of more than {most} digits", most=MAX_DIGITS),
             span=span_of(whole, start + offset, start + offset + MAX_DIGITS),
         )
-    found = "the end of the text" if start >= len(text.rstrip()) else _word_at(text, start)
+    found = Phrase("the end of the text") if start >= len(text.rstrip()) else _word_at(text, start)
     wanted = (
         getattr(fault, "accepts", None) or getattr(fault, "expected", None) or getattr(fault, "allowed", None) or ()
     )
@@ -218,14 +219,14 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
 def _word_at(text: str, start: int) -> str:
     found = re.compile(r"[%\w.]{1,60}|\S|\s").match(text, start)
     word = found[0] if found else ""
-    return "the end of the line" if word == "\n" else word
+    return Phrase("the end of the line") if word == "\n" else word
 
 
 def _terminal_word(terminal: str, lark: Any) -> str:
     if terminal in ("_NL", "_NEWLINE"):
-        return "the end of the line"
+        return Phrase("the end of the line")
     if terminal == "$END":
-        return "the end of the text"
+        return Phrase("the end of the text")
     pattern = next((t.pattern for t in lark.terminals if t.name == terminal), None)
     if pattern is not None and type(pattern).__name__ == "PatternStr":
         return f"`{pattern.value}`"
@@ -235,7 +236,7 @@ def _terminal_word(terminal: str, lark: Any) -> str:
 def _one_of(words: list[str]) -> str:
     if len(words) > 8:
         words = words[:8] + ["..."]
-    return ", ".join(words) or "nothing more"
+    return ", ".join(words) or Phrase("nothing more")
 
 
 def token_span(token: Any, offset: int = 0) -> Span:

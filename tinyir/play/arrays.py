@@ -13,6 +13,7 @@ from ..ir.expr import Expr
 from ..ir.model import Model, Tensor, is_exchanged
 from ..ir.types import DType
 from ..kit.diag import Diag, Refused
+from ..kit.phrase import Listing, Phrase
 
 
 def adopt(array: Any, dtype: DType) -> np.ndarray:
@@ -34,7 +35,12 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
     E1701 a tensor is missing, E1702 of another dtype, E1703 of another shape, E1704 an array that the signature does
     not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is no symbol."""
     faults = [
-        Diag("E1701", t.name, {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or "nothing"}, t.span)
+        Diag(
+            "E1701",
+            t.name,
+            {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or Phrase("nothing")},
+            t.span,
+        )
         for t in model.inputs
         if t.name not in arrays
     ]
@@ -42,7 +48,11 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
     for name in arrays:
         if name not in known:
             faults.append(
-                Diag("E1704", name, {"tensor": name, "known": ", ".join(t.name for t in model.inputs) or "no input"})
+                Diag(
+                    "E1704",
+                    name,
+                    {"tensor": name, "known": ", ".join(t.name for t in model.inputs) or Phrase("no input")},
+                )
             )
     for tensor in model.inputs:
         if tensor.name in arrays:
@@ -76,7 +86,7 @@ def _bind(
     model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None, is_partial: bool = False
 ) -> tuple[dict[str, int], list[Diag]]:
     sizes: dict[str, int] = dict(symbols or {})
-    giver: dict[str, str] = dict.fromkeys(sizes, "the caller")
+    giver: dict[str, str] = dict.fromkeys(sizes, Phrase("the caller"))
     given = {t.name: np.shape(arrays[t.name]) for t in model.inputs if t.name in arrays}
     dims = [
         (t.name, dim, size)
@@ -98,7 +108,7 @@ def _bind(
         if t.name in given and not _fits(t, given[t.name], sizes)
     ]
     strange = [s for s in symbols or () if s not in model.symbols()]
-    faults += [Diag("E1714", s, {"symbol": s, "known": ", ".join(model.symbols()) or "none"}) for s in strange]
+    faults += [Diag("E1714", s, {"symbol": s, "known": ", ".join(model.symbols()) or Phrase("none")}) for s in strange]
     for symbol in model.symbols():
         bounds = model.range_of(symbol)
         if symbol not in sizes:
@@ -143,10 +153,11 @@ def _is_size(dim: Expr, size: int, sizes: Mapping[str, int]) -> bool:
 
 def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int], giver: Mapping[str, str]) -> Diag:
     names = dict.fromkeys(n for d in tensor.type.shape for n in d.names() if n in sizes)
-    bound = (
-        ", ".join(f"{n} = {sizes[n]} from {giver[n]}" for n in names if giver[n] != tensor.name)
-        or "no symbol is set by another tensor"
-    )
+    bound = Listing(
+        Phrase("{symbol} = {size} from {giver}", symbol=n, size=sizes[n], giver=giver[n])
+        for n in names
+        if giver[n] != tensor.name
+    ) or Phrase("no symbol is set by another tensor")
     return Diag(
         "E1703",
         tensor.name,

@@ -23,6 +23,7 @@ from ..ir.types import DTYPES, DType
 from ..kit.cli import write_whole
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.files import size_of
+from ..kit.phrase import Phrase, why_of
 from ..play.arrays import convert, numpy_dtype, sizes_of
 
 SAFETENSORS = {
@@ -108,12 +109,12 @@ def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, in
     given = dict(sizes or {})
     known = [s.name for s in model.shape_sets]
     if shape_set is not None and shape_set not in known:
-        raise refuse("E1713", shape_set, given=shape_set, known=", ".join(known) or "none")
+        raise refuse("E1713", shape_set, given=shape_set, known=", ".join(known) or Phrase("none"))
     chosen = next((s for s in model.shape_sets if shape_set in (None, s.name)), None)
     total = (dict(chosen.sizes) if chosen else {}) | given
     symbols = model.symbols()
     faults = [
-        Diag("E1714", name, {"symbol": name, "known": ", ".join(symbols) or "none"})
+        Diag("E1714", name, {"symbol": name, "known": ", ".join(symbols) or Phrase("none")})
         for name in given
         if name not in symbols
     ]
@@ -127,7 +128,7 @@ def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, in
                 "size": total[symbol],
                 "low": bounds.low,
                 "high": bounds.high,
-                "tensor": "the sizes asked for",
+                "tensor": Phrase("the sizes asked for"),
             }
             faults.append(Diag("E1706", symbol, facts))
     if faults:
@@ -160,7 +161,7 @@ def _read(name: str | None, path: Path) -> dict[str, np.ndarray]:
             archive = archive_of(file, path.suffix)
             return {key: archive.read(key) for key in archive.names}
     except OSError as fault:
-        raise refuse("E1710", str(path), file=str(path), reason=fault.strerror or str(fault)) from None
+        raise refuse("E1710", str(path), file=str(path), reason=why_of(fault)) from None
     except FAULTS as fault:
         raise refuse(
             "E1710", str(path), file=str(path), reason=str(fault).split("\n", 1)[0][:200] or type(fault).__name__
@@ -177,14 +178,22 @@ def _npy_shape(file: Any, size: int) -> tuple[int, ...]:
     """The shape that the header of a .npy states. Raises ValueError where the `size` bytes are not what it says."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"it is of version {version[0]}.{version[1]}, which is not known here")
+        raise ValueError(
+            Phrase(
+                "it is of version {version}.{version2}, which is not known here",
+                version=version[0],
+                version2=version[1],
+            )
+        )
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read_header(file)
     if dtype.hasobject:
-        raise ValueError("it holds pickled objects, which are never read")
+        raise ValueError(Phrase("it holds pickled objects, which are never read"))
     stated = math.prod(shape) * dtype.itemsize
     if file.tell() + stated != size:
-        raise ValueError(f"its header states {stated} bytes, and there are {size - file.tell()}")
+        raise ValueError(
+            Phrase("its header states {stated} bytes, and there are {size}", stated=stated, size=size - file.tell())
+        )
     return shape
 
 
@@ -214,7 +223,7 @@ class _Npz:
         self.names = tuple(self._members)
         packed, unpacked = size_of(file), sum(item.file_size for item in self._zip.infolist())
         if unpacked > MOST_UNPACKED and unpacked > MOST_RATIO * packed:
-            raise ValueError(f"its {packed} bytes would unpack to {unpacked}")
+            raise ValueError(Phrase("its {packed} bytes would unpack to {unpacked}", packed=packed, unpacked=unpacked))
 
     def shape_of(self, key: str) -> tuple[int, ...]:
         with self._zip.open(self._members[key]) as member:
@@ -234,10 +243,10 @@ class _SafeTensors:
         self._file = file
         length, whole = int.from_bytes(file.read(8), "little"), size_of(file)
         if whole < 8 or length > min(whole - 8, MAX_HEADER):
-            raise ValueError("the header is cut off")
+            raise ValueError(Phrase("the header is cut off"))
         header = json.loads(file.read(length))
         if not isinstance(header, dict):
-            raise ValueError("the header is not a JSON object")
+            raise ValueError(Phrase("the header is not a JSON object"))
         self._start, self._size = 8 + length, whole - 8 - length
         self._entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         self.names = tuple(self._entries)
@@ -253,11 +262,13 @@ class _SafeTensors:
     def _entry(self, key: str) -> tuple[DType, tuple[int, ...], int, int]:
         entry = self._entries[key]
         if entry["dtype"] not in SAFETENSORS:
-            raise ValueError(f"{key} is of dtype {entry['dtype']}, which no tensor here has")
+            raise ValueError(
+                Phrase("{key} is of dtype {entry}, which no tensor here has", key=key, entry=entry["dtype"])
+            )
         dtype: DType = DTYPES[SAFETENSORS[entry["dtype"]]]
         start, end = entry["data_offsets"]
         shape = tuple(entry["shape"])
         is_whole = all(type(n) is int and n >= 0 for n in (*shape, start, end))
         if not (is_whole and start <= end <= self._size and end - start == math.prod(shape) * dtype.bytes):
-            raise ValueError(f"the bytes of {key} do not match its shape {list(shape)}")
+            raise ValueError(Phrase("the bytes of {key} do not match its shape {shape}", key=key, shape=list(shape)))
         return dtype, shape, start, end

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 from .cuda import CudaDevice
 from .driver import DriverFault
 from .graph import Graph
@@ -94,7 +95,11 @@ def measure(
             )
     except (driver.Error, DriverFault) as fault:
         raise refuse(
-            "E1730", "bench", kernel="the program", device=device.description, reason=str(fault).split("\n", 1)[0]
+            "E1730",
+            "bench",
+            kernel=Phrase("the program"),
+            device=device.description,
+            reason=str(fault).split("\n", 1)[0],
         ) from None
     finally:
         flush.free()

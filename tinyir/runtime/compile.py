@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Phrase
 from ..kit.span import span_of_line
 from .cache import built, key_of
 
@@ -108,8 +109,10 @@ def find_compiler() -> Compiler:
     if nvrtc is None:
         raise refuse(
             "E1715",
-            tried="nvcc on PATH, in CUDA_HOME and /usr/local/cuda; libnvrtc of a toolkit or of the nvidia-cuda-nvrtc "
-            "package",
+            tried=Phrase(
+                "nvcc on PATH, in CUDA_HOME and /usr/local/cuda; libnvrtc of a toolkit or of the nvidia-cuda-nvrtc "
+                "package"
+            ),
         )
     return nvrtc
 
@@ -183,7 +186,7 @@ def _by_nvrtc(library: ctypes.CDLL, text: str, arch: str) -> tuple[bytes, str]:
             .decode("utf-8", "replace")
         )
         if result:
-            raise CompilerFault(log or f"nvrtc gave {result}")
+            raise CompilerFault(log or Phrase("nvrtc gave {result}", result=result))
         return _bytes_of(library.nvrtcGetCUBINSize, library.nvrtcGetCUBIN, program), log
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
@@ -199,13 +202,13 @@ def _bytes_of(ask_size: Any, ask: Any, program: ctypes.c_void_p) -> bytes:
 
 def _must(result: int) -> None:
     if result:
-        raise CompilerFault(f"nvrtc gave {result}")
+        raise CompilerFault(Phrase("nvrtc gave {result}", result=result))
 
 
 def _faults_of(text: str, log: str, compiler: str) -> list[Diag]:
     located = LOCATED.findall(log)
     if not located:
-        return [Diag("E1716", facts={"compiler": compiler, "fault": log.strip()[:400] or "it gave no reason"})]
+        return [Diag("E1716", facts={"compiler": compiler, "fault": log.strip()[:400] or Phrase("it gave no reason")})]
     return [
         Diag("E1716", facts={"compiler": compiler, "fault": fault}, span=span_of_line(text, int(line)))
         for line, fault in located[:10]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..kit.diag import Refused, refuse
+from ..kit.phrase import Phrase
 from .compile import cubin_of
 from .device import Argument, Box, Buffer
 from .driver import DriverFault
@@ -31,12 +32,12 @@ def find_fault() -> str | None:
     try:
         import pycuda.driver as driver
     except ImportError as fault:
-        return f"PyCUDA cannot be imported ({fault})"
+        return Phrase("PyCUDA cannot be imported ({fault})", fault=fault)
     try:
         driver.init()
-        return None if driver.Device.count() else "the driver knows no device"
+        return None if driver.Device.count() else Phrase("the driver knows no device")
     except driver.Error as fault:
-        return f"the driver refuses ({str(fault).split(chr(10), 1)[0]})"
+        return Phrase("the driver refuses ({split})", split=str(fault).split(chr(10), 1)[0])
 
 
 def find_gpu() -> tuple[str, tuple[int, int]] | None:
@@ -66,7 +67,14 @@ class CudaDevice:
         self._driver = driver
         self.ordinal = ordinal
         if ordinal >= driver.Device.count():
-            raise refuse("E1718", reason=f"there are {driver.Device.count()} devices, and {ordinal} is not among them")
+            raise refuse(
+                "E1718",
+                reason=Phrase(
+                    "there are {count} devices, and {ordinal} is not among them",
+                    count=driver.Device.count(),
+                    ordinal=ordinal,
+                ),
+            )
         self._device = driver.Device(ordinal)
         self.capability = self._device.compute_capability()
         version = driver.get_driver_version()

@@ -7,6 +7,8 @@ import ctypes
 import functools
 from typing import Any
 
+from ..kit.phrase import Phrase
+
 LIBRARIES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 _P, _I, _U, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_ulonglong
 FUNCTIONS = {
@@ -65,7 +67,7 @@ def library() -> Any:
         for function, types in FUNCTIONS.items():
             getattr(found, function).argtypes = types
         return found
-    raise DriverFault(f"none of {', '.join(LIBRARIES)} can be loaded")
+    raise DriverFault(Phrase("none of {libraries} can be loaded", libraries=", ".join(LIBRARIES)))
 
 
 def call(function: str, *arguments: Any) -> None:

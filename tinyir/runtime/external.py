@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..ir.model import Tensor, is_exchanged, memory_order
 from ..ir.types import DTYPES, DType
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Phrase
 from ..play.arrays import in_memory, numpy_dtype
 from .abi import address_faults
 
@@ -62,9 +63,11 @@ class External:
         does not divide (E1733)."""
         expected = strides_of(tensor, self.shape)
         if not _is_laid(self.shape, self.strides, expected):
-            reason = (
-                f"its strides are {list(self.strides)} elements, and those of a {tensor.attr('layout')} tensor of this "
-                f"shape are {list(expected)}"
+            reason = Phrase(
+                "its strides are {strides} elements, and those of a {attr} tensor of this shape are {expected}",
+                strides=list(self.strides),
+                attr=tensor.attr("layout"),
+                expected=list(expected),
             )
             return [Diag("E1732", tensor.name, {"tensor": tensor.name, "reason": reason}, tensor.span)]
         return address_faults(tensor, self.address)
@@ -114,10 +117,12 @@ def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
     shape = tuple(interface["shape"])
     dtype = next((d for d in DTYPES.values() if d.numpy == kind.name and kind.isnative), None)
     if dtype is None or interface.get("mask") is not None:
-        raise refuse("E1732", name, tensor=name, reason=f"its elements are {interface['typestr']}")
+        raise refuse(
+            "E1732", name, tensor=name, reason=Phrase("its elements are {interface}", interface=interface["typestr"])
+        )
     strides = interface.get("strides")
     if strides is not None and any(s % kind.itemsize for s in strides):
-        raise refuse("E1732", name, tensor=name, reason="its strides are no whole elements")
+        raise refuse("E1732", name, tensor=name, reason=Phrase("its strides are not whole elements"))
     stated = row_strides(shape) if strides is None else tuple(s // kind.itemsize for s in strides)
     return External(interface["data"][0], shape, dtype, owner, stated)
 
@@ -173,7 +178,10 @@ def of_capsule(name: str, capsule: Any, owner: Any) -> External:
     )
     if dtype is None:
         raise refuse(
-            "E1732", name, tensor=name, reason=f"its elements have DLPack code {tensor.code} and {tensor.bits} bits"
+            "E1732",
+            name,
+            tensor=name,
+            reason=Phrase("its elements have DLPack code {code} and {bits} bits", code=tensor.code, bits=tensor.bits),
         )
     strides = tuple(tensor.strides[n] for n in range(tensor.ndim)) if tensor.strides else row_strides(shape)
     return External((tensor.data or 0) + tensor.byte_offset, shape, dtype, (owner, capsule), strides)

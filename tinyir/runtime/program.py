@@ -20,6 +20,7 @@ from ..ir.intervals import LARGEST_SIZE
 from ..ir.model import memory_type
 from ..ir.verify_region import owner_of
 from ..kit.diag import Diag, Refused
+from ..kit.phrase import Phrase
 from ..play.arrays import in_memory, numpy_dtype, sizes_of
 from ..play.region import constant_of
 from .abi import alignment_of, room_for
@@ -162,7 +163,7 @@ class Program:
         }
         if self.device.is_packed:
             places, total = pack(Lifetime(name, self._bytes(types[name]), *self._spans[name]) for name in self._passing)
-            arena = self._kept(self.device.allocate("the arena", total, 1, ARENA_ALIGNMENT)) if places else None
+            arena = self._kept(self.device.allocate(Phrase("the arena"), total, 1, ARENA_ALIGNMENT)) if places else None
             for name, at in places.items():
                 item = types[name].type.dtype.bytes
                 buffers[name] = Buffer(name, arena.address + at, self._bytes(types[name]) // item, item, arena.number)
@@ -253,17 +254,41 @@ def faults_of(launch: manifest.Launch, sizes: Mapping[str, int], device: Device)
 
     for name in launch.symbols:
         if sizes[name] > LARGEST_SIZE:
-            yield fault(f"{name} is {sizes[name]}, and kernels count up to {LARGEST_SIZE}")
+            yield fault(
+                Phrase(
+                    "{name} is {sizes}, and kernels count up to {largest_size}",
+                    name=name,
+                    sizes=sizes[name],
+                    largest_size=LARGEST_SIZE,
+                )
+            )
     for guard in launch.assumes:
         if not all(bound.holds(sizes) for bound in guard):
             names = dict.fromkeys(
                 n for b in guard for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names()
             )
-            yield fault(f"it was made for {show_guard(guard)}, and {', '.join(f'{n} = {sizes[n]}' for n in names)}")
+            yield fault(
+                Phrase(
+                    "it was made for {guard}, and {n}",
+                    guard=show_guard(guard),
+                    n=", ".join(f"{n} = {sizes[n]}" for n in names),
+                )
+            )
     for axis, size, most in zip("xyz", launch.grid_at(dict(sizes)), MAX_GRID):
         if size > most:
-            yield fault(f"its grid has {size} blocks along {axis}, and a device takes {most}")
+            yield fault(
+                Phrase(
+                    "its grid has {size} blocks along {axis}, and a device takes {most}",
+                    size=size,
+                    axis=axis,
+                    most=most,
+                )
+            )
     if launch.maps and not device.takes_maps():
-        yield fault(f"it takes tensor maps, which {device.description} cannot make")
+        yield fault(Phrase("it takes tensor maps, which {description} cannot make", description=device.description))
     if not device.takes(launch.arch):
-        yield fault(f"it was made for {launch.arch}, which {device.description} is not")
+        yield fault(
+            Phrase(
+                "it was made for {arch}, which {description} is not", arch=launch.arch, description=device.description
+            )
+        )

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir import manifest
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Phrase
 from .abi import admit
 from .bench import Timing, measure
 from .check import ATOL, RTOL, Difference, compare
@@ -66,7 +67,12 @@ def run(
         raise refuse("E1718", reason=reason)
     if (bench or is_profiled) and device in ("cpu", "sim"):
         raise refuse(
-            "E1718", reason=f"{'--bench' if bench else '--profile'} times a GPU, and the device asked for is {device}"
+            "E1718",
+            reason=Phrase(
+                "{bench} times a GPU, and the device asked for is {device}",
+                bench="--bench" if bench else "--profile",
+                device=device,
+            ),
         )
     notes: tuple[Diag, ...] = ()
     chosen = device
@@ -106,7 +112,7 @@ def _play(
 
     start = time.perf_counter()
     outputs = play(module.region, arrays, sizes)
-    return outputs, Report("cpu", "CPU playback with NumPy", sizes, time.perf_counter() - start)
+    return outputs, Report("cpu", Phrase("CPU playback with NumPy"), sizes, time.perf_counter() - start)
 
 
 def _launch(

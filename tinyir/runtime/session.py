@@ -15,6 +15,7 @@ from typing import Any
 
 from ..ir import manifest
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Phrase
 from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
 from .abi import laid, native, stored
 from .arena import ALIGNMENT, line_up
@@ -62,14 +63,14 @@ class Session:
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 and E1733 (one on the GPU that cannot
         be taken), E17xx (the run)."""
-        known = ", ".join(t.name for t in self.inputs) or "none: all are weights"
+        known = ", ".join(t.name for t in self.inputs) or Phrase("none: all are weights")
         again = [Diag("E1704", name, {"tensor": name, "known": known}) for name in arrays if name in self.weights]
         if again:
             raise Refused(again)
         outside = {name: found for name, array in arrays.items() if (found := external_of(name, array)) is not None}
         if outside and self.where != "cuda":
             name = next(iter(outside))
-            raise refuse("E1732", name, tensor=name, reason=f"the program runs on {self.where}")
+            raise refuse("E1732", name, tensor=name, reason=Phrase("the program runs on {where}", where=self.where))
         arrays = {name: array if name in outside else on_host(name, array) for name, array in arrays.items()}
         if self.where == "cpu":
             from ..play.region import play
@@ -122,7 +123,7 @@ class Session:
         kept = {name: stored(known[name], array) for name, array in self.weights.items()}
         if self._device.is_packed and kept:
             places, total = line_up((name, array.nbytes) for name, array in kept.items())
-            pool = self._device.allocate("the weights", total, 1, ALIGNMENT)
+            pool = self._device.allocate(Phrase("the weights"), total, 1, ALIGNMENT)
             self._pool = {
                 n: Buffer(n, pool.address + places[n], a.size, a.itemsize, pool.number) for n, a in kept.items()
             }

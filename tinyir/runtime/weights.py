@@ -11,6 +11,7 @@ import numpy as np
 from ..ir.model import Model, Tensor
 from ..kit.diag import Diag, Refused
 from ..kit.files import FileFault, opened_under, read_range
+from ..kit.phrase import Phrase
 from ..play.arrays import adopt, numpy_dtype
 from .arrays import ARCHIVES, FAULTS, Archive, archive_of
 
@@ -31,7 +32,9 @@ def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[
         except FileFault as fault:
             missing.setdefault((tensor.attr("file"), str(fault)), []).append(tensor.name)
     for (file, reason), names in missing.items():
-        told = names[0] if len(names) == 1 else f"{names[0]} (and {len(names) - 1} more)"
+        told = (
+            names[0] if len(names) == 1 else Phrase("{names} (and {count} more)", names=names[0], count=len(names) - 1)
+        )
         faults.append(Diag("E1741", names[0], {"tensor": told, "file": file, "folder": str(folder), "reason": reason}))
     if faults:
         raise Refused(faults)
@@ -52,21 +55,23 @@ def _read(tensor: Tensor, folder: Path) -> np.ndarray:
                 raise FileFault(str(fault).split("\n", 1)[0][:200] or type(fault).__name__) from None
     size = tensor.attr("bytes")
     if None in shape or size != math.prod(shape) * dtype.bytes:
-        raise FileFault(f"{size} bytes are stated for {tensor.type}")
+        raise FileFault(Phrase("{size} bytes are stated for {type}", size=size, type=tensor.type))
     raw = read_range(folder, name, tensor.attr("offset") or 0, size)
     if tensor.attr("sha256") is not None:
         from hashlib import sha256
 
         if sha256(raw).hexdigest() != tensor.attr("sha256"):
-            raise FileFault("its bytes are not those that the text was made with")
+            raise FileFault(Phrase("its bytes are not those that the text was made with"))
     return np.frombuffer(raw, numpy_dtype(dtype)).reshape(shape)
 
 
 def _member(archive: Archive, key: str, tensor: Tensor) -> np.ndarray:
     """The array `key`, read only when its shape is the tensor's. Raises ValueError and what the archive raises."""
     if key not in archive.names:
-        raise ValueError(f"there is no array {key} in it")
+        raise ValueError(Phrase("there is no array {key} in it", key=key))
     shape = archive.shape_of(key)
     if len(shape) != tensor.type.rank or any(d.constant not in (None, n) for d, n in zip(tensor.type.shape, shape)):
-        raise ValueError(f"{key} is of shape {list(shape)} in it, not {tensor.type}")
+        raise ValueError(
+            Phrase("{key} is of shape {shape} in it, not {type}", key=key, shape=list(shape), type=tensor.type)
+        )
     return archive.read(key)

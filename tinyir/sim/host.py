@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Phrase
 from ..kit.span import span_of_line
 from ..runtime.cache import built, key_of
 
@@ -162,7 +163,11 @@ def _compile(command: list[str], source: str) -> None:
         return
     located = LOCATED.findall(done.stderr)
     if not located:
-        raise refuse("E1721", fault=done.stderr.strip()[:400] or f"{command[0]} gave {done.returncode}")
+        raise refuse(
+            "E1721",
+            fault=done.stderr.strip()[:400]
+            or Phrase("{command} gave {returncode}", command=command[0], returncode=done.returncode),
+        )
     text = source.split('#line 1 "kernel.cu"\n', 1)[-1]
     places = [(span_of_line(text, int(line), int(column or 0)), fault) for line, column, fault in located[:10]]
     raise Refused([Diag("E1721", facts={"fault": fault}, span=span) for span, fault in places])

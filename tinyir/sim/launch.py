@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.phrase import Phrase
 from ..runtime.device import Argument, Box, Buffer
 from . import host
 from . import layout as abi
@@ -49,7 +50,9 @@ class SimDevice:
         self.seed = seed
         self.limit = limit
         self.mode = mode
-        self.description = f"CPU simulation of the CUDA text ({host.find_compiler()[1]})"
+        self.description = Phrase(
+            "CPU simulation of the CUDA text ({find_compiler})", find_compiler=host.find_compiler()[1]
+        )
         self._buffers: dict[int, Buffer] = {}
         self._inputs: set[int] = set()
         self._text = ""
@@ -119,7 +122,11 @@ class SimDevice:
                 "E1719",
                 kernel,
                 kernel=kernel,
-                reason=f"its grid {list(sizes[0])} is no multiple of its cluster {list(sizes[2])}",
+                reason=Phrase(
+                    "its grid {sizes} is not a multiple of its cluster {sizes2}",
+                    sizes=list(sizes[0]),
+                    sizes2=list(sizes[2]),
+                ),
             )
         slots = _Slots(arguments)
         launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
@@ -162,10 +169,10 @@ class SimDevice:
             stray = _library().tinyir_stray(number)
             if stray:
                 facts = {
-                    "access": "a store",
+                    "access": Phrase("a store"),
                     "buffer": buffer.name,
                     "place": place_in(stray, buffer),
-                    "thread": "some thread",
+                    "thread": Phrase("some thread"),
                     "kernel": kernel,
                 }
                 raise Refused([Diag("E1722", kernel, facts)])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..kit.diag import Diag, Label
+from ..kit.phrase import Listing, Phrase
 from ..kit.span import Span, span_of_line
 from ..runtime.device import Buffer
 from . import host
@@ -56,7 +57,7 @@ def diag_of(fault: abi.Fault, waits: Sequence[abi.Wait], scene: Scene) -> Diag:
     lines = host.find_lines(scene.shared_object, [fault.code, fault.other_code, *(w.code for w in waits)])
     line = fault.line or lines.get(fault.code, 0)
     where = {
-        "thread": f"thread {fault.thread} of block {fault.block}",
+        "thread": Phrase("thread {thread} of block {block}", thread=fault.thread, block=fault.block),
         "kernel": scene.kernel,
         "block": str(fault.block),
     }
@@ -65,23 +66,27 @@ def diag_of(fault: abi.Fault, waits: Sequence[abi.Wait], scene: Scene) -> Diag:
         return Diag(
             "E1717",
             scene.kernel,
-            {"buffer": "the threads' stacks", "size": abi.MAX_THREADS * scene.blocks * abi.STACK_BYTES},
+            {"buffer": Phrase("the threads' stacks"), "size": abi.MAX_THREADS * scene.blocks * abi.STACK_BYTES},
         )
     if fault.kind == abi.MEMORY:
         buffer = scene.buffers.get(fault.allocation)
-        access = "a store" if fault.is_write else "a load"
-        place = _place_of(fault, buffer, scene.inputs) if buffer else f"at address {fault.address:#x}"
+        access = Phrase("a store") if fault.is_write else Phrase("a load")
+        place = (
+            _place_of(fault, buffer, scene.inputs)
+            if buffer
+            else Phrase("at address {address}", address=format(fault.address, "#x"))
+        )
         return Diag(
             "E1722",
             scene.kernel,
-            where | {"access": access, "buffer": buffer.name if buffer else "no buffer", "place": place},
+            where | {"access": access, "buffer": buffer.name if buffer else Phrase("no buffer"), "place": place},
             span,
         )
     if fault.kind in WAITING:
         notes = _notes_of(waits, lines, scene)
         labels = [Label(place, note) for place, note in notes if place]
         span = span or (labels[0].span if labels else None)
-        facts = where | {"waits": "; ".join(note for _, note in notes)}
+        facts = where | {"waits": Listing((note for _, note in notes), "; ")}
         return Diag(
             WAITING[fault.kind], scene.kernel, facts, span, tuple(label for label in labels if label.span != span)
         )
@@ -101,11 +106,13 @@ def _placed(
     else:
         place = f"{fault.numbers[0]:#x}" if fault.kind == abi.OUTSIDE else "?"
     other_line = lines.get(fault.other_code, 0)
-    other = f"thread {fault.other_thread} of block {fault.other_block}"
+    other = Phrase(
+        "thread {other_thread} of block {other_block}", other_thread=fault.other_thread, other_block=fault.other_block
+    )
     facts = where | {
         "place": place,
-        "access": "store" if fault.is_write else "load",
-        "other": other + (f" (line {other_line})" if other_line else ""),
+        "access": Phrase("store") if fault.is_write else Phrase("load"),
+        "other": Phrase("{other} (line {line})", other=other, line=other_line) if other_line else other,
         "value": fault.numbers[0],
         "more": fault.numbers[1],
         "function": fault.function.decode(),
@@ -128,13 +135,15 @@ def name_shared(shared_object: Path, offset: int) -> str:
 
 def place_in(offset: int, buffer: Buffer) -> str:
     """Where a stray access went, in elements."""
-    side = "before its start" if offset < 0 else "past its end"
-    return f"element {offset // buffer.item}, {side} ({buffer.count} elements)"
+    element = offset // buffer.item
+    if offset < 0:
+        return Phrase("element {element}, before its start ({count} elements)", element=element, count=buffer.count)
+    return Phrase("element {element}, past its end ({count} elements)", element=element, count=buffer.count)
 
 
 def _place_of(fault: abi.Fault, buffer: Buffer, inputs: frozenset[int]) -> str:
     if fault.allocation in inputs and 0 <= fault.byte_offset < buffer.bytes:
-        return f"element {fault.byte_offset // buffer.item}, an input"
+        return Phrase("element {byte_offset}, an input", byte_offset=fault.byte_offset // buffer.item)
     return place_in(fault.byte_offset, buffer)
 
 
@@ -149,22 +158,50 @@ def _notes_of(waits: Sequence[abi.Wait], lines: Mapping[int, int], scene: Scene)
     for (block, kind, line, number, _), threads in groups.items():
         members = [waits[block * scene.threads + t] for t in threads]
         last = members[-1]
-        come = f"{max(w.arrived for w in members)} of {last.wanted} came"
-        missing = f", {last.numbers[1]} B to come" if last.numbers[1] else ""
+        arrived, left = max(w.arrived for w in members), last.numbers[1]
+        come = Phrase("{arrived} of {wanted} came", arrived=arrived, wanted=last.wanted)
+        if left and kind == abi.AT_MBARRIER:
+            come = Phrase(
+                "{arrived} of {wanted} came, {left} B to come", arrived=arrived, wanted=last.wanted, left=left
+            )
         place = name_shared(scene.shared_object, number & 0xFFFFFF) if kind == abi.AT_MBARRIER else ""
         what = {
-            abi.EXITED: "returned",
-            abi.AT_BARRIER: f"waiting at line {line} for barrier {number} ({come})",
-            abi.AT_COLLECTIVE: f"waiting at line {line} for the lanes {number:#010x} ({come})",
-            abi.AT_MBARRIER: f"waiting at line {line} for phase {last.numbers[0]} of {place} ({come}{missing})",
-            abi.AT_CLUSTER: f"waiting at line {line} for the cluster ({come})",
-            abi.AT_WGMMA: f"waiting at line {line} for the warpgroup's products ({come})",
-            abi.AT_WORD: f"waiting at line {line} for {_word_at(last.numbers[0], scene)}, which no block that runs will "  # noqa: E501
-            f"publish",
-            abi.AT_REGISTERS: f"waiting at line {line} for {number} registers ({last.numbers[0]} are free)",
-        }.get(kind, "could go on")
-        of = f" of block {block} of the cluster" if scene.blocks > 1 else ""
-        notes.append((span_of_line(scene.text, line) if kind > abi.EXITED else None, f"{_threads(threads)}{of} {what}"))
+            abi.EXITED: Phrase("returned"),
+            abi.AT_BARRIER: Phrase(
+                "waiting at line {line} for barrier {number} ({come})", line=line, number=number, come=come
+            ),
+            abi.AT_COLLECTIVE: Phrase(
+                "waiting at line {line} for the lanes {number} ({come})",
+                line=line,
+                number=format(number, "#010x"),
+                come=come,
+            ),
+            abi.AT_MBARRIER: Phrase(
+                "waiting at line {line} for phase {numbers} of {place} ({come})",
+                line=line,
+                numbers=last.numbers[0],
+                place=place,
+                come=come,
+            ),
+            abi.AT_CLUSTER: Phrase("waiting at line {line} for the cluster ({come})", line=line, come=come),
+            abi.AT_WGMMA: Phrase("waiting at line {line} for the warpgroup's products ({come})", line=line, come=come),
+            abi.AT_WORD: Phrase(
+                "waiting at line {line} for {word_at}, which no block that runs will publish",
+                line=line,
+                word_at=_word_at(last.numbers[0], scene),
+            ),
+            abi.AT_REGISTERS: Phrase(
+                "waiting at line {line} for {number} registers ({numbers} are free)",
+                line=line,
+                number=number,
+                numbers=last.numbers[0],
+            ),
+        }.get(kind, Phrase("could go on"))
+        who = _threads(threads)
+        who = Phrase("{who} of block {block} of the cluster", who=who, block=block) if scene.blocks > 1 else who
+        notes.append(
+            (span_of_line(scene.text, line) if kind > abi.EXITED else None, Phrase("{who} {what}", who=who, what=what))
+        )
     return notes[:MOST_NOTES]
 
 
@@ -177,8 +214,8 @@ def _word_at(address: int, scene: Scene) -> str:
 def _threads(threads: list[int]) -> str:
     """`thread 3`, `threads 0..31`, `threads 0, 2, 4, ... (32)`."""
     if len(threads) == 1:
-        return f"thread {threads[0]}"
+        return Phrase("thread {one}", one=threads[0])
     if threads[-1] - threads[0] == len(threads) - 1:
-        return f"threads {threads[0]}..{threads[-1]}"
+        return Phrase("threads {those}", those=f"{threads[0]}..{threads[-1]}")
     shown = ", ".join(map(str, threads[:3]))
-    return f"threads {shown}, ... ({len(threads)})" if len(threads) > 3 else f"threads {shown}"
+    return Phrase("threads {those}", those=f"{shown}, ... ({len(threads)})" if len(threads) > 3 else shown)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 from .arch import ARCHS, Arch
 
 
@@ -72,7 +73,7 @@ def device_names() -> tuple[str, ...]:
 def get_device(name: str) -> Device:
     """The card called `name`. Raises Refused (E1503) when there is no file for it."""
     if name not in device_names():
-        raise refuse("E1503", name, what="device", given=name, known=", ".join(device_names()))
+        raise refuse("E1503", name, what=Phrase("device"), given=name, known=", ".join(device_names()))
     figures = _figures(name)
     return Device(**{**figures, "arch": ARCHS[figures["arch"]]})
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..ir import manifest
 from ..kit.diag import refuse
+from ..kit.phrase import Phrase
 from ..runtime.abi import stored
 from ..runtime.bench import measure
 from ..runtime.compile import Usage, cubin_of, find_compiler, usage_of
@@ -54,7 +55,13 @@ class GpuCard:
     def time(self) -> float:
         """Microseconds of the median of what was run last, each run from a cold L2 cache. Raises Refused (E1730)."""
         if self._program is None:
-            raise refuse("E1730", "bench", kernel="nothing", device=self._device.description, reason="nothing was run")
+            raise refuse(
+                "E1730",
+                "bench",
+                kernel=Phrase("nothing"),
+                device=self._device.description,
+                reason=Phrase("nothing was run"),
+            )
         program = self._program
         timing = measure(self._device, len(program.launches), program.enqueue, None, None, self._seconds, WARM_SECONDS)
         return timing.median * 1e6

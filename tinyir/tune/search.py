@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from ..ir import plan, region
 from ..kit.diag import Diag, Refused
+from ..kit.phrase import Listing, Phrase
 from ..play.region import play
 from ..runtime.arrays import random_arrays
 from ..runtime.compile import Usage
 from .trial import Card, Emitted, Trial, check_candidate, emit, reason_of
 
-SPENT = "the time was spent"
+SPENT = Phrase("the time was spent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ def _chain(
     """The best plan, and after one that assumes something the best that assumes nothing: of those tried, else of those
     listed."""
     if not ordered:
-        listing = "; ".join(f"{' '.join(t.plan.headline)}: {t.reason}" for t in trials) or "there is none"
+        tried = [Phrase("{plan}: {reason}", plan=" ".join(t.plan.headline), reason=t.reason) for t in trials]
+        listing = Listing(tried, "; ") if tried else Phrase("there is none")
         raise Refused([Diag("E1591", program.model.name, {"region": program.model.name, "reasons": listing})])
     general = next((p for p in (*ordered, *listed) if not p.assume), None)
     return (ordered[0], *((general,) if ordered[0].assume and general else ()))
@@ -111,8 +113,13 @@ def _compiled(compile_text: Callable[[str], Mapping[str, Usage]], emitted: Emitt
 
 def _sifted(emitted: Emitted, usage: Mapping[str, Usage]) -> Trial:
     spilled = [
-        f"{name}: {u.spill_stores + u.spill_loads} B spilled, {u.stack} B of stack"
+        Phrase(
+            "{name}: {spill_stores} B spilled, {stack} B of stack",
+            name=name,
+            spill_stores=u.spill_stores + u.spill_loads,
+            stack=u.stack,
+        )
         for name, u in usage.items()
         if u.spill_stores or u.spill_loads or u.stack
     ]
-    return Trial(emitted.plan, None, "; ".join(spilled), usage)
+    return Trial(emitted.plan, None, Listing(spilled, "; "), usage)

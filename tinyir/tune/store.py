@@ -17,6 +17,7 @@ from pathlib import Path
 from ..ir import plan, region
 from ..kit.diag import Refused, refuse
 from ..kit.kept import cache_dir, read_sealed, write_sealed
+from ..kit.phrase import why_of
 from ..lower import language_of
 from ..runtime.cache import key_of
 
@@ -78,7 +79,7 @@ def append_log(path: Path, rows: Iterable[Sequence[object]]) -> None:
             head = "" if os.fstat(out.fileno()).st_size else ",".join(LOG_COLUMNS) + "\n"
             out.write(head + text.getvalue())
     except OSError as fault:
-        raise refuse("E0009", at=str(path), file=str(path), reason=fault.strerror or str(fault)) from None
+        raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
 
 
 def _place(program: region.Module, device: str, compiler: str) -> Path:

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..ir import manifest, plan, region
 from ..ir.pipeline import STAGES
-from ..kit.diag import Refused
+from ..kit.diag import Refused, Said
+from ..kit.phrase import Phrase
 from ..lower import language_of, lower_to
 from ..runtime.check import compare
 from ..runtime.compile import Usage
@@ -63,7 +64,7 @@ def emit(program: region.Module, one: plan.Plan, sizes: Mapping[str, int]) -> Em
     module: Any = plan.Module(program, (one,))
     broken = [b for b in one.assume if not b.holds(dict(sizes))]
     if broken:
-        return Emitted(one, reason="it assumes what these sizes are not")
+        return Emitted(one, reason=Phrase("it assumes what these sizes are not"))
     try:
         faults = [d for d in language_of("plan").check(module) if d.is_error]
         if faults:
@@ -99,6 +100,6 @@ def check_candidate(
 
 
 def reason_of(fault: Refused) -> str:
-    """The first diagnostic in one line."""
+    """The first diagnostic: its code and what it says."""
     first = fault.diags[0]
-    return f"{first.code} {first.why()}".split("\n", 1)[0]
+    return Phrase("{code} {why}", code=first.code, why=Said(first))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..program.ranges import without_ranges
 from ..program.text import show
 from .constants import Weights
@@ -32,7 +33,7 @@ def to_json(
     try:
         import onnx  # noqa: F401
     except ImportError:
-        raise refuse("E0121", reason="the package onnx is not installed: pip install 'tinyir[onnx]'") from None
+        raise refuse("E0121", reason=Phrase("the package onnx is not installed: pip install 'tinyir[onnx]'")) from None
     sizes, ranges = without_ranges(shapes or {})
     return show(*program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges))
 

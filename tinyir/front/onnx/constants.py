@@ -13,6 +13,7 @@ import numpy as np
 from ...ir.expr import Expr
 from ...kit.diag import refuse
 from ...kit.files import FileFault, read_range
+from ...kit.phrase import Phrase
 from ...kit.text import is_count
 from ..program.names import bare
 from ..program.terms import MAX_KNOWN, Term, known
@@ -41,7 +42,10 @@ def attributes(proto: Any, outer: Mapping[str, Any], at: str) -> dict[str, Any]:
             found[a.name] = tuple(a.floats if a.type == A.FLOATS else a.ints)
         else:
             raise refuse(
-                "E0124", at, op=proto.op_type, fault=f"the attribute {a.name} is of type {A.AttributeType.Name(a.type)}"
+                "E0124",
+                at,
+                op=proto.op_type,
+                fault=Phrase("the attribute {a} is of type {name}", a=a.name, name=A.AttributeType.Name(a.type)),
             )
     return found
 
@@ -69,13 +73,18 @@ def array_of(tensor: Any) -> np.ndarray:
     dtype, form = element_of(tensor.data_type, tensor.name)
     if tensor.data_location == tensor.EXTERNAL:
         raise refuse(
-            "E0127", tensor.name, tensor=tensor.name, reason="it is an attribute, and its elements are in another file"
+            "E0127",
+            tensor.name,
+            tensor=tensor.name,
+            reason=Phrase("it is an attribute, and its elements are in another file"),
         )
     try:
         array = numpy_helper.to_array(tensor)
     except (ValueError, TypeError, KeyError) as fault:
         raise refuse(
-            "E0121", tensor.name, reason=f"the tensor {tensor.name} cannot be read: {str(fault)[:120]}"
+            "E0121",
+            tensor.name,
+            reason=Phrase("the tensor {tensor} cannot be read: {fault}", tensor=tensor.name, fault=str(fault)[:120]),
         ) from None
     return coded(array, form) if form else known(array, dtype).known
 
@@ -93,7 +102,7 @@ def term_of(tensor: Any) -> Term:
     dtype, form = element_of(tensor.data_type, tensor.name)
     count = math.prod(tensor.dims)
     if min(tensor.dims, default=0) < 0:
-        raise refuse("E0121", tensor.name, reason=f"the tensor {tensor.name} has a negative size")
+        raise refuse("E0121", tensor.name, reason=Phrase("the tensor {tensor} has a negative size", tensor=tensor.name))
     if form or count <= (SMALL_FLOATS if dtype.is_float else SMALL_INTEGERS):
         if tensor.data_location != tensor.EXTERNAL:
             found = known(array_of(tensor), dtype, form)
@@ -131,9 +140,9 @@ class Weights:
                     "E0127",
                     tensor.name,
                     tensor=tensor.name,
-                    reason="the model came through a pipe"
+                    reason=Phrase("the model came through a pipe")
                     if not self.file
-                    else "its elements are not kept as raw bytes",
+                    else Phrase("its elements are not kept as raw bytes"),
                 )
             return {}
         start, length = place
@@ -154,13 +163,22 @@ class Weights:
             raise refuse(
                 "E0006",
                 tensor.name,
-                what=f"a value of {place['bytes']} bytes that the model's sizes depend on (at most {MOST_READ})",
+                what=Phrase(
+                    "a value of {place} bytes that the model's sizes depend on (at most {most})",
+                    place=place["bytes"],
+                    most=MOST_READ,
+                ),
             )
         location = next(e.value for e in tensor.external_data if e.key == "location")
         try:
             found = read_range(self.folder or Path(), location, place["offset"], place["bytes"])
         except FileFault as fault:
-            raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"{location}: {fault}") from None
+            raise refuse(
+                "E0127",
+                tensor.name,
+                tensor=tensor.name,
+                reason=Phrase("{location}: {fault}", location=location, fault=fault),
+            ) from None
         return array_of(type(tensor)(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims, raw_data=found))
 
     def _of(self, tensor: Any) -> wire.Place | None:
@@ -180,16 +198,26 @@ class Weights:
                 "E0127",
                 tensor.name,
                 tensor=tensor.name,
-                reason="its elements have no dtype" if form else "the model came through a pipe",
+                reason=Phrase("its elements have no dtype") if form else Phrase("the model came through a pipe"),
             )
         if location.is_absolute() or ".." in location.parts or not location.parts or "\0" in str(location):
-            raise refuse("E0127", tensor.name, tensor=tensor.name, reason=f"{location} is not under the model's folder")
+            raise refuse(
+                "E0127",
+                tensor.name,
+                tensor=tensor.name,
+                reason=Phrase("{location} is not under the model's folder", location=location),
+            )
         if not is_count(offset) or length != str(size):
             raise refuse(
                 "E0127",
                 tensor.name,
                 tensor=tensor.name,
-                reason=f"its place (offset {offset}, length {length}) does not fit {size} bytes",
+                reason=Phrase(
+                    "its place (offset {offset}, length {length}) does not fit {size} bytes",
+                    offset=offset,
+                    length=length,
+                    size=size,
+                ),
             )
         return {"file": str(PurePosixPath(self.file).parent / location), "offset": int(offset), "bytes": size}
 

@@ -12,6 +12,7 @@ from ...ir.expr import Expr
 from ...ir.model import RESERVED_SYMBOLS, Range
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
+from ...kit.phrase import Phrase
 from ..ops.table import read_dim
 from ..program.names import bare
 from ..program.program import Program
@@ -43,7 +44,7 @@ def load(raw: bytes) -> Any:
     except (DecodeError, onnx.checker.ValidationError, ValueError) as fault:
         raise refuse("E0121", reason=" ".join(str(fault).split())[:200] or type(fault).__name__) from None
     if _is_garbled(model):
-        raise refuse("E0121", reason="a name in it is not UTF-8")
+        raise refuse("E0121", reason=Phrase("a name in it is not UTF-8"))
     return model
 
 
@@ -154,14 +155,17 @@ def _program_of(
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults
     if graph.sparse_initializer:
-        faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": "a sparse tensor"}))
+        faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": Phrase("a sparse tensor")}))
     for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
             faults.append(
                 Diag(
                     "E0128",
                     name,
-                    {"tensor": name, "fault": "it is not an input; inputs: " + ", ".join(i.name for i in inputs)},
+                    {
+                        "tensor": name,
+                        "fault": Phrase("it is not an input; inputs: {i}", i=", ".join(i.name for i in inputs)),
+                    },
                 )
             )
     symbols: dict[str, str] = {}
@@ -208,7 +212,9 @@ def _program_of(
 def _element(value: Any) -> tuple[DType, str]:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise refuse("E0126", value.name, type=(kind or "no type").replace("_type", "").replace("_", " "))
+        raise refuse(
+            "E0126", value.name, type=kind.replace("_type", "").replace("_", " ") if kind else Phrase("no type")
+        )
     return element_of(value.type.tensor_type.elem_type, value.name)
 
 
@@ -223,7 +229,9 @@ def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -
             else:
                 own.append(_symbol(dim.dim_param, f"{value.name}_{axis}", symbols))
     elif given is None:
-        raise refuse("E0128", value.name, tensor=value.name, fault="the model does not say how many axes it has")
+        raise refuse(
+            "E0128", value.name, tensor=value.name, fault=Phrase("the model does not say how many axes it has")
+        )
     if given is None:
         return tuple(own)
     stated = [_given(value.name, word) for word in given]
@@ -233,7 +241,11 @@ def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -
                 "E0128",
                 value.name,
                 tensor=value.name,
-                fault=f"its shape is [{', '.join(map(str, own))}] in the model, not [{', '.join(given)}]",
+                fault=Phrase(
+                    "its shape is [{own}] in the model, not [{given}]",
+                    own=", ".join(map(str, own)),
+                    given=", ".join(given),
+                ),
             )
     return tuple(stated)
 
@@ -265,7 +277,12 @@ def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[st
             "E0128",
             name,
             tensor=name,
-            fault=f"{','.join(words)[:60]} is no value of {dtype}[{', '.join(map(str, shape))}]",
+            fault=Phrase(
+                "{words} is not a value of {dtype}[{shape}]",
+                words=",".join(words)[:60],
+                dtype=dtype,
+                shape=", ".join(map(str, shape)),
+            ),
         ) from None
 
 
@@ -275,7 +292,7 @@ def _given(name: str, word: str) -> Expr:
     except ValueError:
         size = Expr.of(-1)
     if size.constant is not None and size.constant < 0:
-        raise refuse("E0128", name, tensor=name, fault=f"{word} is not a size")
+        raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
     return size
 
 

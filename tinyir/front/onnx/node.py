@@ -11,6 +11,7 @@ import numpy as np
 from ...ir.expr import Expr
 from ...ir.types import DType
 from ...kit.diag import Refused, refuse
+from ...kit.phrase import Phrase
 from ..program.ops import Ops
 from ..program.program import Program
 from ..program.terms import Term
@@ -55,9 +56,9 @@ class Node(Ops):
     def input(self, position: int) -> Term:
         """The input, which must be there (E0124)."""
         if not self.has(position):
-            raise self.fault(f"its input {position + 1} is missing")
+            raise self.fault(Phrase("its input {position} is missing", position=position + 1))
         if not isinstance(self.inputs[position], Term):
-            raise self.fault(f"its input {position + 1} is a sequence")
+            raise self.fault(Phrase("its input {position} is a sequence", position=position + 1))
         return self.inputs[position]
 
     def optional(self, position: int) -> Term | None:
@@ -100,7 +101,9 @@ class Node(Ops):
             return default
         found = self.value(position)
         if found.size != 1:
-            raise self.fault(f"its input {position + 1} must have one element, not {found.size}")
+            raise self.fault(
+                Phrase("its input {position} must have one element, not {size}", position=position + 1, size=found.size)
+            )
         item = found.reshape(-1)[0]
         return item if isinstance(item, Expr) else item.item()
 

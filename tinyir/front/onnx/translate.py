@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.expr import Expr
 from ...kit.diag import Diag, Refused, refuse
+from ...kit.phrase import Phrase
 from ..program.names import bare
 from ..program.program import Program
 from ..program.terms import MAX_KNOWN, Term, known
@@ -49,7 +50,7 @@ class Scope:
             if name in scope.terms:
                 return scope.terms[name]
             scope = scope.parent
-        raise refuse("E0121", name, reason=f"{name} is read before any node gives it")
+        raise refuse("E0121", name, reason=Phrase("{name} is read before any node gives it", name=name))
 
 
 class TooMany(Refused):
@@ -84,7 +85,9 @@ class Translator:
                     refuse(
                         "E0006",
                         node_word(proto),
-                        what=f"the model with its functions and loops written out (at most {MAX_NODES} nodes)",
+                        what=Phrase(
+                            "the model with its functions and loops written out (at most {most} nodes)", most=MAX_NODES
+                        ),
                     ).diags
                 )
             try:
@@ -157,7 +160,7 @@ class Translator:
     def call(self, node: Node, function: Any) -> tuple[Any, ...]:
         """What the body of a function gives, its names in a scope of their own."""
         if node.scope.depth >= MAX_DEPTH:
-            raise refuse("E0006", node.name, what=f"functions within functions (at most {MAX_DEPTH})")
+            raise refuse("E0006", node.name, what=Phrase("functions within functions (at most {most})", most=MAX_DEPTH))
         attrs = {a.name: a for a in function.attribute_proto} | {
             a.name: a for a in constants.stated(node.proto, node.scope.attrs)
         }
@@ -218,7 +221,9 @@ class Translator:
         if term is FAULTY:
             return
         if not isinstance(term, Term):
-            raise refuse("E0126", name, type="a sequence" if isinstance(term, tuple) else "no tensor")
+            raise refuse(
+                "E0126", name, type=Phrase("a sequence") if isinstance(term, tuple) else Phrase("not a tensor")
+            )
         if term.name != name:
             term = self.alias(term, name)
         if "value" not in self.program.tensors.get(name, {}):
@@ -234,7 +239,7 @@ class Translator:
         """What the outputs of a body give, its inputs bound. Raises Refused."""
         inner = Scope(scope, scope.opsets, scope.attrs, prefix)
         if inner.depth >= MAX_DEPTH:
-            raise refuse("E0006", prefix, what=f"graphs within graphs (at most {MAX_DEPTH})")
+            raise refuse("E0006", prefix, what=Phrase("graphs within graphs (at most {most})", most=MAX_DEPTH))
         inner.terms.update(bound)
         for tensor in graph.initializer:
             inner.terms[tensor.name] = constants.term_of(tensor)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kit.phrase import Phrase
+
 Place = tuple[int, int]  # offset and length in bytes
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _MODEL_GRAPH, _GRAPH_NODE, _GRAPH_INITIALIZER = 7, 1, 5
@@ -49,13 +51,13 @@ def _fields(raw: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         elif kind == _LENGTH:
             size, at = _varint(raw, at, end)
             if at + size > end:
-                raise ValueError("a field runs past its message")
+                raise ValueError(Phrase("a field runs past its message"))
             yield key >> 3, at, at + size
             at += size
         elif kind in (_FIXED64, _FIXED32):
             at += 8 if kind == _FIXED64 else 4
         else:
-            raise ValueError(f"wire type {kind}")
+            raise ValueError(Phrase("wire type {kind}", kind=kind))
 
 
 def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
@@ -66,7 +68,7 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if byte < 0x80:
             return value, at
-    raise ValueError("a number without an end")
+    raise ValueError(Phrase("a number without an end"))
 
 
 def _tensor(raw: bytes, start: int, end: int) -> tuple[str, Place | None]:

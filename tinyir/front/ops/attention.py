@@ -6,6 +6,7 @@ import math
 
 from ...ir.expr import ZERO, Bound, Expr
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from . import functions
 from .contraction import tensor
@@ -64,7 +65,7 @@ def _scale(q: Ref, stated: float | None) -> float:
         return stated
     depth = q.shape[-1].constant
     if depth is None:
-        raise refuse("E1015", mode="the default scale", axis=3)
+        raise refuse("E1015", mode=Phrase("the default scale"), axis=3)
     return 1 / math.sqrt(depth) if depth else 1.0
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...ir.expr import Expr
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref
 from .contraction import tensor
 from .table import Attr, Attrs, front_op
@@ -56,7 +57,7 @@ def decode(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     if attrs.format in _INTEGERS:
         return x
     if x.dtype.name != "u8":
-        raise refuse("E1002", fault=f"codes are kept as u8, not {x.dtype}")
+        raise refuse("E1002", fault=Phrase("codes are kept as u8, not {dtype}", dtype=x.dtype))
     form = FORMATS[attrs.format]
     table = [*form.values, *([math.nan] if not form.sign else [-v for v in form.values])]
     if form.sign and not form.has_minus_zero:

@@ -8,6 +8,7 @@ from ...ir.expr import ONE
 from ...ir.rules import broadcast_mismatch
 from ...ir.types import DType, is_exact, promote
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from .table import Attr, Attrs, front_op
 
@@ -57,7 +58,7 @@ def gemm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     x, y = (tensor(o, "GEMM", i) for i, o in enumerate(operands[:2]))
     for ref in (x, y):
         if ref.rank < 2:
-            raise refuse("E1012", op="GEMM", tensor=ref.tensor, given=ref.type, wanted="2 or more")
+            raise refuse("E1012", op="GEMM", tensor=ref.tensor, given=ref.type, wanted=Phrase("2 or more"))
     acc = acc_dtype(b, x, y, attrs.acc_dtype)
     found = matmul(b, x, y, acc, "km" if attrs.transA else "mk", "nk" if attrs.transB else "kn")
     if attrs.alpha != 1.0:
@@ -78,7 +79,7 @@ def gemm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 def _scaled(b: Builder, x: Ref, factor: float) -> Ref:
     if not x.dtype.is_float and factor != int(factor):
-        raise refuse("E1002", fault=f"a factor of {factor} does not fit {x.dtype}")
+        raise refuse("E1002", fault=Phrase("a factor of {factor} does not fit {dtype}", factor=factor, dtype=x.dtype))
     return b.emit("MUL", x, b.const(factor, x.dtype, x.shape), part="scaled")
 
 
@@ -89,7 +90,7 @@ def matmul_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     x, y = (tensor(o, "MatMul", i) for i, o in enumerate(operands))
     for ref in (x, y):
         if ref.rank < 1:
-            raise refuse("E1012", op="MatMul", tensor=ref.tensor, given=ref.type, wanted="1 or more")
+            raise refuse("E1012", op="MatMul", tensor=ref.tensor, given=ref.type, wanted=Phrase("1 or more"))
     acc = acc_dtype(b, x, y, attrs.acc_dtype)
     batch = _BATCH[: max(x.rank, y.rank) - 2] if max(x.rank, y.rank) > 2 else ""
     x_axes = "k" if x.rank == 1 else batch[len(batch) - (x.rank - 2) :] + "mk"

@@ -10,6 +10,7 @@ from typing import Any
 from ...ir.rules import broadcast_mismatch
 from ...ir.types import DTYPES, TensorType, round_to
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Literal, Operand, Ref
 from . import functions
 from .table import MANY, Attr, Attrs, elementwise, front_op
@@ -176,7 +177,7 @@ def where(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     condition, *branches = operands
     condition = as_ref(b, condition)
     if condition.dtype.kind != "b":
-        raise refuse("E1002", fault=f"Where chooses by bool, not by {condition.dtype}")
+        raise refuse("E1002", fault=Phrase("Where chooses by bool, not by {dtype}", dtype=condition.dtype))
     if all(isinstance(o, Literal) for o in branches):
         branches[0] = as_ref(b, branches[0])
     return b.apply("WHERE", condition, *branches)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ...ir.expr import ZERO, Expr
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from .contraction import tensor
 from .table import Attr, Attrs, front_op
@@ -18,7 +19,9 @@ def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], 
     (E1012, E1019)."""
     rank = len(kernel)
     if x.rank < rank:
-        raise refuse("E1012", op="a window", tensor=x.tensor, given=x.type, wanted=f"{rank} or more")
+        raise refuse(
+            "E1012", op=Phrase("a window"), tensor=x.tensor, given=x.type, wanted=Phrase("{rank} or more", rank=rank)
+        )
     lead = x.rank - rank
     out = [
         _count(size, k, s, d, lead + a)
@@ -69,7 +72,7 @@ def fold(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     from, in the dtype that sums accumulate in. A place that no window reaches is 0."""
     x, rank = tensor(operands[0], "Fold", 0), len(attrs.size)
     if x.rank < 2 * rank:
-        raise refuse("E1012", op="Fold", tensor=x.tensor, given=x.type, wanted=f"{2 * rank} or more")
+        raise refuse("E1012", op="Fold", tensor=x.tensor, given=x.type, wanted=Phrase("{rank} or more", rank=2 * rank))
     lead = x.rank - 2 * rank
     kernel, seen = x.shape[lead : lead + rank], x.shape[lead + rank :]
     stride, dilation = (
@@ -80,8 +83,13 @@ def fold(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         if count != seen[a]:
             raise refuse(
                 "E1304",
-                left=f"windows along axis {a} = {count}",
-                right=f"{x.tensor or 'the operand'}[{lead + rank + a}] = {seen[a]}",
+                left=Phrase("windows along axis {a} = {count}", a=a, count=count),
+                right=Phrase(
+                    "{operand}[{axis}] = {size}",
+                    operand=x.tensor or Phrase("the operand"),
+                    axis=lead + rank + a,
+                    size=seen[a],
+                ),
             )
     for a in range(rank):
         x = apart(b, x, lead + rank + a, stride[a].constant)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Ref
 from .table import Attr
 
@@ -27,7 +28,7 @@ def in_wide(b: Builder, x: Ref, compute: Callable[[Ref], Ref]) -> Ref:
 
 def _k(b: Builder, x: Ref, value: float) -> Ref:
     if x.dtype.is_integer and not float(value).is_integer():
-        raise refuse("E1002", fault=f"the function takes floats, not {x.dtype}")
+        raise refuse("E1002", fault=Phrase("the function takes floats, not {dtype}", dtype=x.dtype))
     return b.const(value, x.dtype, x.shape)
 
 

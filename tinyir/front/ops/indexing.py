@@ -7,6 +7,7 @@ from ...ir.expr import ZERO, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Literal, Operand, Ref
 from .contraction import tensor
 from .movement import axis_of
@@ -29,7 +30,7 @@ def check_constant(index: Ref, size: Expr, axis: int) -> None:
 def _operands(operands: tuple[Operand, ...], op: str) -> list[Ref]:
     refs = [tensor(o, op, i) for i, o in enumerate(operands)]
     if not refs[1].dtype.is_integer:
-        raise refuse("E1002", fault=f"{op} takes integer indices, not {refs[1].dtype}")
+        raise refuse("E1002", fault=Phrase("{op} takes integer indices, not {dtype}", op=op, dtype=refs[1].dtype))
     return refs
 
 

@@ -9,6 +9,7 @@ from ...ir.expr import ONE, ZERO, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES, promote
 from ...kit.diag import Refused, refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref
 from .elementwise import as_ref
 from .table import MANY, REQUIRED, Attr, Attrs, front_op
@@ -405,7 +406,7 @@ def trilu(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
     x = as_ref(b, operands[0])
     if x.rank < 2:
-        raise refuse("E1012", op="Trilu", tensor=x.tensor, given=x.type, wanted="2 or more")
+        raise refuse("E1012", op="Trilu", tensor=x.tensor, given=x.type, wanted=Phrase("2 or more"))
     row, column = Expr.of(f"i{x.rank - 2}"), Expr.of(f"i{x.rank - 1}")
     distance = column - row - attrs.k if attrs.upper else row + attrs.k - column
     return b.valid(x, [Bound(distance, ZERO)])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...ir.expr import ONE, Expr
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from . import functions
 from .contraction import tensor
@@ -113,7 +114,7 @@ def group_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     shape [C]."""
     x = tensor(operands[0], "GroupNorm", 0)
     if x.rank < 2:
-        raise refuse("E1012", op="GroupNorm", tensor=x.tensor, given=x.type, wanted="2 or more")
+        raise refuse("E1012", op="GroupNorm", tensor=x.tensor, given=x.type, wanted=Phrase("2 or more"))
     each = x.shape[1] // attrs.groups
     if each * attrs.groups != x.shape[1]:
         raise refuse("E1018", axis=1, size=x.shape[1], groups=attrs.groups)
@@ -130,7 +131,7 @@ def instance_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Re
     """x of [N, C, ...] normalised over what follows the channels; scale and bias have shape [C]."""
     x = tensor(operands[0], "InstanceNorm", 0)
     if x.rank < 3:
-        raise refuse("E1012", op="InstanceNorm", tensor=x.tensor, given=x.type, wanted="3 or more")
+        raise refuse("E1012", op="InstanceNorm", tensor=x.tensor, given=x.type, wanted=Phrase("3 or more"))
     acc, axes = _wide(x), tuple(range(2, x.rank))
     square, centred = variance(b, x, axes, acc)
     normed = b.emit("MUL", centred, keep(b, _rsqrt(b, square, attrs.eps), x, axes), part="normed")
@@ -169,5 +170,5 @@ def lp_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 def _wide(x: Ref) -> DType:
     if not x.dtype.is_float:
-        raise refuse("E1002", fault=f"a normalisation takes floats, not {x.dtype}")
+        raise refuse("E1002", fault=Phrase("a normalisation takes floats, not {dtype}", dtype=x.dtype))
     return accumulator(x.dtype)

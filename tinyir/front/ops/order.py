@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.expr import ONE, Expr
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref
 from .contraction import tensor
 from .movement import axis_of
@@ -25,7 +26,7 @@ def top_k(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref,
     axis = axis_of(attrs.axis, x.rank)
     size = x.shape[axis]
     if not b.limits.suppose(size - attrs.k):
-        raise refuse("E0107", key="k", range=f"at most {size}", given=attrs.k)
+        raise refuse("E0107", key="k", range=Phrase("at most {size}", size=size), given=attrs.k)
     i64 = DTYPES["i64"]
     pairs = (*x.shape[: axis + 1], size, *x.shape[axis + 1 :])  # an axis of the others after the element's own
     own = b.spread(x, pairs, [a for a in range(x.rank + 1) if a != axis + 1])

@@ -9,6 +9,7 @@ from ...ir.expr import ONE, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from . import functions
 from .elementwise import as_ref
@@ -103,7 +104,7 @@ def reduce(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         found = _index(b, x, op.upper(), axes, attrs.select_last_index)
     elif op in ("any", "all"):
         if x.dtype.kind != "b":
-            raise refuse("E1002", fault=f"{op} takes bool, not {x.dtype}")
+            raise refuse("E1002", fault=Phrase("{op} takes bool, not {dtype}", op=op, dtype=x.dtype))
         found = b.reduce(x, "MAX" if op == "any" else "MIN", axes)
     elif op in ("max", "min"):
         found = b.reduce(x, op.upper(), axes)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from ...ir.expr import Expr
 from ...ir.types import DTYPES, TensorType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref
 from . import functions
 from .contraction import tensor
@@ -46,12 +47,12 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     x = tensor(operands[0], "Resize", 0)
     axes = axes_of(attrs.axes, x.rank)
     if attrs.sizes is None and attrs.scales is None:
-        raise refuse("E0104", key="sizes", kind="or scales")
+        raise refuse("E0104", key="sizes", kind=Phrase("or scales"))
     for what, wanted in (("sizes", len(axes)), ("scales", len(axes)), ("roi", 2 * len(axes))):
         if attrs[what] is not None and len(attrs[what]) != wanted:
             raise refuse("E1101", what=what, given=len(attrs[what]), rank=wanted)
     if attrs.coordinates == "crop" and (attrs.roi is None or not all(map(math.isfinite, attrs.roi))):
-        raise refuse("E0104", key="roi", kind="a list of finite numbers")
+        raise refuse("E0104", key="roi", kind=Phrase("a list of finite numbers"))
     dtype = x.dtype
     for at, axis in enumerate(axes):
         size = x.shape[axis].constant
@@ -63,12 +64,12 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         if not size:
             raise refuse("E1015", mode="Resize", axis=axis)
         if attrs.scales is not None and not math.isfinite(attrs.scales[at]):
-            raise refuse("E0107", key="scales", range="finite", given=attrs.scales[at])
+            raise refuse("E0107", key="scales", range=Phrase("finite"), given=attrs.scales[at])
         out = attrs.sizes[at] if attrs.sizes is not None else math.floor(size * attrs.scales[at])
         if out > MAX_SIZE:
-            raise refuse("E0006", what=f"the size of a resized axis (at most {MAX_SIZE})")
+            raise refuse("E0006", what=Phrase("the size of a resized axis (at most {most})", most=MAX_SIZE))
         if attrs.scales is not None and not attrs.scales[at] and out:
-            raise refuse("E0107", key="scales", range="more than 0", given=0)
+            raise refuse("E0107", key="scales", range=Phrase("more than 0"), given=0)
         if not out:
             x = b.const(0, x.dtype, [Expr.of(0) if a == axis else d for a, d in enumerate(x.shape)])
             continue

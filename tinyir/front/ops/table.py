@@ -18,6 +18,7 @@ from ...ir.expr import Expr
 from ...ir.types import DTYPES
 from ...ir.verify import nearest
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 
 REQUIRED = object()
 MANY = 1 << 16
@@ -94,7 +95,7 @@ def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, 
     faults = []
     for key in given:
         if key not in known:
-            near = ", ".join(nearest(key, known) or known) or "no attribute at all"
+            near = ", ".join(nearest(key, known) or known) or Phrase("no attribute at all")
             faults.append(Diag("E0102", at, {"at": op.name, "key": key, "known": near}))
     checked = Attrs()
     for attr in op.attrs:
@@ -126,27 +127,31 @@ def _is_in_range(number: Any, attr: Attr) -> bool:
 
 def _range_words(attr: Attr) -> str:
     if attr.high is None:
-        return f"{attr.low} or more"
-    return f"at most {attr.high}" if attr.low is None else f"{attr.low} to {attr.high}"
+        return Phrase("{low} or more", low=attr.low)
+    return (
+        Phrase("at most {high}", high=attr.high)
+        if attr.low is None
+        else Phrase("{low} to {high}", low=attr.low, high=attr.high)
+    )
 
 
 def _expected(attr: Attr) -> str:
     words = {
-        "int": "an integer",
-        "float": "a number",
-        "flag": "true or false",
-        "dtype": "a dtype, one of " + ", ".join(DTYPES),
-        "ints": "a list of integers",
-        "floats": "a list of numbers",
-        "dims": "a list of sizes",
-        "dim": "a size",
-        "string": "a string",
-        "number": "a number",
-        "literal": "a number or nested lists of numbers",
-        "pairs": "a list of pairs of sizes",
-        "strings": "a list of strings",
-        "guard": 'a guard, such as "0 <= i0 < M"',
-        "word": "one of " + ", ".join(attr.words),
+        "int": Phrase("an integer"),
+        "float": Phrase("a number"),
+        "flag": Phrase("true or false"),
+        "dtype": Phrase("a dtype, one of {dtypes}", dtypes=", ".join(DTYPES)),
+        "ints": Phrase("a list of integers"),
+        "floats": Phrase("a list of numbers"),
+        "dims": Phrase("a list of sizes"),
+        "dim": Phrase("a size"),
+        "string": Phrase("a string"),
+        "number": Phrase("a number"),
+        "literal": Phrase("a number or nested lists of numbers"),
+        "pairs": Phrase("a list of pairs of sizes"),
+        "strings": Phrase("a list of strings"),
+        "guard": Phrase('a guard, such as "0 <= i0 < M"'),
+        "word": Phrase("one of {attr}", attr=", ".join(attr.words)),
     }
     return words[attr.kind]
 

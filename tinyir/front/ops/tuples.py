@@ -7,6 +7,7 @@ from ...ir.expr import ONE, ZERO, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref
 from .contraction import tensor
 from .indexing import check_constant
@@ -16,14 +17,14 @@ from .table import Attr, Attrs, front_op
 def _depth(index: Ref, op: str, room: int) -> int:
     """How many axes a tuple names."""
     if not index.dtype.is_integer:
-        raise refuse("E1002", fault=f"{op} takes integer indices, not {index.dtype}")
+        raise refuse("E1002", fault=Phrase("{op} takes integer indices, not {dtype}", op=op, dtype=index.dtype))
     if index.rank < 1 or index.shape[-1].constant is None or not index.shape[-1].constant <= room:
         raise refuse(
             "E1012",
             op=op,
             tensor=index.tensor,
             given=index.type,
-            wanted=f"1 or more, the last of a known size up to {room}",
+            wanted=Phrase("1 or more, the last of a known size up to {room}", room=room),
         )
     return index.shape[-1].constant
 

@@ -9,6 +9,7 @@ from ...ir.expr import ONE, ZERO, Expr
 from ...ir.rules import product
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Place, Ref, accumulator
 from .contraction import acc_dtype, tensor
 from .reduction import count
@@ -100,7 +101,7 @@ def _padded(b: Builder, x: Ref, pads: Pairs, lead: int, value: float | int = 0) 
 def _spatial(x: Ref, op: str, layout: str) -> tuple[int, tuple[Expr, ...], int]:
     """`lead` (1 when channels come last), the spatial sizes, and the axis of the channels."""
     if x.rank < 3:
-        raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted="3 or more")
+        raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted=Phrase("3 or more"))
     return (1, x.shape[1:-1], x.rank - 1) if layout == "NHWC" else (2, x.shape[2:], 1)
 
 
@@ -109,8 +110,12 @@ def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int, groups: 
         from ...kit.diag import Diag, Label, Refused
 
         facts = {
-            "left": f"{x.tensor or 'the operand'}[{axis}] = {x.shape[axis]}",
-            "right": f"{w.tensor or 'the weight'}[{w_axis}] * groups = {size}",
+            "left": Phrase(
+                "{operand}[{axis}] = {size}", operand=x.tensor or Phrase("the operand"), axis=axis, size=x.shape[axis]
+            ),
+            "right": Phrase(
+                "{operand}[{axis}] * groups = {size}", operand=w.tensor or Phrase("the weight"), axis=w_axis, size=size
+            ),
         }
         place: Place = x.place
         labels = (Label(place.dim(axis), facts["left"]),) if place.dim(axis) is not None else ()
@@ -124,7 +129,11 @@ def _finish(b: Builder, found: Ref, operands: Sequence[Operand], lead: int) -> R
     bias = tensor(operands[2], "Conv", 2)
     axis = found.rank - 1 if lead == 1 else 1
     if bias.shape != (found.shape[axis],):
-        raise refuse("E1304", left=f"output channels = {found.shape[axis]}", right=f"{bias.tensor} = {bias.type}")
+        raise refuse(
+            "E1304",
+            left=Phrase("output channels = {shape}", shape=found.shape[axis]),
+            right=f"{bias.tensor} = {bias.type}",
+        )
     return b.emit("ADD", found, b.spread(b.cast(bias, found.dtype), found.shape, [axis]))
 
 
@@ -158,7 +167,7 @@ def _window_sum(
     rank = w.rank - 2
     kernel, outer, inner = w.shape[2:], "opqrst"[:rank], "uvwxyz"[:rank]
     if rank > 6:
-        raise refuse("E0006", what="the number of spatial axes (at most 6)")
+        raise refuse("E0006", what=Phrase("the number of spatial axes (at most 6)"))
     each = w.shape[0] // groups
     if each * groups != w.shape[0]:
         raise refuse("E1018", axis=0, size=w.shape[0], groups=groups)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 
 _RANGED = re.compile(r"(?P<symbol>[^:]*):(?P<low>[^:]*?)\.\.(?P<high>[^:]*)")
 MOST = (1 << 31) - 1
@@ -32,14 +33,24 @@ def without_ranges(shapes: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[
             )
             if not is_range or not int(low) <= int(high) <= MOST:
                 raise refuse(
-                    "E0128", name, tensor=name, fault=f"{word} is not a symbol and its range, such as L:1..512"
+                    "E0128",
+                    name,
+                    tensor=name,
+                    fault=Phrase("{word} is not a symbol and its range, such as L:1..512", word=word),
                 )
             if ranges.setdefault(symbol, (int(low), int(high))) != (int(low), int(high)):
                 raise refuse(
                     "E0128",
                     name,
                     tensor=name,
-                    fault=f"{symbol} has two ranges, {ranges[symbol][0]}..{ranges[symbol][1]} and {low}..{high}",
+                    fault=Phrase(
+                        "{symbol} has two ranges, {ranges}..{ranges2} and {low}..{high}",
+                        symbol=symbol,
+                        ranges=ranges[symbol][0],
+                        ranges2=ranges[symbol][1],
+                        low=low,
+                        high=high,
+                    ),
                 )
             found[name].append(symbol)
     return found, ranges

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...ir.expr import Expr
 from ...ir.types import DTYPES, DType
+from ...kit.phrase import Phrase
 from ..builder import Ref
 
 MAX_KNOWN = 1 << 16  # elements of a value that is still folded
@@ -47,7 +48,7 @@ def known(value: Any, dtype: DType | str, form: str = "") -> Term:
         if all(e.constant is not None for e in sizes):
             array = np.array([e.constant for e in sizes], np.int64).reshape(array.shape)
         elif not dtype.is_integer:
-            raise ValueError("a size that is no integer")
+            raise ValueError(Phrase("a size that is not an integer"))
         else:
             whole = np.empty(len(sizes), object)
             whole[:] = sizes

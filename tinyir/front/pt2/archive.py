@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..program.terms import MAX_KNOWN, array_dtype
 
 MODEL = "models/model.json"
@@ -78,7 +79,9 @@ class Archive:
         if not found:
             old = any(n.endswith("serialized_exported_program.json") for n in self.members)
             raise unreadable(
-                "its weights are pickled; save it with torch 2.8 or newer" if old else f"it has no {MODEL}"
+                Phrase("its weights are pickled; save it with torch 2.8 or newer")
+                if old
+                else Phrase("it has no {model}", model=MODEL)
             )
         self.root = found[0].removesuffix(MODEL)
         self.model: dict[str, Any] = self._json(MODEL)
@@ -87,19 +90,19 @@ class Archive:
         for config in CONFIGS:
             if self.root + config in self.members:
                 folder = config.rpartition("/")[0]
-                with following(f"{config} is not as the schema has it"):
+                with following(Phrase("{config} is not as the schema has it", config=config)):
                     for name, entry in self._json(config)["config"].items():
                         self._add(name, entry, folder)
 
     def _check_version(self) -> None:
-        with following("it states no version"):
+        with following(Phrase("it states no version")):
             version = self.model["schema_version"]
             given = f"{int(version['major'])}.{int(version['minor'])}"
             order = self.members.get(self.root + "byteorder")
             if int(version["major"]) != SCHEMA:
                 raise refuse("E0142", given=given, known=f"{SCHEMA}.x")
             if order is not None and self._bytes("byteorder").strip() != b"little":
-                raise unreadable("its bytes are not in little-endian order")
+                raise unreadable(Phrase("its bytes are not in little-endian order"))
 
     def _add(self, name: str, entry: Any, folder: str) -> None:
         meta = entry.get("tensor_meta")
@@ -119,10 +122,10 @@ class Archive:
         """A member's bytes, as the directory says where they are. Raises Refused (E0141)."""
         info = self.members.get(self.root + member)
         if info is None:
-            raise unreadable(f"it has no {member}")
+            raise unreadable(Phrase("it has no {member}", member=member))
         if info.compress_type != zipfile.ZIP_STORED:
             if info.file_size > MOST_JSON:
-                raise unreadable(f"{member} is too long")
+                raise unreadable(Phrase("{member} is too long", member=member))
             try:
                 return zipfile.ZipFile(io.BytesIO(self.raw)).read(info)
             except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError) as fault:
@@ -130,7 +133,7 @@ class Archive:
         start = self._start(info)
         found = self.raw[start : start + info.file_size]
         if len(found) != info.file_size:
-            raise unreadable(f"{member} is cut short")
+            raise unreadable(Phrase("{member} is cut short", member=member))
         return found
 
     def _start(self, info: zipfile.ZipInfo) -> int:
@@ -143,13 +146,13 @@ class Archive:
     def _json(self, member: str) -> dict[str, Any]:
         text = self._bytes(member)
         if len(text) > MOST_JSON:
-            raise unreadable(f"{member} is too long")
+            raise unreadable(Phrase("{member} is too long", member=member))
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as fault:
             raise unreadable(f"{member}: {str(fault)[:120]}") from None
         if not isinstance(found, dict):
-            raise unreadable(f"{member} is not a JSON object")
+            raise unreadable(Phrase("{member} is not a JSON object", member=member))
         return found
 
     def place(self, tensor: Stored) -> dict[str, Any]:
@@ -159,7 +162,11 @@ class Archive:
         size = math.prod(tensor.shape) * tensor.dtype.bytes
         if not self.file or info.compress_type != zipfile.ZIP_STORED:
             if math.prod(tensor.shape) > MAX_KNOWN:
-                reason = "the model came through a pipe" if not self.file else "its member of the archive is compressed"
+                reason = (
+                    Phrase("the model came through a pipe")
+                    if not self.file
+                    else Phrase("its member of the archive is compressed")
+                )
                 raise refuse("E0127", tensor.name, tensor=tensor.name, reason=reason)
             return {}
         from hashlib import sha256
@@ -184,15 +191,17 @@ class Archive:
         info = self.members.get(self.root + tensor.member)
         reason = ""
         if tensor.is_pickled:
-            reason = "it is pickled"
+            reason = Phrase("it is pickled")
         elif info is None:
-            reason = f"the archive has no {tensor.member}"
+            reason = Phrase("the archive has no {member}", member=tensor.member)
         elif tensor.order() is None:
-            reason = f"its strides are [{', '.join(map(str, tensor.strides))}]: not one contiguous piece"
+            reason = Phrase(
+                "its strides are [{tensor}]: not one contiguous piece", tensor=", ".join(map(str, tensor.strides))
+            )
         elif (tensor.start + math.prod(tensor.shape)) * tensor.dtype.bytes > info.file_size:
-            reason = f"{tensor.member} has {info.file_size} bytes, too few"
+            reason = Phrase("{member} has {file_size} bytes, too few", member=tensor.member, file_size=info.file_size)
         elif info.compress_type == zipfile.ZIP_STORED and self._start(info) + info.file_size > len(self.raw):
-            reason = f"{tensor.member} is cut short"
+            reason = Phrase("{member} is cut short", member=tensor.member)
         if reason or info is None:
             raise refuse("E0127", tensor.name, tensor=tensor.name, reason=reason)
         return info
@@ -230,7 +239,7 @@ def dtype_of(number: Any, at: str) -> DType:
 def _whole(size: Any) -> int:
     found = size["as_int"]
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 1 << 62:
-        raise ValueError(f"{found} is not a size")
+        raise ValueError(Phrase("{found} is not a size", found=found))
     return found
 
 

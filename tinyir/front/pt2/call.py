@@ -11,6 +11,7 @@ import numpy as np
 from ...ir.expr import Expr
 from ...ir.types import DTYPES, DType
 from ...kit.diag import Refused, refuse
+from ...kit.phrase import Phrase
 from ..program.ops import Ops
 from ..program.program import Program
 from ..program.terms import Term
@@ -50,7 +51,7 @@ class Call(Ops):
         """A tensor, which must be there (E0144)."""
         found = self.args.get(key)
         if not isinstance(found, Term):
-            raise self.fault(f"its argument {key} is not a tensor")
+            raise self.fault(Phrase("its argument {key} is not a tensor", key=key))
         return found
 
     def optional(self, key: str) -> Term | None:
@@ -61,7 +62,7 @@ class Call(Ops):
         """A list of tensors; an optional one that is absent is None."""
         found = self.args.get(key)
         if not isinstance(found, list):
-            raise self.fault(f"its argument {key} is not a list of tensors")
+            raise self.fault(Phrase("its argument {key} is not a list of tensors", key=key))
         return found
 
     def operand(self, key: str) -> Term | Number:
@@ -70,7 +71,7 @@ class Call(Ops):
         if isinstance(found, Expr):
             return self.known(found, "i64")
         if not isinstance(found, (Term, int, float)):
-            raise self.fault(f"its argument {key} is not a number")
+            raise self.fault(Phrase("its argument {key} is not a number", key=key))
         return found
 
     def array(self, key: str) -> np.ndarray:

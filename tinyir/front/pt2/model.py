@@ -14,6 +14,7 @@ from ...ir.expr import Expr
 from ...ir.model import RESERVED_SYMBOLS, Range
 from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
+from ...kit.phrase import Listing, Phrase
 from ..limits import MOST
 from ..ops.table import read_dim
 from ..program.names import bare
@@ -45,7 +46,7 @@ def program_of(
     archive: Archive, shapes: Words, ranges: Mapping[str, tuple[int, int]]
 ) -> tuple[str, Program, list[str], list[str]]:
     """The model's name, its program, and the names of its inputs and outputs. Raises Refused with every fault found."""
-    with following("models/model.json is not as the schema has it"):
+    with following(Phrase("models/model.json is not as the schema has it")):
         module = archive.model["graph_module"]
         return _Graph(archive, module["graph"], module["signature"], shapes, ranges).program_of()
 
@@ -61,7 +62,7 @@ class _Graph:
         self.given = self._given(shapes)
         kept = {*self.inputs, *self.outputs}
         if len(graph["nodes"]) > MAX_NODES:
-            raise refuse("E0006", what=f"the graph (at most {MAX_NODES} nodes)")
+            raise refuse("E0006", what=Phrase("the graph (at most {most} nodes)", most=MAX_NODES))
         self.program = Program(kept, archive, {t.name for t in self.bound.values()} - kept)
         self._state(ranges)
         self.last_read = self._last_reads()
@@ -85,7 +86,7 @@ class _Graph:
                 held = entry[f"{kind}_name" if kind != "tensor_constant" else "tensor_constant_name"]
                 name = entry["arg"]["name"]
                 if held not in self.archive.tensors:
-                    raise refuse("E0127", held, tensor=held, reason="the archive has no tensor of this name")
+                    raise refuse("E0127", held, tensor=held, reason=Phrase("the archive has no tensor of this name"))
                 bound[name] = self.archive.tensors[held]
             elif kind == "constant_input":
                 self.values[entry["name"]] = _number_of(entry["value"])
@@ -97,7 +98,7 @@ class _Graph:
         """An input that is a number, which export has made a constant or a symbol."""
         ((kind, value),) = arg.items()
         if isinstance(value, dict) and "as_name" in value:
-            raise refuse("E0126", value["as_name"], type="a number that is an input")
+            raise refuse("E0126", value["as_name"], type=Phrase("a number that is an input"))
         _ = kind
 
     def _outputs(self) -> list[str]:
@@ -110,7 +111,9 @@ class _Graph:
             if kind == "user_output" and "as_tensor" in entry["arg"]:
                 found.append(entry["arg"]["as_tensor"]["name"])
             elif kind != "user_output" or "as_none" not in entry["arg"]:
-                raise refuse("E0126", "output", type=f"an output that is {kind.replace('_', ' ')}")
+                raise refuse(
+                    "E0126", "output", type=Phrase("an output that is {replace}", replace=kind.replace("_", " "))
+                )
         return list(dict.fromkeys(found))
 
     def _given(self, shapes: Words) -> dict[str, Expr]:
@@ -118,11 +121,19 @@ class _Graph:
         found: dict[str, Expr] = {}
         for name, words in shapes.items():
             if name not in self.inputs:
-                raise refuse("E0128", name, tensor=name, fault="it is not an input; inputs: " + ", ".join(self.inputs))
+                raise refuse(
+                    "E0128",
+                    name,
+                    tensor=name,
+                    fault=Phrase("it is not an input; inputs: {inputs}", inputs=", ".join(self.inputs)),
+                )
             _, own = self._type_of(name, {})
             if len(own) != len(words):
                 raise refuse(
-                    "E0128", name, tensor=name, fault=f"its shape is [{', '.join(map(str, own))}] in the model"
+                    "E0128",
+                    name,
+                    tensor=name,
+                    fault=Phrase("its shape is [{own}] in the model", own=", ".join(map(str, own))),
                 )
             for size, word in zip(own, words):
                 given = _size_given(name, word)
@@ -130,7 +141,12 @@ class _Graph:
                 if size == given:
                     continue
                 if symbol is None or found.setdefault(symbol, given) != given:
-                    raise refuse("E0128", name, tensor=name, fault=f"{size} is not {word} in the model")
+                    raise refuse(
+                        "E0128",
+                        name,
+                        tensor=name,
+                        fault=Phrase("{size} is not {word} in the model", size=size, word=word),
+                    )
         return found
 
     def _state(self, ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -142,7 +158,12 @@ class _Graph:
             size = self.given.get(word, Expr.of(word))
             if size.constant is not None and not low <= size.constant <= high:
                 raise refuse(
-                    "E0128", word, tensor=word, fault=f"{size} is outside of {low}..{high}, for which it was exported"
+                    "E0128",
+                    word,
+                    tensor=word,
+                    fault=Phrase(
+                        "{size} is outside of {low}..{high}, for which it was exported", size=size, low=low, high=high
+                    ),
                 )
             if size.name is not None:
                 own = stated.get(size.name, (low, high))
@@ -156,7 +177,7 @@ class _Graph:
         for size in shape:
             for symbol in size.names():
                 if RESERVED_SYMBOLS.match(symbol):
-                    raise refuse("E0141", name, reason=f"{symbol} cannot be a symbol")
+                    raise refuse("E0141", name, reason=Phrase("{symbol} cannot be a symbol", symbol=symbol))
         return dtype_of(meta["dtype"], name), shape
 
     def _last_reads(self) -> dict[str, int]:
@@ -188,7 +209,7 @@ class _Graph:
         for name in self.outputs:
             self._try(name, [], lambda name=name: self._output(name))
         if unsupported:
-            self.faults.insert(0, Diag("E0143", "", {"ops": "; ".join(unsupported.values())}))
+            self.faults.insert(0, Diag("E0143", "", {"ops": Listing(unsupported.values(), "; ")}))
         if self.faults:
             raise Refused(self.faults)
         root = self.archive.root.rstrip("/").rpartition("/")[2]
@@ -239,10 +260,15 @@ class _Graph:
         found: dict[str, list[str]] = {}
         for node in self.graph["nodes"]:
             if not self._is_known(node):
-                at = f"{node['name'] or 'a node'}{_module_of(node)}"
+                at, module = node["name"] or Phrase("a node"), _module_of(node)
+                at = Phrase("{node} of {module}", node=at, module=module) if module else at
                 found.setdefault(node["target"], []).append(at)
         return {
-            op: f"{_word(op)} ({', '.join(at[:MOST_NAMED])}{', ...' if len(at) > MOST_NAMED else ''})"
+            op: Phrase(
+                "{op} ({nodes})",
+                op=_word(op),
+                nodes=Listing([*at[:MOST_NAMED], "..."] if len(at) > MOST_NAMED else at),
+            )
             for op, at in found.items()
         }
 
@@ -289,8 +315,12 @@ class _Graph:
                 raise refuse(
                     "E0144",
                     op=op,
-                    fault=f"it writes to {name}, and {other}, which shares its memory, is read later; "
-                    "run_decompositions() gives a program that writes nothing",
+                    fault=Phrase(
+                        "it writes to {name}, and {other}, which shares its memory, is read later; "
+                        "run_decompositions() gives a program that writes nothing",
+                        name=name,
+                        other=other,
+                    ),
                 )
 
     def _same_as(self, name: str) -> set[str]:
@@ -322,10 +352,10 @@ class _Graph:
         if term is FAULTY:
             return
         if not isinstance(term, Term):
-            raise refuse("E0141", name, reason=f"{name} is read and no node gives it")
+            raise refuse("E0141", name, reason=Phrase("{name} is read and no node gives it", name=name))
         if name not in self.program.made or self.program.made[name] is not term:
             if name in self.inputs:
-                raise refuse("E0126", name, type="an output that is an input")
+                raise refuse("E0126", name, type=Phrase("an output that is an input"))
             term = self.program.put(term)
             (same,) = self.program.op("Elementwise", [term], f"{bare(name)}.same", fn="identity")
             self.program.rename(same, name)
@@ -360,11 +390,13 @@ class _Graph:
             return value
         if kind in ("as_device", "as_layout", "as_memory_format"):
             return None
-        raise refuse("E0126", type=f"an argument of kind {kind.removeprefix('as_').replace('_', ' ')}")
+        raise refuse(
+            "E0126", type=Phrase("an argument of kind {replace}", replace=kind.removeprefix("as_").replace("_", " "))
+        )
 
     def _tensor(self, name: str) -> Any:
         if name not in self.values:
-            raise refuse("E0141", name, reason=f"{name} is read before any node gives it")
+            raise refuse("E0141", name, reason=Phrase("{name} is read before any node gives it", name=name))
         return self.values[name]
 
     def _size(self, value: Any) -> Any:
@@ -376,7 +408,7 @@ class _Graph:
             found = self.values.get(name)
             if isinstance(found, int):
                 return found
-            raise refuse("E0141", name, reason=f"the size {name} is not stated")
+            raise refuse("E0141", name, reason=Phrase("the size {name} is not stated", name=name))
         size = self.sizes[name].substitute(self.given)
         return size if size.constant is None else size.constant
 
@@ -421,7 +453,9 @@ def _named(outputs: Any) -> list[str]:
         elif kind == "as_tensors":
             found += [v["name"] for v in value]
         elif not _is_size(output) and kind != "as_none":
-            raise refuse("E0126", type=f"a result of kind {kind.removeprefix('as_').replace('_', ' ')}")
+            raise refuse(
+                "E0126", type=Phrase("a result of kind {replace}", replace=kind.removeprefix("as_").replace("_", " "))
+            )
     return found
 
 
@@ -449,7 +483,7 @@ def _module_of(node: Any) -> str:
     """The module that a node comes from, for messages."""
     stack = (node.get("metadata") or {}).get("nn_module_stack", "")
     path = stack.rpartition(";")[2].split(",")
-    return f" of {path[1]}" if len(path) > 2 and path[1] else ""
+    return path[1] if len(path) > 2 else ""
 
 
 def _number_of(value: Any) -> Any:
@@ -470,7 +504,7 @@ def _size_given(name: str, word: str) -> Expr:
     except ValueError:
         size = Expr.of(-1)
     if size.constant is not None and size.constant < 0:
-        raise refuse("E0128", name, tensor=name, fault=f"{word} is not a size")
+        raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
     return size
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.expr import Expr
+from ...kit.phrase import Phrase
 
 MOST = 4096  # characters of an expression
 _CALLS: dict[str, Callable[..., Expr]] = {
@@ -33,11 +34,11 @@ def size_of(entry: Any) -> Expr:
 def expression(text: str) -> Expr:
     """An expression as SymPy spells it. Raises ValueError."""
     if len(text) > MOST:
-        raise ValueError("an expression that is too long")
+        raise ValueError(Phrase("an expression that is too long"))
     try:
         return _read(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, RecursionError, MemoryError, ZeroDivisionError, TypeError) as fault:
-        raise ValueError(f"{text[:80]} is not a size: {type(fault).__name__}") from None
+        raise ValueError(Phrase("{text} is not a size: {name}", text=text[:80], name=type(fault).__name__)) from None
 
 
 def _read(node: ast.expr) -> Expr:
@@ -59,7 +60,7 @@ def _read(node: ast.expr) -> Expr:
             return _power(node.args[0], node.args[1])
         if word in _CALLS:
             return _CALLS[word](*map(_read, node.args))
-    raise ValueError(f"{ast.unparse(node)[:80]} is not a size")
+    raise ValueError(Phrase("{unparse} is not a size", unparse=ast.unparse(node)[:80]))
 
 
 def _arithmetic(node: ast.BinOp) -> Expr:
@@ -76,13 +77,13 @@ def _arithmetic(node: ast.BinOp) -> Expr:
         return left // right
     if isinstance(node.op, ast.Mod):
         return left - right * (left // right)
-    raise ValueError(f"{ast.unparse(node)[:80]} is not a size")
+    raise ValueError(Phrase("{unparse} is not a size", unparse=ast.unparse(node)[:80]))
 
 
 def _power(base: ast.expr, exponent: ast.expr) -> Expr:
     count = _read(exponent).constant
     if count is None or not 0 <= count <= 8:
-        raise ValueError("a power of a size")
+        raise ValueError(Phrase("a power of a size"))
     return _product((_read(base),) * count)
 
 

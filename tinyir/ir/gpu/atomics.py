@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..body import Read
 from ..plan.words import UNORDERED
 from ..scatters import BYTES, is_ordered
@@ -38,27 +39,29 @@ def check_atomics(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
                 yield Diag(
                     "E1681",
                     kernel.name,
-                    {"name": name, "fault": "is touched beside its atomics"},
+                    {"name": name, "fault": Phrase("is touched beside its atomics")},
                     v.statement.span,
-                    (Label(s.span, "by these"),) if s.span else (),
+                    (Label(s.span, Phrase("by these")),) if s.span else (),
                 )
 
 
 def _fault(kernel: Kernel, v: Visit, atomics: list[Visit], module: Any) -> str:
     s, tensors = v.statement, tensors_of(kernel, module)
     if s.to.name in v.arrays or s.to.name not in tensors:
-        return "is no tensor: atomics fold into global memory"
+        return Phrase("is not a tensor: atomics fold into global memory")
     dtype = tensors[s.to.name].type.dtype
     if dtype.bytes not in BYTES or dtype.kind == "b":
-        return f"has elements of {dtype}, which no atomic takes"
+        return Phrase("has elements of {dtype}, which no atomic takes", dtype=dtype)
     if any(o.statement.to.name == s.to.name and o.statement.op != s.op for o in atomics):
-        return "is folded into by more than one op, whose order matters"
+        return Phrase("is folded into by more than one op, whose order matters")
     if is_ordered(s.op, dtype) and not any(
         p.atomics == UNORDERED for p in module.plans.plans if p.regions == kernel.regions
     ):
-        return (
-            f"has other bits at each run, as a {s.op} of {dtype} in any order has, and no plan says `atomics "
-            f"{UNORDERED}`"
+        return Phrase(
+            "has other bits at each run, as a {op} of {dtype} in any order has, and no plan says `atomics {unordered}`",
+            op=s.op,
+            dtype=dtype,
+            unordered=UNORDERED,
         )
     front = module.kernels[: [k.name for k in module.kernels].index(kernel.name)]
     written = any(
@@ -67,7 +70,7 @@ def _fault(kernel: Kernel, v: Visit, atomics: list[Visit], module: Any) -> str:
         if k.serves == kernel.name and not k.is_once
         for o in statements(k.body)
     )
-    return "" if written else "is written by no kernel in front of this one at each run"
+    return "" if written else Phrase("is not written at each run by a kernel before this one")
 
 
 def _read_by(v: Visit) -> set[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..expr import Expr
 from . import nodes
 from .nodes import Kernel
@@ -32,20 +33,23 @@ def _faults(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
     for word, least in LEAST.items():
         given = getattr(s, word, None)
         if isinstance(given, int) and not least <= given <= MOST:
-            yield f"{word} {given}", f"is not {least} to {MOST}"
+            yield f"{word} {given}", Phrase("is not {least} to {most}", least=least, most=MOST)
     if isinstance(s, nodes.For) and not v.facts.is_at_least(s.step, Expr.of(1)):
-        yield f"step {s.step}", "is not proven to be 1 or more, and the loop might never end"
+        yield f"step {s.step}", Phrase("is not proven to be 1 or more, and the loop might never end")
     for name, size in getattr(s, "over", ()):
         if not _is_count(size) and not (
             isinstance(s, nodes.Resum) and size.constant is None
         ):  # which loops over a sum, of any length
-            yield f"{name}: {size}", f"is not over 1 to {MOST} points, a number"
+            yield f"{name}: {size}", Phrase("is not over 1 to {most} points, a number", most=MOST)
     for e in (*getattr(s, "box", ()), *(s.type.shape if isinstance(s, (nodes.Shared, nodes.Reg)) else ())):
         if not _is_count(e):
-            yield f"{getattr(s, 'name', '') or s.to.name}: {e}", f"has a side that is not 1 to {MOST}, a number"
+            yield (
+                f"{getattr(s, 'name', '') or s.to.name}: {e}",
+                Phrase("has a side that is not 1 to {most}, a number", most=MOST),
+            )
     for size in s.size if isinstance(s, nodes.Each) else ():
         if not 1 <= size <= MOST:
-            yield f"size {size}", f"is not 1 to {MOST}"
+            yield f"size {size}", Phrase("is not 1 to {most}", most=MOST)
 
 
 def _is_count(e: Expr) -> bool:

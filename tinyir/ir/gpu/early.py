@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..body import Read
 from . import nodes
 from .engines import EARLY, LaunchNext, WaitPrevious
@@ -31,13 +32,13 @@ def check_early(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
     wait = next((v for v in own if isinstance(v.statement, WaitPrevious)), None)
     if wait is None:
         return
-    labels = (Label(wait.statement.span, "before this"),) if wait.statement.span else ()
+    labels = (Label(wait.statement.span, Phrase("before this")),) if wait.statement.span else ()
     for v in walked[: walked.index(wait)]:
         for name in _touched(v, tensors_of(kernel, module)):
             yield Diag(
                 "E1682",
                 kernel.name,
-                {"name": name, "fault": "is touched while the launch in front may still run"},
+                {"name": name, "fault": Phrase("is touched while the launch before may still run")},
                 v.statement.span,
                 labels,
             )
@@ -45,11 +46,13 @@ def check_early(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
 
 def _fault(v: Visit, own: list[Visit], number: int) -> str:
     if v.path:
-        return "stands in a block: some threads may not come to it"
+        return Phrase("is in a block: some threads may not come to it")
     if any(type(o.statement) is type(v.statement) for o in own[:number]):
-        return "stands there twice"
+        return Phrase("is there twice")
     if isinstance(v.statement, LaunchNext) and any(isinstance(o.statement, WaitPrevious) for o in own[number:]):
-        return "stands before wait_previous: the launch behind might start while more than one in front still run"
+        return Phrase(
+            "is before wait_previous: the next launch might start while more than one earlier launch still runs"
+        )
     return ""
 
 

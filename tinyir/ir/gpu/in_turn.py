@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ...target.words import LEVELS, WORDS_OF
 from ..body import Literal, Read
 from ..expr import Expr
@@ -41,28 +42,30 @@ def check_turns(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
 def _ticket_fault(kernel: Kernel, v: Visit, waiting: list[Visit], module: Any) -> str:
     s = v.statement
     if v.path or any(isinstance(o.statement, Ticket) and o is not v for o in waiting):
-        return "is not taken once, by all threads of every CTA"
+        return Phrase("is not taken once, by all threads of every CTA")
     if len(kernel.grid) != 1 or kernel.cluster or s.extent != kernel.grid[0]:
-        return f"is below {s.extent}, which is not the number of CTAs"
-    return "" if _dtype(s.source.name, module) == "u32" else "counts in other than u32"
+        return Phrase("is below {extent}, which is not the number of CTAs", extent=s.extent)
+    return "" if _dtype(s.source.name, module) == "u32" else Phrase("counts in other than u32")
 
 
 def _publish_fault(kernel: Kernel, v: Visit, waiting: list[Visit], module: Any) -> str:
     s = v.statement
     if not _is_in_turn(s.to.index, v):
-        return "is published at a place that no ticket gives: two CTAs might have the same"
+        return Phrase("is published at a place that no ticket gives: two CTAs might have the same")
     if v.path or not s.to.index or s.to.index[0] != Expr.of(0):
-        return "is not published by every CTA for its own tile, at level 0"
+        return Phrase("is not published by every CTA for its own tile, at level 0")
     return _words_fault(v, s.to.name, s.held, module)
 
 
 def _look_back_fault(kernel: Kernel, v: Visit, waiting: list[Visit], module: Any) -> str:
     s = v.statement
     if not _is_in_turn(s.source.index, v):
-        return "is waited for by a CTA that no ticket puts behind those that publish it: they may not have begun"
+        return Phrase(
+            "is waited for by a CTA that no ticket puts behind those that publish it: they may not have begun"
+        )
     before = [o.statement for o in waiting[: waiting.index(v)] if isinstance(o.statement, Publish)]
     if not any(p.to == s.source and p.name == s.name and p.held == s.held for p in before):
-        return "is waited for by CTAs that have not published their own before"
+        return Phrase("is waited for by CTAs that have not published their own before")
     return _words_fault(v, s.source.name, s.held, module)
 
 
@@ -78,7 +81,20 @@ def _words_fault(v: Visit, name: str, held: str, module: Any) -> str:
     words, is_apart = WORDS_OF.get(value.bytes, ("", False))
     tensors = {t.name: t for t in module.buffers}
     if name not in tensors or tensors[name].type.dtype.name != words or tensors[name].type.shape[0] != Expr.of(LEVELS):
-        return f"is not a workspace of {words or 'words'} with {LEVELS} levels, as a value of {value} takes"
+        return (
+            Phrase(
+                "is not a workspace of {words} with {levels} levels, as a value of {value} takes",
+                words=words,
+                levels=LEVELS,
+                value=value,
+            )
+            if words
+            else Phrase(
+                "is not a workspace of words with {levels} levels, as a value of {value} takes",
+                levels=LEVELS,
+                value=value,
+            )
+        )
     if (
         is_apart != bool(held)
         or held
@@ -88,9 +104,17 @@ def _words_fault(v: Visit, name: str, held: str, module: Any) -> str:
             or tensors[held].type.dtype != value
         )
     ):
+        place = held or Phrase("not a tensor")
         return (
-            f"has its values of {value} in {held or 'no tensor'}, and not in a workspace "
-            f"{'beside' if is_apart else 'of'} its words"
+            Phrase(
+                "has its values of {value} in {place}, and not in a workspace beside its words",
+                value=value,
+                place=place,
+            )
+            if is_apart
+            else Phrase(
+                "has its values of {value} in {place}, and not in a workspace of its words", value=value, place=place
+            )
         )
     return ""
 
@@ -114,7 +138,7 @@ def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Ite
         yield Diag(
             "E1680",
             kernel.name,
-            {"name": name, "fault": "is set to 0 by no kernel in front of this one at each run"},
+            {"name": name, "fault": Phrase("is not set to 0 at each run by a kernel before this one")},
             s.span,
         )
     for o in statements(kernel.body):
@@ -123,9 +147,9 @@ def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Ite
             yield Diag(
                 "E1680",
                 kernel.name,
-                {"name": name, "fault": "is touched beside its own statements"},
+                {"name": name, "fault": Phrase("is touched beside its own statements")},
                 o.span,
-                (Label(s.span, "by these"),) if s.span else (),
+                (Label(s.span, Phrase("by these")),) if s.span else (),
             )
 
 

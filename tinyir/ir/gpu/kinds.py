@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...kit.phrase import Phrase
 from ..ops import REDUCERS
 from ..plan.words import WORDS
 from . import nodes
@@ -15,29 +16,29 @@ from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS, ROW_KINDS
 def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
     """What a statement says in words: what of, which, and those that are known."""
     if isinstance(s, nodes.Reg):
-        yield "kind of registers", s.kind, ("", *KINDS)
+        yield Phrase("kind of registers"), s.kind, ("", *KINDS)
     if isinstance(s, nodes.Shared):
-        yield "kind of shared memory", s.kind, ("", "wgmma")
+        yield Phrase("kind of shared memory"), s.kind, ("", "wgmma")
     if isinstance(s, (nodes.Shared, nodes.TensorMap)):
         yield "swizzle", s.swizzle, (0, *((16,) if isinstance(s, nodes.Shared) else ()), 32, 64, 128)
     if isinstance(s, nodes.TensorMap):
         yield "rounding", s.rounding, ROUNDINGS
     if isinstance(s, nodes.Store):
-        yield "way to store", s.by, ("", "stmatrix")
+        yield Phrase("way to store"), s.by, ("", "stmatrix")
     if isinstance(s, nodes.Fence):
         yield "fence", s.what, FENCES
     if isinstance(s, nodes.WaitGroup):
         yield "engine", s.engine, ENGINES
     if isinstance(s, nodes.Barrier) and not s.threads:
         yield "barrier", s.scope, ("cta", "cluster", "warpgroup", "warp")
-        yield "barrier in halves", s.scope if s.half else "", ("", "cluster")
+        yield Phrase("barrier in halves"), s.scope if s.half else "", ("", "cluster")
     if isinstance(
         s, (nodes.RowReduce, nodes.WarpReduce, nodes.BlockReduce, nodes.BlockScan, nodes.LookBack, nodes.Atomic)
     ):
         yield "reducer", s.op, tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
     if isinstance(s, nodes.Mma):
         yield "shape", s.shape, ("m16n8k16", "m16n8k8")
-        yield "way to multiply fp32", s.math, ("", *WORDS["math"])
+        yield Phrase("way to multiply fp32"), s.math, ("", *WORDS["math"])
     if isinstance(s, nodes.Wgmma):
         yield "shape", re.sub(r"n\d+", "n", s.shape), ("m64nk16", "m64nk8", "m64nk32")
 
@@ -50,67 +51,75 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     """What a statement needs its names to be."""
     shared, barrier = _is(nodes.Shared, kind=("",)), _is(nodes.Mbarrier)
     if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.TmaLoad, nodes.Stmatrix, nodes.Split)):
-        yield s.to.name, shared, "shared memory"
+        yield s.to.name, shared, Phrase("shared memory")
     if isinstance(s, nodes.Send):
-        yield s.to.name, _is(nodes.Shared), "shared memory"
+        yield s.to.name, _is(nodes.Shared), Phrase("shared memory")
     if isinstance(s, (nodes.Ldmatrix, nodes.TmaStore, nodes.Split)):
-        yield s.source.name, shared, "shared memory"
+        yield s.source.name, shared, Phrase("shared memory")
     if isinstance(s, (nodes.Send, nodes.StoreRows)):
         yield (
             s.source.name,
             lambda a: shared(a) or _is(nodes.Reg, kind=("wgmma",))(a),
-            "shared memory or a matrix of kind wgmma",
+            Phrase("shared memory or a matrix of kind wgmma"),
         )
     if isinstance(s, nodes.Assign):
-        yield s.to.name, _is(nodes.Reg), "registers; a tensor or shared memory is written by `store`"
+        yield s.to.name, _is(nodes.Reg), Phrase("registers; a tensor or shared memory is written by `store`")
     if isinstance(s, (nodes.Wait, nodes.Arrive)):
-        yield s.barrier.name, barrier, "an mbarrier"
+        yield s.barrier.name, barrier, Phrase("an mbarrier")
     if isinstance(s, nodes.Drain):
-        yield s.barrier, barrier, "an mbarrier"
+        yield s.barrier, barrier, Phrase("an mbarrier")
     if isinstance(s, (nodes.TmaLoad, nodes.Send)):
-        yield s.on.name, barrier, "an mbarrier"
+        yield s.on.name, barrier, Phrase("an mbarrier")
     if isinstance(s, nodes.TmaLoad):
-        yield s.source.name, _is(nodes.TensorMap), "a tensor_map"
+        yield s.source.name, _is(nodes.TensorMap), Phrase("a tensor_map")
     if isinstance(s, nodes.TmaStore):
-        yield s.to.name, _is(nodes.TensorMap), "a tensor_map"
+        yield s.to.name, _is(nodes.TensorMap), Phrase("a tensor_map")
     if isinstance(s, nodes.Ldmatrix):
         for place in (s.low,) if s.low else ():
-            yield place.name, _is(nodes.Reg, kind=("wgmma_a",)), "a matrix of kind wgmma_a"
-        yield s.to.name, _is(nodes.Reg, kind=("mma_a", "mma_b", "wgmma_a")), "a matrix of kind mma_a, mma_b or wgmma_a"
+            yield place.name, _is(nodes.Reg, kind=("wgmma_a",)), Phrase("a matrix of kind wgmma_a")
+        yield (
+            s.to.name,
+            _is(nodes.Reg, kind=("mma_a", "mma_b", "wgmma_a")),
+            Phrase("a matrix of kind mma_a, mma_b or wgmma_a"),
+        )
     if isinstance(s, nodes.Mma):
-        yield s.acc, _is(nodes.Reg, kind=("mma",)), "a matrix of kind mma"
-        yield s.a.name, _is(nodes.Reg, kind=("mma_a",)), "a matrix of kind mma_a"
-        yield s.b.name, _is(nodes.Reg, kind=("mma_b",)), "a matrix of kind mma_b"
+        yield s.acc, _is(nodes.Reg, kind=("mma",)), Phrase("a matrix of kind mma")
+        yield s.a.name, _is(nodes.Reg, kind=("mma_a",)), Phrase("a matrix of kind mma_a")
+        yield s.b.name, _is(nodes.Reg, kind=("mma_b",)), Phrase("a matrix of kind mma_b")
     if isinstance(s, nodes.Wgmma):
-        yield s.acc, _is(nodes.Reg, kind=("wgmma",)), "a matrix of kind wgmma"
+        yield s.acc, _is(nodes.Reg, kind=("wgmma",)), Phrase("a matrix of kind wgmma")
         yield (
             s.a.name,
             lambda a: shared(a) or isinstance(a, nodes.Reg) and a.kind in ("wgmma", "wgmma_a"),
-            "shared memory or a matrix of kind wgmma or wgmma_a",
+            Phrase("shared memory or a matrix of kind wgmma or wgmma_a"),
         )
-        yield s.b.name, shared, "shared memory"
+        yield s.b.name, shared, Phrase("shared memory")
     if isinstance(s, nodes.Resum):
-        yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), "a matrix in registers"
+        yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), Phrase("a matrix in registers")
     if isinstance(s, nodes.Each):
-        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", *ROW_KINDS)), "a matrix in registers"
+        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", *ROW_KINDS)), Phrase("a matrix in registers")
     if isinstance(s, nodes.RowReduce):
-        yield s.source, _is(nodes.Reg, kind=("wgmma", "row_parts")), "a matrix of kind wgmma, or of kind row_parts"
-        yield s.to, _is(nodes.Reg, kind=ROW_KINDS), "registers of kind rows or row_parts"
+        yield (
+            s.source,
+            _is(nodes.Reg, kind=("wgmma", "row_parts")),
+            Phrase("a matrix of kind wgmma, or of kind row_parts"),
+        )
+        yield s.to, _is(nodes.Reg, kind=ROW_KINDS), Phrase("registers of kind rows or row_parts")
     if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
-        yield s.name, _is(nodes.Reg, kind=("",)), "an array of each thread"
+        yield s.name, _is(nodes.Reg, kind=("",)), Phrase("an array of each thread")
     if isinstance(s, (nodes.BlockReduce, nodes.Ticket, nodes.LookBack)) or isinstance(s, nodes.BlockScan) and s.via:
-        yield s.via, shared, "shared memory"
+        yield s.via, shared, Phrase("shared memory")
     if isinstance(s, nodes.BlockScan):
         yield (
             s.name,
             lambda a: isinstance(a, nodes.Reg) and not a.kind and a.type.rank == 1,
-            "elements of each thread in a row",
+            Phrase("elements of each thread in a row"),
         )
     if isinstance(s, (nodes.BlockScan, nodes.Publish, nodes.LookBack)):
         yield (
             getattr(s, "carry", s.name),
             lambda a: isinstance(a, nodes.Reg) and not a.kind and [e.constant for e in a.type.shape] == [1],
-            "one element of each thread",
+            Phrase("one element of each thread"),
         )
 
 

@@ -19,11 +19,13 @@ more than it is filled.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Listing, Phrase
 from ..expr import ONE, ZERO, Expr
 from . import nodes
 from .extremes import EXTREMES, as_name
@@ -109,14 +111,14 @@ def _used_by(s: Statement) -> Iterator[tuple[Place, bool]]:
 def _fault_of(place: Place, s: Statement, known: _SetUp, is_first: bool, is_remote: bool) -> str:
     name = place.name
     if name not in known.fenced:
-        return "is used before `fence mbarrier_init`, which makes its set-up known"
+        return Phrase("is used before `fence mbarrier_init`, which makes its set-up known")
     if is_remote and name not in known.begun:
-        return "of another CTA is used before `barrier cluster`: that one may not have set it up"
+        return Phrase("of another CTA is used before `barrier cluster`: that one may not have set it up")
     if name in known.met or is_first and not isinstance(s, nodes.Wait) and place.slot in (None, ZERO):
         return ""
-    return (
-        "is used before the CTA's threads have met: until then thread 0 alone may use it, and slot 0 alone, which it "
-        "has set up"
+    return Phrase(
+        "is used before the CTA's threads have met: until then thread 0 alone may use it, and slot 0 alone, "
+        "which it has set up"
     )
 
 
@@ -144,10 +146,15 @@ def _check_counts(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
             waited = waited if waited is None or role is None else _of_all_warpgroups(waited, role.threads // WARPGROUP)
             if filled is None or waited is None or filled == waited:
                 continue
-            who = f"role {role.name}" if role is not None else "the CTA"
-            fault = f"completes {_show(own, nodes.Arrive)}, and {who} waits for it {_show(waits, nodes.Wait)}"
+            who = f"role {role.name}" if role is not None else Phrase("the CTA")
+            fault = Phrase(
+                "completes {own}, and {who} waits for it {waits}",
+                own=_show(own, nodes.Arrive),
+                who=who,
+                waits=_show(waits, nodes.Wait),
+            )
             first = next((v.statement for v in own if isinstance(v.statement, nodes.Arrive)), None)
-            label = (Label(first.span, "completed here"),) if first is not None and first.span else ()
+            label = (Label(first.span, Phrase("completed here")),) if first is not None and first.span else ()
             yield Diag("E1616", kernel.name, {"barrier": barrier.name, "fault": fault}, waits[0].statement.span, label)
 
 
@@ -220,9 +227,16 @@ def _show(those: list[Visit], kind: type) -> str:
     """`steps - 1 times in each of cta.x..tiles`, in the words of the text."""
     shown = [v for v in those if isinstance(v.statement, kind)]
     trips = _trips(shown, max(map(_depth, those), default=0), False) or {}
-    return " and ".join(
-        f"{count} times" + "".join(f" in each of {low}..{high}" for low, high, _ in around)
-        for around, count in trips.items()
+    return Listing(
+        (
+            functools.reduce(
+                lambda told, ends: Phrase("{told} in each of {low}..{high}", told=told, low=ends[0], high=ends[1]),
+                around,
+                Phrase("{count} times", count=count),
+            )
+            for around, count in trips.items()
+        ),
+        " and ",
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..body import Read
 from ..expr import Bound, Expr
 from . import nodes
@@ -48,14 +49,20 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             yield Diag(
                 "E1609",
                 kernel.name,
-                {"what": _word(s), "why": f"inside role {role.name}, which other warps never enter"},
+                {"what": _word(s), "why": Phrase("inside role {role}, which other warps never enter", role=role.name)},
                 s.span,
                 _label(role),
             )
         if is_named and s.threads != (role.threads if role else kernel.threads):
             have = role.threads if role else kernel.threads
             yield Diag(
-                "E1609", kernel.name, {"what": _word(s), "why": f"for {s.threads} threads where {have} are"}, s.span
+                "E1609",
+                kernel.name,
+                {
+                    "what": _word(s),
+                    "why": Phrase("for {threads} threads where {have} are", threads=s.threads, have=have),
+                },
+                s.span,
             )
         is_of_warpgroup = isinstance(s, nodes.StoreRows) or getattr(s, "scope", "") == "warpgroup"
         same = frozenset(("warpgroup.index",)) if is_of_warpgroup else frozenset()
@@ -64,7 +71,7 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 yield Diag(
                     "E1609",
                     kernel.name,
-                    {"what": _word(s), "why": "under a condition that differs between threads"},
+                    {"what": _word(s), "why": Phrase("under a condition that differs between threads")},
                     s.span,
                     _label(around),
                 )
@@ -82,7 +89,7 @@ def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag
             yield Diag(
                 "E1609",
                 kernel.name,
-                {"what": _word(s), "why": "under a condition that differs between lanes"},
+                {"what": _word(s), "why": Phrase("under a condition that differs between lanes")},
                 s.span,
                 _label(around),
             )
@@ -91,7 +98,7 @@ def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag
 
 def _word(s: Statement) -> str:
     names = {
-        "Barrier": "a barrier",
+        "Barrier": Phrase("a barrier"),
         "BlockReduce": "block_reduce",
         "BlockScan": "block_scan",
         "WarpReduce": "warp_reduce",
@@ -102,7 +109,7 @@ def _word(s: Statement) -> str:
 
 
 def _label(s: Statement) -> tuple[Label, ...]:
-    return (Label(s.span, "inside this"),) if s.span else ()
+    return (Label(s.span, Phrase("inside this")),) if s.span else ()
 
 
 def _is_uniform(around: Statement, v: Visit, same: frozenset[str] = frozenset()) -> bool:
@@ -147,7 +154,7 @@ def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield Diag(
                     "E1612",
                     kernel.name,
-                    {"token": s.token, "fault": "is made by two statements"},
+                    {"token": s.token, "fault": Phrase("is made by two statements")},
                     s.span,
                     _first(made[s.token]),
                 )
@@ -158,14 +165,16 @@ def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         for token in getattr(s, "tokens", ()):
             maker = made.get(token)
             if maker is None:
-                yield Diag("E1612", kernel.name, {"token": token, "fault": "is made by no statement"}, s.span)
+                yield Diag(
+                    "E1612", kernel.name, {"token": token, "fault": Phrase("is not made by any statement")}, s.span
+                )
             elif isinstance(s, nodes.Commit):
                 committed.add(token)
                 if not isinstance(maker, nodes.CpAsync):
                     yield Diag(
                         "E1612",
                         kernel.name,
-                        {"token": token, "fault": "is not a cp_async's, so there is nothing to commit"},
+                        {"token": token, "fault": Phrase("is not a cp_async's, so there is nothing to commit")},
                         s.span,
                         _first(maker),
                     )
@@ -176,21 +185,29 @@ def check_tokens(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                     yield Diag("E1612", kernel.name, {"token": token, "fault": wrong}, s.span, _first(maker))
     for token, maker in made.items():
         if token not in waited:
-            yield Diag("E1612", kernel.name, {"token": token, "fault": "is never waited for"}, maker.span)
+            yield Diag("E1612", kernel.name, {"token": token, "fault": Phrase("is never waited for")}, maker.span)
         elif isinstance(maker, nodes.CpAsync) and token not in committed:
-            yield Diag("E1612", kernel.name, {"token": token, "fault": "is in no committed group"}, maker.span)
+            yield Diag(
+                "E1612", kernel.name, {"token": token, "fault": Phrase("is not in a committed group")}, maker.span
+            )
 
 
 def _wrong_wait(s: Statement, maker: Statement) -> str:
     if isinstance(s, nodes.WaitGroup):
-        return "" if ENGINE_OF.get(type(maker)) == s.engine else f"is not of the engine {s.engine}"
+        return (
+            "" if ENGINE_OF.get(type(maker)) == s.engine else Phrase("is not of the engine {engine}", engine=s.engine)
+        )
     if isinstance(s, nodes.Wait) and isinstance(maker, (nodes.TmaLoad, nodes.Send)):
-        return "" if maker.on.name == s.barrier.name else f"lands on {maker.on.name}, not on {s.barrier.name}"
-    return "is not what an mbarrier can wait for"
+        return (
+            ""
+            if maker.on.name == s.barrier.name
+            else Phrase("lands on {on}, not on {barrier}", on=maker.on.name, barrier=s.barrier.name)
+        )
+    return Phrase("is not what an mbarrier can wait for")
 
 
 def _first(s: Statement) -> tuple[Label, ...]:
-    return (Label(s.span, "made here"),) if s.span else ()
+    return (Label(s.span, Phrase("made here")),) if s.span else ()
 
 
 # --- memory
@@ -262,7 +279,7 @@ class _Memory:
                     "E1613",
                     reader,
                     place=name,
-                    fault="is read by other CTAs, and no `barrier cluster` stands before the kernel's end",
+                    fault=Phrase("is read by other CTAs, and there is no `barrier cluster` before the kernel's end"),
                 )
 
     def _one(self, s: Statement, state: _State) -> None:
@@ -301,7 +318,7 @@ class _Memory:
                 "E1613",
                 other,
                 place=s.via,
-                fault="is refilled with no barrier after other threads read it: it is not fresh",
+                fault=Phrase("is refilled with no barrier after other threads read it: it is not fresh"),
             )
         self._meet("cta", state)
         state.read[key] = s
@@ -324,31 +341,45 @@ class _Memory:
             return
         late = [load for load in self.loads.get(place.name, ()) if load.token not in state.waited]
         if late:
-            self._fault(s, "E1613", late[0], place=str(place), fault=f"is read before %{late[0].token} is waited for")
+            self._fault(
+                s,
+                "E1613",
+                late[0],
+                place=str(place),
+                fault=Phrase("is read before %{token} is waited for", token=late[0].token),
+            )
         elif (writer := state.written.get(self._key(place))) is not None and not isinstance(
             writer, (nodes.CpAsync, nodes.TmaLoad)
         ):
             self._fault(
-                s, "E1613", writer, place=str(place), fault="is read with no barrier after other threads wrote it"
+                s,
+                "E1613",
+                writer,
+                place=str(place),
+                fault=Phrase("is read with no barrier after other threads wrote it"),
             )
         state.read[self._key(place)] = s
 
     def _write(self, s: Any, state: _State) -> None:
         if self._is_of_cluster(s.to.name) and s.to.slot != Expr.of("cluster.rank"):
             self._fault(
-                s, "E1613", s, place=str(s.to), fault="is another CTA's: each writes its own, at [cluster.rank]"
+                s, "E1613", s, place=str(s.to), fault=Phrase("is another CTA's: each writes its own, at [cluster.rank]")
             )
         reader = state.read.get(self._key(s.to))
         if reader is not None and not isinstance(s, nodes.TmaLoad):
             self._fault(
-                s, "E1613", reader, place=str(s.to), fault="is refilled with no barrier after other threads read it"
+                s,
+                "E1613",
+                reader,
+                place=str(s.to),
+                fault=Phrase("is refilled with no barrier after other threads read it"),
             )
         state.written[self._key(s.to)] = s
         if isinstance(s, (nodes.CpAsync, nodes.TmaLoad)) and s.to.slot is None:
             state.waited -= {s.token}
 
     def _fault(self, s: Statement, code: str, other: Statement, **facts: Any) -> None:
-        labels = (Label(other.span, "by this"),) if other.span else ()
+        labels = (Label(other.span, Phrase("by this")),) if other.span else ()
         self.found.setdefault(
             (code, id(s), facts.get("place", facts.get("name"))), Diag(code, self.kernel.name, facts, s.span, labels)
         )

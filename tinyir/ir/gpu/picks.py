@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..expr import ZERO, Expr
 from . import nodes
 from .nodes import Kernel
@@ -27,14 +28,16 @@ def check_picks(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
         tensors = tuple(found[name].tensor if name in found else name for name in s.of)
         fault = ""
         if len(s.of) != len(regions):
-            fault = f"picks from {len(s.of)}, and the kernel is of {len(regions)} regions"
+            fault = Phrase(
+                "picks from {count}, and the kernel is of {count2} regions", count=len(s.of), count2=len(regions)
+            )
         elif any(name not in own for name, own in zip(tensors, owns)):
-            fault = "picks a tensor that the region of its number has not"
+            fault = Phrase("picks a tensor that the region of its number does not have")
         elif (
             len({own[name] for name, own in zip(tensors, owns)}) > 1
             or len({replace(m, name="", tensor="") for m in found.values()}) > 1
         ):
-            fault = "picks from what is not alike"
+            fault = Phrase("picks from what is not alike")
         if fault:
             yield Diag("E1602", kernel.name, {"name": s.name, "fault": fault}, s.span)
         if not v.facts.is_at_least(s.at, ZERO) or not v.facts.is_below(s.at, Expr.of(len(s.of))):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...kit.diag import Diag, Refused, refuse
+from ...kit.phrase import Phrase
 from ...kit.span import Span
 from ...kit.text import token_span
 from ..body import Body
@@ -86,7 +87,7 @@ def _nest(trees: list[Any], kernel: str, whole: str) -> list[_Line]:
                 "E1601",
                 kernel,
                 _line_span(tree, whole),
-                fault="is not under the lines of its block, nor inside a `for`, `if`, `else`, `role` or `each`",
+                fault=Phrase("is not under the lines of its block, nor inside a `for`, `if`, `else`, `role` or `each`"),
             )
         blocks[-1][0].append(line)
     return top
@@ -109,7 +110,7 @@ class _Reader:
             try:
                 if line.tree.data == "else":
                     if not statements or not isinstance(statements[-1], nodes.If) or statements[-1].otherwise:
-                        raise refuse("E1601", self.names.at, span, fault="has no `if` before it")
+                        raise refuse("E1601", self.names.at, span, fault=Phrase("has no `if` before it"))
                     statements[-1] = nodes.If(
                         statements[-1].guard, statements[-1].body, self._inner(line), span=statements[-1].span
                     )
@@ -121,7 +122,7 @@ class _Reader:
 
     def _inner(self, line: _Line) -> tuple[Statement, ...]:
         if not line.inner:
-            raise refuse("E1601", self.names.at, _line_span(line.tree, self.whole), fault="has no block")
+            raise refuse("E1601", self.names.at, _line_span(line.tree, self.whole), fault=Phrase("has no block"))
         return self.block(line.inner)
 
     def _statement(self, line: _Line, span: Span) -> Statement:
@@ -424,7 +425,7 @@ def _ints(tree: Any, at: str) -> tuple[int, ...]:
         return ()
     numbers = tuple(e.constant for e in _exprs(tree))
     if None in numbers:
-        raise refuse("E1602", at, name=", ".join(map(str, _exprs(tree))), fault="is not a list of integers")
+        raise refuse("E1602", at, name=", ".join(map(str, _exprs(tree))), fault=Phrase("is not a list of integers"))
     return numbers
 
 

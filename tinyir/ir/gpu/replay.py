@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..body import Read
 from ..expr import Expr
 from . import nodes
@@ -67,7 +68,7 @@ class Replay:
 
     def fault(self, code: str, s: Statement, other: Statement, **facts: Any) -> None:
         """Notes a diagnostic of a statement, each once."""
-        labels = (Label(other.span, "by this"),) if other.span else ()
+        labels = (Label(other.span, Phrase("by this")),) if other.span else ()
         self.found.setdefault((id(s), *facts.values()), Diag(code, self.kernel.name, facts, s.span, labels))
 
     def _loop(self, s: nodes.For) -> None:
@@ -136,7 +137,7 @@ class _Copies(Replay):
         if slot is None:
             return
         if slot in self.read:
-            self._fault(s, self.read[slot], s.to, "is refilled with no barrier after other threads read it")
+            self._fault(s, self.read[slot], s.to, Phrase("is refilled with no barrier after other threads read it"))
         if isinstance(s, nodes.CpAsync):
             self.open.append((slot, s))
         else:
@@ -149,11 +150,20 @@ class _Copies(Replay):
         late = next((copy for group in (*self.groups, self.open) for at, copy in group if at == slot), None)
         if late is not None:
             self._fault(
-                s, late, place, f"is read before a wait that leaves fewer groups: %{late.token} may not have landed"
+                s,
+                late,
+                place,
+                Phrase(
+                    "is read before a wait that leaves fewer groups: %{token} may not have landed", token=late.token
+                ),
             )
         elif slot in self.landed:
-            done = "wrote it" if isinstance(self.landed[slot], nodes.Copy) else "waited for their copies"
-            self._fault(s, self.landed[slot], place, f"is read with no barrier after other threads {done}")
+            done = (
+                Phrase("wrote it") if isinstance(self.landed[slot], nodes.Copy) else Phrase("waited for their copies")
+            )
+            self._fault(
+                s, self.landed[slot], place, Phrase("is read with no barrier after other threads {done}", done=done)
+            )
         self.read[slot] = s
 
     def _fault(self, s: Statement, other: Statement, place: Place, fault: str) -> None:

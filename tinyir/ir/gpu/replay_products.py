@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..body import Read
 from . import nodes
 from .nodes import Kernel, Place, Statement
@@ -99,14 +100,20 @@ class _Products(Replay):
     def _give_back(self, s: Statement, key: Key) -> None:
         other = self._running_on(key)
         if other is not None:
-            self.fault("E1613", s, other, place=key[0], fault=f"is given back while %{other.token} may still read it")
+            self.fault(
+                "E1613",
+                s,
+                other,
+                place=key[0],
+                fault=Phrase("is given back while %{token} may still read it", token=other.token),
+            )
         elif key in self.read:
             self.fault(
                 "E1613",
                 s,
                 self.read[key],
                 place=key[0],
-                fault="is given back with no barrier after other threads read it",
+                fault=Phrase("is given back with no barrier after other threads read it"),
             )
 
     def _running_on(self, key: Key) -> nodes.Wgmma | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..expr import ONE
 from . import nodes
 from .nodes import Kernel, Statement
@@ -30,7 +31,9 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
                 kernel.name,
                 {
                     "place": str(shared_load.to),
-                    "fault": "is filled by other CTAs of the cluster, and no `drain` stands before the kernel's end",
+                    "fault": Phrase(
+                        "is filled by other CTAs of the cluster, and there is no `drain` before the kernel's end"
+                    ),
                 },
                 shared_load.span,
             )
@@ -44,7 +47,7 @@ def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
                     yield Diag(
                         "E1613",
                         kernel.name,
-                        {"place": str(s.to), "fault": "is refilled without waiting for its readers"},
+                        {"place": str(s.to), "fault": Phrase("is refilled without waiting for its readers")},
                         s.span,
                     )
     for block in _blocks(kernel.body):
@@ -74,9 +77,12 @@ def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
             continue
         begun = sorted(str(e.to.slot) for e in early if e.to.name == s.to.name)
         if begun != sorted(map(str, range(cursor.at))):
-            fault = (
-                f"begins at slot {cursor.at} in role {role.name}, where {', '.join(begun) or 'none'} of {s.to.name} "
-                f"is filled before"
+            fault = Phrase(
+                "begins at slot {at} in role {role}, where {begun} of {to} is filled before",
+                at=cursor.at,
+                role=role.name,
+                begun=", ".join(begun) or Phrase("none"),
+                to=s.to.name,
             )
             yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": fault}, cursor.span, _of(role))
 
@@ -120,7 +126,7 @@ def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Itera
                         kernel.name,
                         {
                             "place": str(made.to),
-                            "fault": "is told of before a fence and a barrier of those who write it",
+                            "fault": Phrase("is told of before a fence and a barrier of those who write it"),
                         },
                         made.span,
                         _of(writer),
@@ -137,7 +143,9 @@ def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Itera
                         kernel.name,
                         {
                             "place": str(place),
-                            "fault": f"is read without waiting for role {writer.name}, which writes it",
+                            "fault": Phrase(
+                                "is read without waiting for role {writer}, which writes it", writer=writer.name
+                            ),
                         },
                         s.span,
                         _of(writer),
@@ -157,7 +165,7 @@ def _blocks(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
 
 
 def _of(role: Statement) -> tuple[Label, ...]:
-    return (Label(role.span, "this role"),) if role.span else ()
+    return (Label(role.span, Phrase("this role")),) if role.span else ()
 
 
 __all__ = ["check_handed_over", "check_rings"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..body import Binary, Body, Literal, Read, walk
 from ..expr import Expr
 from . import nodes
@@ -35,24 +36,38 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
     s = v.statement
     if isinstance(s, nodes.Reg) and s.kind in ROW_KINDS:
         if [e.constant for e in s.type.shape] != [ROWS] or s.type.dtype.name != "fp32" or s.ring > 1:
-            yield s.name, f"is not fp32 of the {ROWS} rows of a product"
+            yield s.name, Phrase("is not fp32 of the {rows} rows of a product", rows=ROWS)
     if isinstance(s, nodes.Reg) and s.kind == "wgmma_a" and s.type.dtype.bytes not in OPERAND_BYTES:
-        yield s.name, f"is an operand of {s.type.dtype}, and not of 2 or 4 bytes"
+        yield s.name, Phrase("is an operand of {dtype}, and not of 2 or 4 bytes", dtype=s.type.dtype)
     if isinstance(s, nodes.Each) and (of := v.arrays.get(s.of)) is not None:
         wanted = 1 if of.kind in ROW_KINDS else 2
         if len(s.names) != wanted or wanted == 1 and (s.at or s.size):
-            yield s.of, f"is walked by {len(s.names)} coordinates, or from a corner, where it has {wanted}"
+            yield (
+                s.of,
+                Phrase(
+                    "is walked by {count} coordinates, or from a corner, where it has {wanted}",
+                    count=len(s.names),
+                    wanted=wanted,
+                ),
+            )
     if isinstance(s, nodes.Assign) and _kind(v, s.to.name) in (*ROW_KINDS, "wgmma_a"):
         yield from _misplaced(s, v)
     if isinstance(s, nodes.RowReduce) and (of := v.arrays.get(s.source)) is not None:
         if of.kind == "row_parts" and _kind(v, s.to) != "rows" or of.type.shape[0] != Expr.of(ROWS):
-            yield s.source, f"is not folded into {s.to}: parts of rows are folded into rows, of {ROWS} at a time"
+            yield (
+                s.source,
+                Phrase(
+                    "is not folded into {to}: parts of rows are folded into rows, of {rows} at a time",
+                    to=s.to,
+                    rows=ROWS,
+                ),
+            )
     if isinstance(s, nodes.Wgmma) and _kind(v, s.a.name) == "wgmma_a":
         yield from _unmet(s, v)
     for body in bodies_in(s):
         for node in _parts_read(body, v):
             if not (isinstance(s, nodes.Assign) and _is_scaled(s, body, node, v)):
-                yield node.tensor, "has parts of rows, which are folded before they are numbers of a row"
+                yield node.tensor, Phrase("has parts of rows, which are folded before they are numbers of a row")
 
 
 def _kind(v: Visit, name: str) -> str:
@@ -76,17 +91,26 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
     """What is written at another element than that of the `each` around it, or to parts of rows other than 0."""
     around = next((p for p in reversed(v.path) if isinstance(p, nodes.Each)), None)
     if around is None:
-        yield s.to.name, "is written outside `each`, where no thread has an element at hand"
+        yield s.to.name, Phrase("is written outside `each`, where a thread has no current element")
         return
     kind, names = _kind(v, s.to.name), tuple(map(Expr.of, around.names))
     if kind in ROW_KINDS and s.to.index != names[:1]:
-        yield s.to.name, f"is written at another row than that of `each {', '.join(around.names)}`"
+        yield (
+            s.to.name,
+            Phrase("is written at another row than that of `each {around}`", around=", ".join(around.names)),
+        )
     if kind == "wgmma_a" and (len(names) != 2 or s.to.index != names or around.at):
-        yield s.to.name, f"is written at another element than that of `each {', '.join(around.names)}`"
+        yield (
+            s.to.name,
+            Phrase("is written at another element than that of `each {around}`", around=", ".join(around.names)),
+        )
     if kind == "row_parts" and not isinstance(s.value, Literal) and not _parts_read(s.value, v):
-        yield s.to.name, "has parts of rows, and is set to a number of each row, four of which would be folded"
+        yield s.to.name, Phrase("has parts of rows, and is set to a number of each row, four of which would be folded")
     if kind == "row_parts" and isinstance(s.value, Literal) and s.value.value != 0:
-        yield s.to.name, f"has parts of rows, and starts at {s.value.value}, four of which would be folded"
+        yield (
+            s.to.name,
+            Phrase("has parts of rows, and starts at {value}, four of which would be folded", value=s.value.value),
+        )
 
 
 def _unmet(s: nodes.Wgmma, v: Visit) -> Iterator[tuple[str, str]]:
@@ -98,7 +122,10 @@ def _unmet(s: nodes.Wgmma, v: Visit) -> Iterator[tuple[str, str]]:
     rows, columns = (e.constant for e in a.type.shape)
     depth = DEPTH_BYTES // a.type.dtype.bytes * s.steps
     if rows != acc.type.shape[0].constant or columns != depth or a.type.dtype != b.type.dtype:
-        yield s.a.name, f"is no left operand of {depth} elements along the sum beside {s.b.name}"
+        yield (
+            s.a.name,
+            Phrase("is not a left operand of {depth} elements along the sum beside {b}", depth=depth, b=s.b.name),
+        )
 
 
 __all__ = ["check_rows"]

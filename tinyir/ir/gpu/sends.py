@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..body import Read
 from ..expr import Expr
 from . import nodes
@@ -52,17 +53,23 @@ def _check_halves(kernel: Kernel) -> Iterator[Diag]:
         is_open = last is not None and last.half == "arrive"
         if is_open != (s.half == "wait"):
             why = (
-                "behind a first half that has no second" if is_open else "as a second half that has no first before it"
+                Phrase("after a first half that has no second")
+                if is_open
+                else Phrase("as a second half that has no first before it")
             )
             yield Diag(
-                "E1609", kernel.name, {"what": "a barrier", "why": why}, s.span, _label(last, "the barrier before")
+                "E1609",
+                kernel.name,
+                {"what": Phrase("a barrier"), "why": why},
+                s.span,
+                _label(last, Phrase("the barrier before")),
             )
         last = s
     if last is not None and last.half == "arrive":
         yield Diag(
             "E1609",
             kernel.name,
-            {"what": "a barrier", "why": "as a first half that has no second behind it"},
+            {"what": Phrase("a barrier"), "why": Phrase("as a first half that has no second after it")},
             last.span,
         )
 
@@ -94,7 +101,11 @@ def _check_place(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
                 kernel.name,
                 {
                     "place": str(place),
-                    "fault": f"is not sent: rows of {list(s.size)} do not lie one behind another in chunks of {CHUNK} B",  # noqa: E501
+                    "fault": Phrase(
+                        "is not sent: rows of {size} are not contiguous in chunks of {chunk} B",
+                        size=list(s.size),
+                        chunk=CHUNK,
+                    ),  # noqa: E501
                 },
                 s.span,
             )
@@ -115,14 +126,24 @@ def _check_held(kernel: Kernel, v: Visit, s: nodes.Send) -> Iterator[Diag]:
     corners = [place.index or (Expr.of(0),) * len(s.size) for place in (s.source, s.to)]
     fault = ""
     if arrays[1].kind != "wgmma" or arrays[0].type.dtype != arrays[1].type.dtype:
-        fault = f"is not sent: {s.to.name} is not laid out as {s.source.name} is, `{arrays[0].type.dtype} ... wgmma`"
+        fault = Phrase(
+            "is not sent: {to} is not laid out as {source} is, `{dtype} ... wgmma`",
+            to=s.to.name,
+            source=s.source.name,
+            dtype=arrays[0].type.dtype,
+        )
     elif (
         len(s.size) != 2
         or s.size[0] != BLOCK[0]
         or s.size[1] % BLOCK[1]
         or any(c % size for corner in corners for e, size in zip(corner, BLOCK) for c, _ in e.terms)
     ):
-        fault = f"is not sent: {list(s.size)} from there on is not {BLOCK[0]} rows and pieces of {BLOCK[1]} columns"
+        fault = Phrase(
+            "is not sent: {size} from there on is not {block} rows and pieces of {block2} columns",
+            size=list(s.size),
+            block=BLOCK[0],
+            block2=BLOCK[1],
+        )
     if fault:
         yield Diag("E1613", kernel.name, {"place": str(s.source), "fault": fault}, s.span)
         return
@@ -150,7 +171,10 @@ def _check_reads(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
                 yield Diag(
                     "E1613",
                     kernel.name,
-                    {"place": node.tensor, "fault": "is read outside `each`: a thread has its own elements of it"},
+                    {
+                        "place": node.tensor,
+                        "fault": Phrase("is read outside `each`: a thread has its own elements of it"),
+                    },
                     v.statement.span,
                 )
 
@@ -213,7 +237,10 @@ class _Walk:
             yield self._fault(
                 first,
                 first.source,
-                "may still be sent when its CTA leaves: no `barrier cluster` stands behind the wait for what is sent",
+                Phrase(
+                    "may still be sent when its CTA leaves: there is no `barrier cluster` after the wait for what is "
+                    "sent"
+                ),
                 None,
             )
 
@@ -222,13 +249,18 @@ class _Walk:
             return
         if s.source.name in self.unmet:
             yield self._fault(
-                s, s.source, "is sent before a fence and a barrier of those who write it", self.unmet[s.source.name]
+                s,
+                s.source,
+                Phrase("is sent before a fence and a barrier of those who write it"),
+                self.unmet[s.source.name],
             )
         self.sent[s.token] = s
         self.is_read = False
 
     def _fault(self, s: Statement, place: Any, fault: str, other: Statement | None) -> Diag:
-        return Diag("E1613", self.kernel.name, {"place": str(place), "fault": fault}, s.span, _label(other, "by this"))
+        return Diag(
+            "E1613", self.kernel.name, {"place": str(place), "fault": fault}, s.span, _label(other, Phrase("by this"))
+        )
 
 
 def _label(s: Statement | None, words: str) -> tuple[Label, ...]:

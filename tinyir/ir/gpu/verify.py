@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from ...target.hopper import HELD
 from ..body import Index, Read, Ref, Select
@@ -28,19 +29,10 @@ from .order import ORDER_CHECKS
 from .picks import check_picks
 from .replay import check_copies
 from .replay_products import check_products
+from .resources import check_resources
 from .rows import check_rows
 from .sends import BLOCK
-from .walk import Visit, names_in, places_in, reads_in, statements, tensor_of, tensors_of, visits
-
-MATRIX_SHARE = {
-    "wgmma": 128,
-    "wgmma_a": 128,
-    "mma": 32,
-    "mma_a": 32,
-    "mma_b": 32,
-    "rows": 32,
-    "row_parts": 32,
-}  # threads that hold one matrix together, or share its rows
+from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of, visits
 
 
 def check_kernels(module: Any) -> list[Diag]:
@@ -82,7 +74,7 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
     if kernel.serves and not any(
         k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels
     ):
-        yield fault(f"is for {kernel.serves}, which is not a kernel of the same regions")
+        yield fault(Phrase("is for {serves}, which is not a kernel of the same regions", serves=kernel.serves))
     constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
     taken = (
         {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)}
@@ -91,33 +83,38 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
         else set()
     )
     for name in sorted(taken):
-        yield fault(f"is made once, and reads {name}, which is no constant of the model")
+        yield fault(Phrase("is made once, and reads {name}, which is not a constant of the model", name=name))
     for name in kernel.regions:
         if program.region(name) is None:
-            yield fault(f"computes {name}, which is not a region of the program")
+            yield fault(Phrase("computes {name}, which is not a region of the program", name=name))
     if kernel.arch not in ARCHS:
-        yield fault(f"is for {kernel.arch}, not for one of {', '.join(ARCHS)}")
+        yield fault(Phrase("is for {arch}, not for one of {archs}", arch=kernel.arch, archs=", ".join(ARCHS)))
     for word, shape in (("grid", kernel.grid), ("block", kernel.block)):
         if not 1 <= len(shape) <= 3:
-            yield fault(f"has a {word} of {len(shape)} axes, not 1 to 3")
+            yield fault(Phrase("has a {word} of {count} axes, not 1 to 3", word=word, count=len(shape)))
     if (
         not 1 <= kernel.threads <= 1024
         or min(kernel.block, default=1) < 1
         or len(kernel.block) == 3
         and kernel.block[2] > 64
     ):
-        yield fault(f"has a block of {kernel.threads} threads, not 1 to 1024 (64 along z)")
+        yield fault(Phrase("has a block of {threads} threads, not 1 to 1024 (64 along z)", threads=kernel.threads))
     if kernel.cluster and kernel.arch in ARCHS:
         count = 1
         for size in kernel.cluster:
             count *= size
         if not 1 <= count <= ARCHS[kernel.arch].ctas_per_cluster:
             yield fault(
-                f"has a cluster of {count} CTAs, {ARCHS[kernel.arch].ctas_per_cluster} at most on {kernel.arch}"
+                Phrase(
+                    "has a cluster of {count} CTAs, {ctas_per_cluster} at most on {arch}",
+                    count=count,
+                    ctas_per_cluster=ARCHS[kernel.arch].ctas_per_cluster,
+                    arch=kernel.arch,
+                )
             )
     symbols = set(module.plans.program.model.symbols())
     for unknown in sorted({n for e in kernel.grid for n in e.names()} - symbols):
-        yield fault(f"has a grid of {unknown}, which is not a symbol of the signature")
+        yield fault(Phrase("has a grid of {unknown}, which is not a symbol of the signature", unknown=unknown))
 
 
 # --- names
@@ -154,13 +151,18 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                     )
                 )
             ):
-                labels = (Label(earlier.span, "first defined here"),) if earlier is not None and earlier.span else ()
+                labels = (
+                    (Label(earlier.span, Phrase("first defined here")),) if earlier is not None and earlier.span else ()
+                )
                 yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
 
 
 def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
     return Diag(
-        "E1605", kernel.name, {"name": name, "near": ", ".join(nearest(name, known)) or "nothing like it"}, s.span
+        "E1605",
+        kernel.name,
+        {"name": name, "near": ", ".join(nearest(name, known)) or Phrase("nothing like it")},
+        s.span,
     )
 
 
@@ -267,20 +269,23 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield Diag(
                     "E1602",
                     kernel.name,
-                    {"name": given, "fault": f"is not a {what}; known: {', '.join(map(str, known))}"},
+                    {
+                        "name": given,
+                        "fault": Phrase("is not a {what}; known: {known}", what=what, known=", ".join(map(str, known))),
+                    },
                     s.span,
                 )
         for name, wanted, what in kinds_of(s):
             array = v.arrays.get(name)
             if array is None or not wanted(array):
-                yield Diag("E1602", kernel.name, {"name": name, "fault": f"is not {what}"}, s.span)
+                yield Diag("E1602", kernel.name, {"name": name, "fault": Phrase("is not {what}", what=what)}, s.span)
         for name, fault in _misfits(s, v, tensors_of(kernel, module)):
             yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
             yield Diag(
                 "E1602",
                 kernel.name,
-                {"name": s.name, "fault": "is scanned over several warps, which takes `via` shared memory"},
+                {"name": s.name, "fault": Phrase("is scanned over several warps, which takes `via` shared memory")},
                 s.span,
             )
         via, own = (
@@ -298,7 +303,10 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes
         ):
             yield Diag(
-                "E1602", kernel.name, {"name": s.via, "fault": "has fewer elements than the block has warps"}, s.span
+                "E1602",
+                kernel.name,
+                {"name": s.via, "fault": Phrase("has fewer elements than the block has warps")},
+                s.span,
             )
         needs = (
             s
@@ -318,7 +326,12 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             else None
         )
         if needs is not None and not ARCHS[kernel.arch].has_tma:
-            yield Diag("E1602", kernel.name, {"name": type(s).__name__, "fault": f"is not on {kernel.arch}"}, s.span)
+            yield Diag(
+                "E1602",
+                kernel.name,
+                {"name": type(s).__name__, "fault": Phrase("is not on {arch}", arch=kernel.arch)},
+                s.span,
+            )
 
 
 def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -326,9 +339,9 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
     name = s.tensor if isinstance(s, nodes.TensorMap) else s.to.name if isinstance(s, nodes.StoreRows) else ""
     tensor = tensors.get(tensor_of(name, v))
     if tensor is not None and s.dims and product(s.dims) != product(tensor.type.shape):
-        yield name, f"has not the elements of {' x '.join(map(str, s.dims))}"
+        yield name, Phrase("does not have the elements of {s}", s=" x ".join(map(str, s.dims)))
     if isinstance(s, nodes.StoreRows) and tensor is None:
-        yield name, "is not a tensor"
+        yield name, Phrase("is not a tensor")
     if isinstance(s, nodes.Shared) and s.kind:
         is_whole = s.type.rank == 2 and all(
             e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK)
@@ -336,22 +349,33 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
         if not is_whole or s.swizzle or s.cluster or s.type.dtype.name != "fp32":
             yield (
                 s.name,
-                f"is not as registers hold a sum: fp32, blocks of {BLOCK[0]} rows, columns by {BLOCK[1]}, no "
-                f"swizzle, no cluster",
+                Phrase(
+                    "is not as registers hold a sum: fp32, blocks of {block} rows, columns by {block2}, no swizzle, no "
+                    "cluster",
+                    block=BLOCK[0],
+                    block2=BLOCK[1],
+                ),
             )
     if isinstance(s, nodes.StoreRows) and (
         len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)
     ):
-        yield name, "is written in boxes that do not have rows along its last dim"
+        yield name, Phrase("is written in boxes that do not have rows along its last dim")
     held = v.arrays.get(s.source.name) if isinstance(s, nodes.StoreRows) else None
     if isinstance(held, nodes.Reg) and (
         [e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides]
         or held.type.shape[0].constant != BLOCK[0]
         or held.ring > 1
     ):
-        yield s.source.name, f"is not the matrix of {BLOCK[0]} rows that its box holds"
+        yield s.source.name, Phrase("is not the matrix of {block} rows that its box holds", block=BLOCK[0])
     if isinstance(held, nodes.Reg) and tensor is not None and tensor.type.dtype.name not in HELD:
-        yield name, f"is {tensor.type.dtype}, which is not stored from registers; {', '.join(HELD)} are"
+        yield (
+            name,
+            Phrase(
+                "is {dtype}, which is not stored from registers; {held} are",
+                dtype=tensor.type.dtype,
+                held=", ".join(HELD),
+            ),
+        )
     moved = (
         (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
     )
@@ -363,7 +387,7 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
             not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side
             for size, side in zip(shape, sides)
         ):
-            yield moved[0].name, f"is not made of boxes of {mapped.name}"
+            yield moved[0].name, Phrase("is not made of boxes of {mapped}", mapped=mapped.name)
 
 
 # --- indices
@@ -409,88 +433,14 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 yield Diag(
                     "E1607",
                     kernel.name,
-                    {"name": name, "given": int(slot is not None), "wanted": int(ring > 1), "what": "ring slots"},
+                    {
+                        "name": name,
+                        "given": int(slot is not None),
+                        "wanted": int(ring > 1),
+                        "what": Phrase("ring slots"),
+                    },
                     s.span,
                 )
 
 
-# --- resources
-
-
-def _check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    arch = ARCHS[kernel.arch]
-    shared = sum(-(-s.bytes // 128) * 128 for s in statements(kernel.body) if isinstance(s, nodes.Shared))
-    shared += sum(8 * s.ring for s in statements(kernel.body) if isinstance(s, nodes.Mbarrier))
-    if shared > arch.smem_per_cta:
-        yield Diag(
-            "E1608",
-            kernel.name,
-            {"what": "bytes of shared memory", "used": shared, "most": arch.smem_per_cta},
-            kernel.span,
-        )
-    held = _registers_held(kernel.body)
-    held = held if held <= arch.registers_per_thread else _registers_held(kernel.body, is_exact=True)
-    if held > arch.registers_per_thread:
-        yield Diag(
-            "E1608",
-            kernel.name,
-            {"what": "registers a thread in arrays alone", "used": held, "most": arch.registers_per_thread},
-            kernel.span,
-        )
-    roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
-    total = sum(r.threads * r.regs for r in roles)
-    if total > arch.registers_per_sm:
-        yield Diag(
-            "E1608",
-            kernel.name,
-            {"what": "registers of all roles", "used": total, "most": arch.registers_per_sm},
-            roles[-1].span,
-        )
-    taken: dict[int, nodes.Role] = {}
-    for role in roles:
-        unit = 4 if role.unit == "warpgroups" else 1
-        warps = range(unit * role.first, unit * role.last)
-        if 32 * warps.stop > kernel.threads or not warps:
-            yield Diag(
-                "E1603",
-                kernel.name,
-                {"fault": f"gives role {role.name} warps that the block of {kernel.threads} threads has not"},
-                role.span,
-            )
-        if any(w in taken for w in warps):
-            yield Diag("E1603", kernel.name, {"fault": f"gives a warp both role {role.name} and another"}, role.span)
-        if role.regs and (role.unit != "warpgroups" or role.regs % 8 or not 24 <= role.regs <= 240):
-            yield Diag(
-                "E1602",
-                kernel.name,
-                {"name": f"regs {role.regs}", "fault": "is not 24 to 240 by eight, for whole warpgroups"},
-                role.span,
-            )
-        taken.update(dict.fromkeys(warps, role))
-
-
-def _registers_held(body: Any, is_exact: bool = False) -> int:
-    """32-bit registers a thread in declared arrays where most are held at once: from an array's declaration to the end
-    of its block, or if `is_exact` to the last statement of the block that names it."""
-    last: dict[str, int] = {}
-    if is_exact:
-        last = {name: at for at, s in enumerate(body) for name in names_in(s)}
-    ends: dict[int, int] = {}
-    held = most = 0
-    for at, s in enumerate(body):
-        if isinstance(s, nodes.Reg):
-            count = s.ring
-            for e in s.type.shape:
-                count *= e.evaluate({})
-            share = MATRIX_SHARE.get(s.kind, 1)
-            width = s.type.dtype.bytes if s.kind else max(4, s.type.dtype.bytes)
-            taken = -(-count * width // (4 * share))
-            end = last.get(s.name, len(body))
-            held, ends[end] = held + taken, ends.get(end, 0) + taken
-        inner = max(_registers_held(getattr(s, block, ()), is_exact) for block in ("body", "otherwise"))
-        most = max(most, held + inner)
-        held -= ends.get(at, 0)
-    return most
-
-
-_CHECKS = (check_bounds, check_vectors, _check_resources, check_picks, check_turns, check_atomics, check_early)
+_CHECKS = (check_bounds, check_vectors, check_resources, check_picks, check_turns, check_atomics, check_early)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.phrase import Phrase
 from ..expr import ONE, ZERO, Bound, Expr
 from ..scope import has_floor
 from ..sets import read_set, within_steps
@@ -100,7 +101,7 @@ def _check_launch(
         walk.block(kernel.body, start_of(kernel, sizes))
         lost |= walk.lost
         for order in walk.left_out[:1]:
-            yield _fault(kernel, f"[{', '.join(order.names)}]", "is for some tile of no CTA", sizes, order)
+            yield _fault(kernel, f"[{', '.join(order.names)}]", Phrase("is for some tile of no CTA"), sizes, order)
         for write in walk.writes:
             writes.setdefault(write.tensor, []).append(write)
     for name, found in writes.items():
@@ -131,24 +132,25 @@ def _faults_of(
 
     for write, written in zip(writes, maps):
         if not written.is_injective():
-            yield fault(write.statement, "has an element that this writes twice")
+            yield fault(write.statement, Phrase("has an element that this writes twice"))
             return
     for (one, here), (other, there) in itertools.combinations(zip(writes, maps), 2):
         if not here.range().is_disjoint(there.range()):
-            yield fault(other.statement, "has an element that two stores write", one.statement)
+            yield fault(other.statement, Phrase("has an element that two stores write"), one.statement)
             return
     left = (_wanted(tensor, sizes, yields) if wanted is None else wanted).subtract(
         functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps))
     )
     if not left.is_empty():
         yield fault(
-            writes[-1].statement, f"has an element that nothing writes: {left.sample_point().to_str().strip('{ }')}"
+            writes[-1].statement,
+            Phrase("has an element that nothing writes: {to_str}", to_str=left.sample_point().to_str().strip("{ }")),
         )
 
 
 def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: Statement, *other: Statement) -> Diag:
-    labels = tuple(Label(o.span, "and by this") for o in other if o.span)
-    shown = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or "its sizes"
+    labels = tuple(Label(o.span, Phrase("and by this")) for o in other if o.span)
+    shown = ", ".join(f"{k} = {v}" for k, v in sizes.items()) or Phrase("its sizes")
     return Diag("E1619", kernel.name, {"tensor": name, "fault": words, "sizes": shown}, s.span, labels)
 
 

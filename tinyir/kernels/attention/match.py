@@ -13,6 +13,7 @@ from ...ir.neighbours import ACCESS_BYTES
 from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES, DType
+from ...kit.phrase import Phrase
 from .named import named, widened
 from .numbering import Numbering
 from .second import clear_of, inlined, rows_read, second_of
@@ -97,7 +98,7 @@ def streaming_of(first: Region, second: Region) -> Streaming | str:
 
 def two_regions(regions: tuple[Region, ...]) -> Streaming | str:
     """The regions of a plan as one kernel, or why they are none."""
-    return streaming_of(*regions) if len(regions) == 2 else "not two regions"
+    return streaming_of(*regions) if len(regions) == 2 else Phrase("not two regions")
 
 
 class _Matcher:
@@ -106,22 +107,22 @@ class _Matcher:
     def __init__(self, first: Region, second: Region):
         for node in (n for region in (first, second) for body in bodies_of(region) for n in walk(body)):
             if isinstance(node, (Scan, Scatter)):
-                raise No(f"a {type(node).__name__.lower()} beside the folds")
+                raise No(Phrase("a {name} beside the folds", name=type(node).__name__.lower()))
             if isinstance(node, Ref) and node.index is not None:
-                raise No("a value at another point of the row")
+                raise No(Phrase("a value at another point of the row"))
         if any(isinstance(n, Gather) for body in bodies_of(second) for n in walk(body)):
-            raise No("a place that data choose after the second product")
+            raise No(Phrase("a place that data choose after the second product"))
         self.first = first = widened(first)
         self.second, self.numbers = second, Numbering(first)
         self.fold_of = {let.name: let.expr for let in first.lets if isinstance(let.expr, Reduce)}
         held = sum(isinstance(n, Reduce) for body in bodies_of(first) for n in walk(body))
         if held != len(self.fold_of) or any(f.init is not None for f in self.fold_of.values()):
-            raise No("a fold inside of an expression, or one that starts from a number")
+            raise No(Phrase("a fold inside of an expression, or one that starts from a number"))
         self.scores, self.rows = self._folds()
         self.column = self._column()
         self.dtype = self.fold_of[self.scores].dtype
         if self.dtype.name not in ("fp32", "fp64"):
-            raise No(f"scores in {self.dtype}")
+            raise No(Phrase("scores in {dtype}", dtype=self.dtype))
 
     def found(self) -> Streaming:
         """The kernel. Raises No."""
@@ -144,12 +145,12 @@ class _Matcher:
         names = named(self.numbers, exponent, weighed, self.scores)
         hole, last = Ref(names.weighed, self.dtype), second.let(output).expr
         if last.dtype != self.dtype:
-            raise No(f"scores in {self.dtype} and a second sum in {last.dtype}")
+            raise No(Phrase("scores in {dtype} and a second sum in {dtype2}", dtype=self.dtype, dtype2=last.dtype))
         width = tuple(a for a in second.iters if a.name not in there)
         depth = self.fold_of[self.scores].axes
         for what, size in (("depth", extent_of(depth)), ("width", extent_of(width))):
             if size.constant is None or not 1 <= size.constant <= WIDEST:
-                raise No(f"a {what} of {size}, where 1 to {WIDEST} fit")
+                raise No(Phrase("a {what} of {size}, where 1 to {widest} fit", what=what, size=size, widest=WIDEST))
         return Streaming(
             row=row,
             column=self._axis(self.column),
@@ -191,16 +192,20 @@ class _Matcher:
         products = [n for n, f in self.fold_of.items() if all(a.size is not None for a in f.axes)]
         rows = [n for n in self.fold_of if n not in products]
         if len(products) != 1 or self.fold_of[products[0]].op != "sum":
-            raise No(f"{len(products)} folds along axes of their own, where one sum of products is needed")
+            raise No(
+                Phrase(
+                    "{count} folds along axes of their own, where one sum of products is needed", count=len(products)
+                )
+            )
         if not rows:
-            raise No("no fold along a row of scores")
+            raise No(Phrase("no fold along a row of scores"))
         return products[0], rows
 
     def _column(self) -> str:
         """The axis that the folds of a row run along."""
         folds = [self.fold_of[n] for n in self.rows]
         if any(len(f.axes) != 1 or f.axes[0].size is not None for f in folds) or len({f.axes for f in folds}) != 1:
-            raise No("folds of a row along different axes")
+            raise No(Phrase("folds of a row along different axes"))
         return folds[0].axes[0].name
 
     def _axis(self, name: str) -> Axis:
@@ -213,15 +218,17 @@ class _Matcher:
         """The factor that is the same for a whole row of scores, and the one that varies along it."""
         fold = self.fold_of[self.scores]
         if not isinstance(fold.body, Binary) or fold.body.op != "mul":
-            raise No(f"%{self.scores} is no sum of products")
+            raise No(Phrase("%{scores} is not a sum of products", scores=self.scores))
         left, right = (inlined(self.first, factor) for factor in (fold.body.left, fold.body.right))
         if self.column in axes_of(left):
             left, right = right, left
         if self.column in axes_of(left) or self.column not in axes_of(right):
-            raise No(f"%{self.scores} has not one factor along {self.column}")
+            raise No(
+                Phrase("%{scores} does not have one factor along {column}", scores=self.scores, column=self.column)
+            )
         depth = {a.name for a in fold.axes}
         if not depth <= axes_of(left) or not depth <= axes_of(right):
-            raise No(f"%{self.scores} sums along an axis that one factor has not")
+            raise No(Phrase("%{scores} sums along an axis that one factor does not have", scores=self.scores))
         return left, right
 
     def _split(self, query: Body, key: Body, of_value: set[str]) -> tuple[Axis, tuple[Axis, ...]]:
@@ -229,7 +236,7 @@ class _Matcher:
         others = axes_of(key) | of_value | {self.column}
         shared = [a for a in self.first.iters if a.name in axes_of(query) and a.name not in others]
         if not shared:
-            raise No("no rows that meet the same columns")
+            raise No(Phrase("no rows that meet the same columns"))
         return shared[-1], tuple(a for a in self.first.iters if a.name not in (shared[-1].name, self.column))
 
     # --- the weights
@@ -239,21 +246,21 @@ class _Matcher:
         read = {t.name for t in self.second.inputs}
         wide = [y for y in self.first.yields if self.column in {n for e in y.index for n in e.names()}]
         if len(wide) != 1 or wide[0].output not in read or wide[0].guard:
-            raise No("not one write of a value for each score, which the second product takes")
+            raise No(Phrase("not one write of a value for each score, which the second product takes"))
         (item,) = wide
         for other in self.first.yields:
             if other is not item and self.column in self.numbers.axes(self.numbers.of(other.expr)) or other.guard:
-                raise No(f"{other.output} is one score of a row")
+                raise No(Phrase("{output} is one score of a row", output=other.output))
         names = [e.name or "" for e in item.index if e.constant is None]
         if sorted(names) != sorted(a.name for a in self.first.iters):
-            raise No(f"{item.output} is not handed on point by point")
+            raise No(Phrase("{output} is not handed on point by point", output=item.output))
         return item
 
     def _weights(self, handed: Body) -> tuple[Exponent, Path, int]:
         """The exponential that the handed value is made of: what it is of, the way to the value, and its number."""
         numbers, rows = self.numbers, frozenset(self.rows)
         tops = {n: numbers.of(self.fold_of[n].body) for n in self.rows if self.fold_of[n].op == "max"}
-        value, reason = numbers.of(handed), "no exponential of the scores in what the second product takes"
+        value, reason = numbers.of(handed), Phrase("no exponential of the scores in what the second product takes")
         for number in sorted(numbers.below(value), reverse=True):
             if self.column not in numbers.axes(number) or not self._is_exponential(number):
                 continue
@@ -278,10 +285,10 @@ class _Matcher:
         if not found:
             return "", None
         if len(found) > 1 or self.fold_of[found[0]].op != "sum":
-            raise No("another fold of the weights than one sum")
+            raise No(Phrase("another fold of the weights than one sum"))
         summed = path_of(numbers, numbers.of(self.fold_of[found[0]].body), weighed, self.column, frozenset(self.rows))
         if summed.row or summed.zero or summed.guard_at is not None:
-            raise No("a sum of weights that a number of their row has changed")
+            raise No(Phrase("a sum of weights that a number of their row has changed"))
         return found[0], summed
 
     def _check_choices(self, item: Yield, weighed: int, total: str) -> None:
@@ -290,14 +297,14 @@ class _Matcher:
         values = [y.expr for y in self.first.yields] + ([self.fold_of[total].body] if total else [])
         for number in set().union(*(numbers.below(numbers.of(v)) for v in values)) - numbers.below(weighed):
             if isinstance(numbers.nodes[number].body, Gather):
-                raise No("a place that data choose outside of the scores")
+                raise No(Phrase("a place that data choose outside of the scores"))
 
     def _check_extra(self, folds: tuple[str, ...]) -> None:
         for name in folds:
             if self.numbers.folds(self.numbers.of(self.fold_of[name].body)) & set(self.rows):
-                raise No(f"%{name} folds what another fold of the row must come before")
+                raise No(Phrase("%{name} folds what another fold of the row must come before", name=name))
             if self.fold_of[name].op not in EXTRA:
-                raise No(f"%{name} is the {self.fold_of[name].op} of a row")
+                raise No(Phrase("%{name} is the {op} of a row", name=name, op=self.fold_of[name].op))
 
     def _row(self, path: Path, summed: Path | None, total: str) -> tuple[str, Body | None, Body | None]:
         """What the row does to its sum: `fdiv` or `mul` by a number of the row; and the condition of its being 0."""
@@ -330,7 +337,7 @@ class _Matcher:
                 factors.append(self.numbers.literal(by))
         is_known = all(f is not None and math.isfinite(f) and f != 0 for f in factors)
         if sums != 1 or not is_known or not path.is_finite or summed is None or summed.element:
-            raise No("a guard against NaN of something else than the weights over their sum")
+            raise No(Phrase("a guard against NaN of something else than the weights over their sum"))
 
 
 __all__ = ["WIDEST", "Streaming", "streaming_of", "two_regions"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ...ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Unary, rebuild, substitute, walk
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import bodies_of
+from ...kit.phrase import Phrase
 from ..parts.point import free_axes
 from .weights import No
 
@@ -22,7 +23,7 @@ def inlined(region: Region, body: Body) -> Body:
         if free_axes(region, body.x) == tuple(axes[d] for d in body.dims):
             return inlined(region, body.x)
     if isinstance(body, (Reduce, Gather)):
-        raise No(f"a {type(body).__name__.lower()} in a factor of a contraction")
+        raise No(Phrase("a {name} in a factor of a contraction", name=type(body).__name__.lower()))
     return rebuild(body, functools.partial(inlined, region))
 
 
@@ -37,31 +38,31 @@ def second_of(
         or folds[0].expr.op != "sum"
         or folds[0].expr.init is not None
     ):
-        raise No("a reader that is not one sum")
+        raise No(Phrase("a reader that is not one sum"))
     fold = folds[0].expr
     if len(fold.axes) != 1 or fold.axes[0].size is None or not isinstance(fold.body, Binary) or fold.body.op != "mul":
-        raise No("a reader that is no sum of products along one axis")
+        raise No(Phrase("a reader that is not a sum of products along one axis"))
     sides = [inlined(second, side) for side in (fold.body.left, fold.body.right)]
     for weights, value in (sides, sides[::-1]):  # noqa: B007
         read = weights.x if isinstance(weights, Unary) and weights.op == "cast" else weights
         if isinstance(read, Read) and read.tensor == handed.output:
             break
     else:
-        raise No(f"a factor that is more than {handed.output}")
+        raise No(Phrase("a factor that is more than {output}", output=handed.output))
     if sum(isinstance(n, Read) and n.tensor == handed.output for body in bodies_of(second) for n in walk(body)) != 1:
-        raise No(f"more than one read of {handed.output}")
+        raise No(Phrase("more than one read of {output}", output=handed.output))
     meets: list[tuple[str, str]] = []
     for written, there in zip(handed.index, read.index):
         if written.constant is not None and written != there or written.constant is None and there.name is None:
-            raise No(f"{handed.output} is not read point by point")
+            raise No(Phrase("{output} is not read point by point", output=handed.output))
         if written.constant is None:
             meets.append((there.name, written.name))
     met = dict(meets)
     if met.get(fold.axes[0].name) != column or len(met) != len(meets):
-        raise No(f"a sum along another axis than {column}")
+        raise No(Phrase("a sum along another axis than {column}", column=column))
     sizes = {a.name: a.size for a in (*second.iters, *fold.axes)}
     if any(sizes.get(here) != next(a.size for a in first.iters if a.name == there) for here, there in meets):
-        raise No("axes that meet and differ in size")
+        raise No(Phrase("axes that meet and differ in size"))
     return folds[0].name, value, tuple(meets)
 
 
@@ -77,7 +78,7 @@ def rows_read(first: Region, second: Region, item: Yield) -> tuple[tuple[tuple[s
         if not isinstance(body, Read) or body.tensor not in written:
             return rebuild(body, put)
         if reads.setdefault(f"{body.tensor}.row", body) != body:
-            raise No(f"{body.tensor} is read at two points")
+            raise No(Phrase("{tensor} is read at two points", tensor=body.tensor))
         return Ref(f"{body.tensor}.row", body.dtype)
 
     lets = tuple(replace(let, expr=put(let.expr)) for let in second.lets)
@@ -87,7 +88,7 @@ def rows_read(first: Region, second: Region, item: Yield) -> tuple[tuple[tuple[s
     for read in reads.values():
         own = written[read.tensor]
         if any(w != r if w.constant is not None else met.get(w.name) != r for w, r in zip(own.index, read.index)):
-            raise No(f"{own.output} is read at another row")
+            raise No(Phrase("{output} is read at another row", output=own.output))
     rows = tuple((name, written[read.tensor].expr) for name, read in reads.items())
     return rows, replace(second, lets=(*(Let(n, r) for n, r in reads.items()), *lets), yields=yields)
 

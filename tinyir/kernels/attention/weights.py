@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ...ir.accumulate import literal
 from ...ir.body import Binary, Body, Literal, Select, Ternary, Unary
 from ...ir.types import DTYPES, DType
+from ...kit.phrase import Phrase
 from .numbering import ONE, Numbering, is_same
 
 
@@ -65,7 +66,7 @@ def exponent_of(
     whole = {atom: f for atom, f in of_row.items() if atom != ONE and numbers.folds(atom) & folds}
     if not whole:
         if numbers.folds(argument) & folds:
-            raise No("an exponential of what needs its whole row")
+            raise No(Phrase("an exponential of what needs its whole row"))
         element, factor = _unscaled(numbers, argument)
         return Exponent(element, base * factor, "", False)
     for atom, factor in whole.items():
@@ -73,7 +74,7 @@ def exponent_of(
         rest = {a: f for a, f in form.items() if a != atom}
         if top and factor < 0 and is_same(rest, {a: -factor * f for a, f in numbers.linear(tops[top]).items()}):
             return Exponent(tops[top], -factor, top, is_guarded)
-    raise No("another number of the row than its greatest element is subtracted before the exponential")
+    raise No(Phrase("another number of the row than its greatest element is subtracted before the exponential"))
 
 
 def _maximum(numbers: Numbering, atom: int, tops: dict[str, int]) -> tuple[str, bool]:
@@ -143,7 +144,7 @@ def path_of(numbers: Numbering, value: int, exponential: int, column: str, folds
         elif node.kind in ("where", "select"):
             value = _chosen(numbers, value, exponential, column, folds, found)
         else:
-            raise No(f"a {node.kind} of the weights, which is not linear in them")
+            raise No(Phrase("a {kind} of the weights, which is not linear in them", kind=node.kind))
     return found
 
 
@@ -153,7 +154,7 @@ def _chosen(numbers: Numbering, value: int, exponential: int, column: str, folds
     then, other = node.operands[-2:]
     inner, zero = (then, other) if exponential in numbers.below(then) else (other, then)
     if numbers.literal(zero) != 0 or exponential in numbers.below(zero):
-        raise No("a choice between weights")
+        raise No(Phrase("a choice between weights"))
     if node.kind == "select":
         guard, is_then = node.body.guard, inner == then
         found.element.append(
@@ -166,7 +167,7 @@ def _chosen(numbers: Numbering, value: int, exponential: int, column: str, folds
             found.guard_at, found.is_finite = len(found.row), True
         return inner
     if exponential in numbers.below(condition):
-        raise No("a choice by the weights themselves")
+        raise No(Phrase("a choice by the weights themselves"))
     if column not in numbers.axes(condition):
         found.zero.append((condition, inner == other))
         return inner
@@ -188,7 +189,7 @@ def _is_nan(numbers: Numbering, condition: int, value: int, is_zero: bool) -> bo
 
 def _known_early(numbers: Numbering, number: int, folds: frozenset[str]) -> None:
     if numbers.folds(number) & folds:
-        raise No("work on one weight that needs its whole row")
+        raise No(Phrase("work on one weight that needs its whole row"))
 
 
 def _is_number(numbers: Numbering, number: int) -> bool:

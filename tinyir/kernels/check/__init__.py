@@ -14,6 +14,7 @@ from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
+from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from .. import family_of, resources
 from ..attention import Streaming
@@ -220,7 +221,10 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     plan = case.plan
     counts = [("stages", "stages", plan.stages, 1, MAX_STAGES if case.family.obeys("stages") else 1)]
     counts.append(("partials", "partials", plan.partials, 1, 2 if plan.promote else 1))
-    counts += [("edge", f"depth of {e.source} -> {e.target}", e.depth, 1, MAX_STAGES) for e in plan.edge]
+    counts += [
+        ("edge", Phrase("depth of {source} -> {target}", source=e.source, target=e.target), e.depth, 1, MAX_STAGES)
+        for e in plan.edge
+    ]
     if plan.asynchrony:
         counts.append(("async", "prefetch", plan.asynchrony.prefetch, 0, plan.stages))
     if plan.consumers:
@@ -229,7 +233,7 @@ def _check_stages(case: Case) -> Iterator[Diag]:
         counts.append(("cluster", "cluster", math.prod(plan.cluster.shape), 1, ARCHS[plan.arch].ctas_per_cluster))
     if plan.split_k:
         counts.append(("split_k", "split_k", plan.split_k.parts, 1, ARCHS[plan.arch].ctas_per_cluster))
-    counts += [("order", "the width of order", plan.order.width, 0, MAX_COUNT)] if plan.order else []
+    counts += [("order", Phrase("the width of order"), plan.order.width, 0, MAX_COUNT)] if plan.order else []
     counts += [(word, word, getattr(plan, word), 0, MAX_COUNT) for word in ("persistent", "promote")]
     counts += [
         (word, word, max(getattr(plan, word), default=1), 1, MAX_COUNT)
@@ -340,7 +344,9 @@ def _check_layout(case: Case) -> Iterator[Diag]:
                 "E1523",
                 "layout",
                 tensor=item.tensor,
-                fault=f"{item.tensor} is {way}, and fetched neither by tma nor by cp_async",
+                fault=Phrase(
+                    "{tensor} is {way}, and fetched neither by tma nor by cp_async", tensor=item.tensor, way=way
+                ),
             )
         if plan.is_kept(item.tensor) and not any(
             is_constant(t) for t in case.problem.model.inputs if t.name == item.tensor
@@ -350,14 +356,20 @@ def _check_layout(case: Case) -> Iterator[Diag]:
                 "E1523",
                 "layout",
                 tensor=item.tensor,
-                fault=f"{item.tensor} is {way}, and no constant of the model (storage=const_pool)",
+                fault=Phrase(
+                    "{tensor} is {way}, and not a constant of the model (storage=const_pool)",
+                    tensor=item.tensor,
+                    way=way,
+                ),
             )
 
 
 def _check_atomics(case: Case) -> Iterator[Diag]:
     plan, region = case.plan, case.problem.region
     if plan.atomics and not case.family.obeys("atomics"):
-        yield fault_of(plan, "E1583", "atomics", region=region.name, fault=f"has no atomics in algo {plan.algo}")
+        yield fault_of(
+            plan, "E1583", "atomics", region=region.name, fault=Phrase("has no atomics in algo {algo}", algo=plan.algo)
+        )
 
 
 def _check_family(case: Case) -> Iterator[Diag]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...ir.plan import Bind, Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
 from ..family import Problem
@@ -30,15 +31,21 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
     """The fields of a plan that the template cannot obey: the field, what it is, and what is needed."""
     count, streaming = plan.consumers.count, kernel.streaming
     if plan.consumers.mode != "cooperative" or not 1 <= count <= MOST_CONSUMERS:
-        yield "consumers", f"{count} {plan.consumers.mode}", f"1 to {MOST_CONSUMERS} cooperative"
+        yield "consumers", f"{count} {plan.consumers.mode}", Phrase("1 to {most} cooperative", most=MOST_CONSUMERS)
         return
     rows, columns, depth = plan.tile
     if rows != WARPGROUP_ROWS * count or depth != streaming.sizes[0] or columns % STEP or not STEP <= columns <= WIDEST:
-        wanted = f"[{WARPGROUP_ROWS * count}, columns in steps of {STEP} up to {WIDEST}, {streaming.sizes[0]}]"
+        wanted = Phrase(
+            "[{warpgroup_rows}, columns in steps of {step} up to {widest}, {sizes}]",
+            warpgroup_rows=WARPGROUP_ROWS * count,
+            step=STEP,
+            widest=WIDEST,
+            sizes=streaming.sizes[0],
+        )
         yield "tile", list(plan.tile), wanted
         return
     if plan.stages < LEAST_STAGES:
-        yield "stages", plan.stages, f"{LEAST_STAGES} or more"
+        yield "stages", plan.stages, Phrase("{least} or more", least=LEAST_STAGES)
     for box in (kernel.query, kernel.key, kernel.value):
         load = plan.load_of(box.tensor.name)
         if load.by != "tma" or load.swizzle != 128:
@@ -47,7 +54,7 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         word = next(
             w for w in ("threads", "micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w)
         )
-        yield word, "stated", f"no `{word}`"
+        yield word, "stated", Phrase("no `{word}`", word=word)
     wanted = bind_of(streaming)
     if set(plan.bind) != set(wanted):
         yield "bind", show_bind(plan.bind), show_bind(wanted)
@@ -55,7 +62,15 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         yield "order", plan.order.by, "group"
     held = registers_of(plan, streaming) + ADDRESSING
     if held > most_registers(plan):
-        yield "tile", list(plan.tile), f"{held} registers a thread where {most_registers(plan)} are: fewer columns"
+        yield (
+            "tile",
+            list(plan.tile),
+            Phrase(
+                "{held} registers a thread where {most_registers} are: fewer columns",
+                held=held,
+                most_registers=most_registers(plan),
+            ),
+        )
 
 
 def bind_of(kernel: Streaming) -> tuple[Bind, ...]:
@@ -75,12 +90,12 @@ def unmoved(kernel: Flash, plan: Plan, problem: Problem) -> Iterator[tuple[str, 
     for item, box in zip(problem.regions[1].yields, kernel.outputs):
         by = plan.store_of(item.output).by
         if by not in ("tma", "global"):
-            yield "store", item.output, f"{item.output} leaves by {by}"
+            yield "store", item.output, Phrase("{output} leaves by {by}", output=item.output, by=by)
         elif by == "tma" and box is None:
-            yield "store", item.output, f"{item.output} does not take the tile as it is"
+            yield "store", item.output, Phrase("{output} does not take the tile as it is", output=item.output)
     for need in kernel.needs(problem.model):
         if need not in plan.assume:
-            yield "load", plan.name, f"nothing assumes {need}"
+            yield "load", plan.name, Phrase("nothing assumes {need}", need=need)
 
 
 __all__ = ["bind_of", "legal"]

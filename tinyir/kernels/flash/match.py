@@ -21,6 +21,7 @@ from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import bodies_of
 from ...ir.types import DType
+from ...kit.phrase import Phrase
 from ..attention import Streaming, two_regions
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 
@@ -116,18 +117,21 @@ def flash_of(kernel: Streaming) -> Flash | str:
 def _flash(kernel: Streaming) -> Flash:
     first, second = kernel.first, kernel.second
     for what, is_there in (
-        ("nothing subtracted before the exponential", not kernel.top),
-        ("weights that are not summed", not kernel.total),
-        ("a place that data choose", any(isinstance(n, Gather) for b in bodies_of(first) for n in walk(b))),
-        ("work on single weights", kernel.summed is not None or kernel.handed is not None),
-        ("other folds or numbers of a row", bool(kernel.folds or kernel.writes or kernel.rows)),
-        ("a row that is 0 where it is not over its sum", kernel.zero is not None and not _is_total(kernel, first)),
+        (Phrase("nothing subtracted before the exponential"), not kernel.top),
+        (Phrase("weights that are not summed"), not kernel.total),
+        (Phrase("a place that data choose"), any(isinstance(n, Gather) for b in bodies_of(first) for n in walk(b))),
+        (Phrase("work on single weights"), kernel.summed is not None or kernel.handed is not None),
+        (Phrase("other folds or numbers of a row"), bool(kernel.folds or kernel.writes or kernel.rows)),
+        (
+            Phrase("a row that is 0 where it is not over its sum"),
+            kernel.zero is not None and not _is_total(kernel, first),
+        ),
     ):
         if is_there:
             raise _No(what)
     depth, width = (_only(axes, what) for axes, what in ((kernel.depth, "depth"), (kernel.width, "width")))
     if kernel.dtype.name != "fp32":
-        raise _No(f"scores in {kernel.dtype}")
+        raise _No(Phrase("scores in {dtype}", dtype=kernel.dtype))
     here = dict(kernel.meets)
     column = next(n for n, m in kernel.meets if m == kernel.column.name)
     query = _fetched(first, kernel.query, kernel.row, depth, {})
@@ -135,14 +139,24 @@ def _flash(kernel: Streaming) -> Flash:
     value = _fetched(second, kernel.value, Axis(column, kernel.column.size), width, here)
     handed = first.outputs[0].type.dtype
     if query.dtype != key.dtype or value.dtype != handed:
-        raise _No(f"factors of {query.dtype} and {key.dtype}, and of {handed} and {value.dtype}")
+        raise _No(
+            Phrase(
+                "factors of {dtype} and {dtype2}, and of {handed} and {dtype3}",
+                dtype=query.dtype,
+                dtype2=key.dtype,
+                handed=handed,
+                dtype3=value.dtype,
+            )
+        )
     if not value.has_whole_rows:
-        raise _No(f"{value.tensor.name} goes on beyond the rows that are summed")
+        raise _No(Phrase("{tensor} goes on beyond the rows that are summed", tensor=value.tensor.name))
     deep, wide = kernel.sizes
     if deep % STEP and not (query.has_whole_columns and key.has_whole_columns):
-        raise _No(f"{deep} elements along the depth, which are not whole products, and not whole dims")
+        raise _No(
+            Phrase("{deep} elements along the depth, which are not whole products, and not whole dims", deep=deep)
+        )
     if max(_whole(deep), _whole(wide)) > WIDEST:
-        raise _No(f"a depth of {deep} and a width of {wide}")
+        raise _No(Phrase("a depth of {deep} and a width of {wide}", deep=deep, wide=wide))
     factor, scale, masks, work = _score(kernel, first)
     outputs = tuple(_output(kernel, second, item, width) for item in second.yields)
     return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, _is_total(kernel, first))
@@ -150,7 +164,7 @@ def _flash(kernel: Streaming) -> Flash:
 
 def _only(axes: Sequence[Axis], what: str) -> Axis:
     if len(axes) != 1:
-        raise _No(f"a {what} of {len(axes)} axes")
+        raise _No(Phrase("a {what} of {count} axes", what=what, count=len(axes)))
     return axes[0]
 
 
@@ -160,9 +174,9 @@ def _whole(size: int) -> int:
 
 def _fetched(region: Region, factor: Body, row: Axis, column: Axis, here: dict[str, str]) -> Box:
     if not isinstance(factor, Read):
-        raise _No("a factor that is more than a read")
+        raise _No(Phrase("a factor that is more than a read"))
     if factor.dtype.name not in DTYPES:
-        raise _No(f"a factor of {factor.dtype}")
+        raise _No(Phrase("a factor of {dtype}", dtype=factor.dtype))
     tensor = next(t for t in region.inputs if t.name == factor.tensor)
     return _box(tensor, factor.index, row, column, here)
 
@@ -170,14 +184,28 @@ def _fetched(region: Region, factor: Body, row: Axis, column: Axis, here: dict[s
 def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: dict[str, str]) -> Box:
     """The tensor in boxes of rows along one of its dims and of columns along the last. `here` renames axes."""
     if len(index) > MOST_DIMS:
-        raise _No(f"{tensor.name} has more than {MOST_DIMS} dims")
+        raise _No(Phrase("{tensor} has more than {most} dims", tensor=tensor.name, most=MOST_DIMS))
     along = {axis.name: [n for n, e in enumerate(index) if axis.name in e.names()] for axis in (row, column)}
     if len(along[row.name]) != 1 or along[column.name] != [len(index) - 1] or along[row.name] == along[column.name]:
-        raise _No(f"{tensor.name} has not {row.name} along one dim and {column.name} along the last")
+        raise _No(
+            Phrase(
+                "{tensor} does not have {row} along one dim and {column} along the last",
+                tensor=tensor.name,
+                row=row.name,
+                column=column.name,
+            )
+        )
     place = along[row.name][0]
     first = [e - {place: row.name, len(index) - 1: column.name}.get(n, ZERO) for n, e in enumerate(index)]
     if any(name in e.names() for e in first for name in (row.name, column.name)):
-        raise _No(f"{tensor.name} is not read element by element along {row.name} and {column.name}")
+        raise _No(
+            Phrase(
+                "{tensor} is not read element by element along {row} and {column}",
+                tensor=tensor.name,
+                row=row.name,
+                column=column.name,
+            )
+        )
     whole = (first[n] == ZERO and tensor.type.shape[n] == axis.size for n, axis in ((place, row), (-1, column)))
     return Box(tensor, place, tuple(e.substitute({n: Expr.of(m) for n, m in here.items()}) for e in first), *whole)
 

@@ -7,6 +7,7 @@ from ...ir.body import Read
 from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.traits import extent_of, sizes_of
+from ...kit.phrase import Phrase
 from ...target.device import Device
 from ...target.hopper import WARPGROUP_ROWS
 from ..candidate import holds_everywhere
@@ -38,7 +39,12 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                 plan = _largest(found, problem, card, count, columns, ahead, assume)
                 held = registers_of(plan, kernel) + ADDRESSING
                 most = most_registers(plan)
-                proposals.append(Proposal(plan, f"{held} registers a thread, over {most}" if held > most else ""))
+                proposals.append(
+                    Proposal(
+                        plan,
+                        Phrase("{held} registers a thread, over {most}", held=held, most=most) if held > most else "",
+                    )
+                )
     return tuple(proposals)
 
 
@@ -51,16 +57,20 @@ def why_none(problem: Problem, card: Device) -> str:
 def _found(problem: Problem, card: Device) -> Flash | str:
     """The problem as the family computes it on this card, or why it does not."""
     if not card.arch.has_tma:
-        return f"{card.arch.name} has no copy engine"
+        return Phrase("{arch} has no copy engine", arch=card.arch.name)
     found = flash_of(problem.kernel)
     if isinstance(found, str):
         return found
     model = problem.model
     narrow = [box.tensor.name for box in found.boxes if not holds_everywhere(box.needs, model)]
     if narrow:
-        return f"rows of {', '.join(narrow)} are not whole {STRIDE_BYTES} bytes at every shape set"
+        return Phrase(
+            "rows of {narrow} are not whole {stride_bytes} bytes at every shape set",
+            narrow=", ".join(narrow),
+            stride_bytes=STRIDE_BYTES,
+        )
     if not holds_everywhere(found.needs(model), model):
-        return "an axis may be empty"
+        return Phrase("an axis may be empty")
     return found
 
 

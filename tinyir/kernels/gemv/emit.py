@@ -30,6 +30,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared
@@ -205,14 +206,23 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
     inner = "sum" if stands_along_sum(plan, kernel) else "right"
     if not fault and (not isinstance(view, View) or view.inner != inner):
-        fault = f"{kernel.rhs.tensor} with neighbouring threads along {inner}"
+        fault = Phrase("{tensor} with neighbouring threads along {inner}", tensor=kernel.rhs.tensor, inner=inner)
     width = plan.width_of((kernel.sum if inner == "sum" else kernel.right)[-1].name)
     if not fault and (len(plan.threads) != 2 or plan.micro[2 if inner == "sum" else 1] % width):
-        fault = f"threads {list(plan.threads)} with micro {list(plan.micro)} and accesses of {width}"
+        fault = Phrase(
+            "threads {threads} with micro {micro} and accesses of {width}",
+            threads=list(plan.threads),
+            micro=list(plan.micro),
+            width=width,
+        )
     if not fault and inner == "sum" and (plan.threads[0] > WARP or WARP % plan.threads[0]):
-        fault = f"{plan.threads[0]} threads along the sum, of which a warp has {WARP}"
+        fault = Phrase(
+            "{threads} threads along the sum, of which a warp has {warp}", threads=plan.threads[0], warp=WARP
+        )
     if not fault and plan.parts > 1 and (plan.split_k.by != "cluster" or plan.tile[1] % plan.parts):
-        fault = f"a sum in {plan.parts} parts by {plan.split_k.by} of {plan.tile[1]} columns"
+        fault = Phrase(
+            "a sum in {parts} parts by {by} of {tile} columns", parts=plan.parts, by=plan.split_k.by, tile=plan.tile[1]
+        )
     if fault:
         raise refuse("E1611", plan.name, plan.span_of("micro"), what=fault, region=plan.name)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.boxes import View, multiple_of, unread, view_of
 
@@ -23,7 +24,9 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     width = plan.width_of(view.dims[-1].axes[-1].name)
     for need in multiple_of(view.dims[-1].size, width):
         if need not in plan.assume:
-            yield fault_of(plan, "E1570", "vectorize", tensor=read.tensor, fault=f"nothing assumes {need}")
+            yield fault_of(
+                plan, "E1570", "vectorize", tensor=read.tensor, fault=Phrase("nothing assumes {need}", need=need)
+            )
 
 
 __all__ = ["legal"]

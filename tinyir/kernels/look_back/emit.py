@@ -39,6 +39,7 @@ from ...ir.runs import Run, row_run
 from ...ir.traits import extent_of, scans_of
 from ...ir.types import DTYPES, TensorType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.words import LEVELS, WORDS_OF
 from ..family import Before, Problem
 from ..parts.arrays import shared
@@ -72,7 +73,7 @@ def look_back_kernel(plan: Plan, problem: Problem) -> Kernel:
             "E1611",
             plan.name,
             plan.span_of("tile"),
-            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
             region=region.name,
         )
     run = row_run(region, kernel, width) if width > 1 else Run(kernel.row, 1)
@@ -81,12 +82,18 @@ def look_back_kernel(plan: Plan, problem: Problem) -> Kernel:
             "E1611",
             plan.name,
             plan.span_of("vectorize"),
-            what=f"{width} neighbours that are not known to lie side by side",
+            what=Phrase("{width} neighbours that are not known to be contiguous", width=width),
             region=region.name,
         )
     for scan in scans_of(region):
         if wide(scan.dtype).bytes not in WORDS_OF:
-            raise refuse("E1611", plan.name, plan.span_of("algo"), what=f"a scan of {scan.dtype}", region=region.name)
+            raise refuse(
+                "E1611",
+                plan.name,
+                plan.span_of("algo"),
+                what=Phrase("a scan of {dtype}", dtype=scan.dtype),
+                region=region.name,
+            )
     return _Writer(plan, region, kernel, run, turns).kernel_of_tiles()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from ..family import Problem
 from .declare import held_of
@@ -16,7 +17,7 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     """E1513 for more elements than a thread has registers."""
     given, most = held_of(plan), ARCHS[plan.arch].registers_per_thread
     if given > most:
-        yield fault_of(plan, "E1513", "tile", field="elements of a tile", given=given, most=most)
+        yield fault_of(plan, "E1513", "tile", field=Phrase("elements of a tile"), given=given, most=most)
 
 
 __all__ = ["legal"]

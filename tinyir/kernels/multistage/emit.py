@@ -31,6 +31,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
+from ...kit.phrase import Phrase
 from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Problem
 from ..parts.arrays import shared
@@ -118,18 +119,31 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
     if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS[plan.math] * STEP) or bk > wide:
         raise _refusal(
-            plan, "warp_tile", f"a warp's tile of {plan.warp_tile[0]} x {plan.warp_tile[1]} with {bk} along the sum"
+            plan,
+            "warp_tile",
+            Phrase(
+                "a warp's tile of {warp_tile} x {warp_tile2} with {bk} along the sum",
+                warp_tile=plan.warp_tile[0],
+                warp_tile2=plan.warp_tile[1],
+                bk=bk,
+            ),
         )
     for side, size in enumerate((bm, bn)):
         operand = _operand(plan, region, kernel, side)
         if not operand.is_along_sum and size % wide:
-            raise _refusal(plan, "tile", f"{size} in a row of an operand that lies across the sum")
+            raise _refusal(
+                plan, "tile", Phrase("{size} in a row of an operand whose rows run across the sum", size=size)
+            )
         if plan.load_of(operand.read.tensor).swizzle != operand.array.swizzle:
-            raise _refusal(plan, "load", f"{operand.read.tensor} without swizzle {operand.array.swizzle}")
+            raise _refusal(
+                plan,
+                "load",
+                Phrase("{tensor} without swizzle {swizzle}", tensor=operand.read.tensor, swizzle=operand.array.swizzle),
+            )
     if any(plan.is_turned(item.tensor) for item in plan.layout):
-        raise _refusal(plan, "layout", "`layout` turned in algo multistage")
+        raise _refusal(plan, "layout", Phrase("`layout` turned in algo multistage"))
     if plan.stages < 2:
-        raise _refusal(plan, "stages", "one stage")
+        raise _refusal(plan, "stages", Phrase("one stage"))
 
 
 def _refusal(plan: Plan, word: str, what: str) -> Refused:

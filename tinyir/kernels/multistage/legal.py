@@ -9,6 +9,7 @@ from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...ir.traits import extent_of
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ...target.ampere import COPIES
 from ..family import Problem
 from ..parts.boxes import MMA_FACTORS, View, misfit, multiple_of, view_of
@@ -32,12 +33,19 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
         axis, size = view.dims[-1].axes[-1].name, view.dims[-1].size
         width = plan.width_of(axis)
         if width * read.dtype.bytes < COPIES[-1]:
-            fault = f"vectorize says {width * read.dtype.bytes} B along {axis}, {COPIES[-1]} B is the least"
+            fault = Phrase(
+                "vectorize says {width} B along {axis}, {copies} B is the least",
+                width=width * read.dtype.bytes,
+                axis=axis,
+                copies=COPIES[-1],
+            )
             yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=fault)
         for need in multiple_of(size, width):
             if need not in plan.assume:
                 copied.add(need)
-                yield fault_of(plan, "E1570", "load", tensor=read.tensor, fault=f"nothing assumes {need}")
+                yield fault_of(
+                    plan, "E1570", "load", tensor=read.tensor, fault=Phrase("nothing assumes {need}", need=need)
+                )
     (right, *others) = kernel.right
     for need in multiple_of(extent_of(kernel.right), 1 if others else plan.width_of(right.name)):
         if need not in plan.assume and need not in copied:

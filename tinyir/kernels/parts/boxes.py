@@ -20,6 +20,7 @@ from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import extent_of, nearest
 from ...ir.types import TensorType, is_exact
+from ...kit.phrase import Phrase
 from ..problem import SIBLING, Contraction
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)
@@ -123,7 +124,12 @@ def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...], is_gat
         or not {d.name for d in dtypes} <= set(factors)
         or {kernel.dtype.name, product.dtype.name} != {"fp32"}
     ):
-        return f"a product of {kernel.lhs.dtype} and {kernel.rhs.dtype}, summed in {kernel.dtype}"
+        return Phrase(
+            "a product of {dtype} and {dtype2}, summed in {dtype3}",
+            dtype=kernel.lhs.dtype,
+            dtype2=kernel.rhs.dtype,
+            dtype3=kernel.dtype,
+        )
     return unread(region, kernel, is_gathered, True)
 
 
@@ -134,7 +140,7 @@ def unread(region: Region, kernel: Contraction, is_gathered: bool = False, may_w
         if (factor.then if is_gathered and isinstance(factor, Select) else factor) is not read and not (
             may_widen and _is_widened(factor, read)
         ):
-            return "a factor that is more than a read"
+            return Phrase("a factor that is more than a read")
     bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if (
@@ -143,7 +149,7 @@ def unread(region: Region, kernel: Contraction, is_gathered: bool = False, may_w
             and node.index is not None
             or isinstance(node, (Gather, Random, Reduce, Scan, Scatter))
         ):
-            return f"a {type(node).__name__.lower()} after the accumulator"
+            return Phrase("a {name} after the accumulator", name=type(node).__name__.lower())
     return ""
 
 
@@ -209,10 +215,14 @@ def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "r
         return view
     named = {a.name for d in view.dims for a in d.axes}
     if view.inner != inner or {d.role for d in view.dims} - {"batch"} != {"left", "right"} or item.guard:
-        return f"{item.output} does not take the tile as it is"
+        return Phrase("{output} does not take the tile as it is", output=item.output)
     if any(a.name not in named and a.size != ONE and a.name != SIBLING for a in kernel.batch):
-        return f"{item.output} lacks an axis, and is written by one CTA of those along it"
-    return view if view.tensor.type.dtype.name in STAGED_DTYPES else f"{item.output} is {view.tensor.type.dtype}"
+        return Phrase("{output} lacks an axis, and is written by one CTA of those along it", output=item.output)
+    return (
+        view
+        if view.tensor.type.dtype.name in STAGED_DTYPES
+        else Phrase("{output} is {dtype}", output=item.output, dtype=view.tensor.type.dtype)
+    )
 
 
 def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
@@ -229,7 +239,7 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
     tiles."""
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
     if tensor.type.dtype.bits < 16 and not tensor.type.dtype.is_float:
-        return f"{name} is {tensor.type.dtype}"
+        return Phrase("{name} is {dtype}", name=name, dtype=tensor.type.dtype)
     role_of = {a.name: role for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
     axes = {a.name: a for group in (*kernel.groups, kernel.batch) for a in group}
     found: list[Dim] = []
@@ -238,7 +248,7 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
             continue
         digits = _digits(e, size, axes)
         if not digits:
-            return f"{name}[... {e} ...] is not a whole axis"
+            return Phrase("{name}[... {e} ...] is not a whole axis", name=name, e=e)
         for axis in digits:
             if found and found[-1].role == role_of[axis.name] != "batch":
                 found[-1] = Dim(found[-1].role, (*found[-1].axes, axis))
@@ -266,11 +276,15 @@ def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ..
 def _fault_of(name: str, dims: list[Dim], kernel: Contraction) -> str:
     groups: Mapping[str, tuple[Axis, ...]] = dict(zip(ROLES, kernel.groups))
     if not dims or dims[-1].role == "batch":
-        return f"{name} is not contiguous along an axis of the tile"
+        return Phrase("{name} is not contiguous along an axis of the tile", name=name)
     for dim in dims:
         if dim.role != "batch" and tuple(a.name for a in dim.axes) != tuple(a.name for a in groups[dim.role]):
-            return f"{name} does not keep {', '.join(a.name for a in groups[dim.role])} together in this order"
-    return f"{name} has more than {MOST_DIMS} dims" if len(dims) > MOST_DIMS else ""
+            return Phrase(
+                "{name} does not keep {a} together in this order",
+                name=name,
+                a=", ".join(a.name for a in groups[dim.role]),
+            )
+    return Phrase("{name} has more than {most} dims", name=name, most=MOST_DIMS) if len(dims) > MOST_DIMS else ""
 
 
 def at_least(size: Expr, least: int, model: Model) -> tuple[Bound, ...]:

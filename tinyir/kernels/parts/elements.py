@@ -23,6 +23,7 @@ from ...ir.region import Region
 from ...ir.runs import Run, map_run
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Problem
 from .element_vectors import vector_statements
 from .point import Fresh, divides, names_in, numbered
@@ -40,7 +41,12 @@ def element_kernel(plan: Plan, problem: Problem) -> Kernel:
             "E1611",
             plan.name,
             plan.span_of("micro"),
-            what=f"{each} elements for each of {threads} threads in a tile of {tile}",
+            what=Phrase(
+                "{each} elements for each of {threads} threads in a tile of {tile}",
+                each=each,
+                threads=threads,
+                tile=tile,
+            ),
             region=region.name,
         )
     turn, turns, total = Expr.of(fresh.of("u")), each // width, extent_of(kernel.axes)
@@ -82,7 +88,7 @@ def _run_of(plan: Plan, region: Region) -> Run | None:
             "E1611",
             plan.name,
             plan.span_of("vectorize"),
-            what=f"{item.width} neighbours that are not known to lie side by side",
+            what=Phrase("{width} neighbours that are not known to be contiguous", width=item.width),
             region=region.name,
         )
     return run

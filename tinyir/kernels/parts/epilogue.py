@@ -31,6 +31,7 @@ from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, extent_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
 from .arrays import shared
@@ -150,7 +151,7 @@ def _leaving(
             "E1611",
             plan.name,
             plan.span_of("store"),
-            what=f"rows of {dtype} through shared memory by {by}",
+            what=Phrase("rows of {dtype} through shared memory by {by}", dtype=dtype, by=by),
             region=plan.name,
         )
     return Leaving(item, dtype, view, by, tile_of(item, fresh), f"store.{item.output}", span)

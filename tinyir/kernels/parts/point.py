@@ -33,6 +33,7 @@ from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 
 Point = Mapping[str, Expr]
 
@@ -165,7 +166,11 @@ class Values:
             if self.emit is not None:
                 return self.emit(body, self)
             raise refuse(
-                "E1611", self.region.name, body.span, what=f"a {type(body).__name__.lower()}", region=self.region.name
+                "E1611",
+                self.region.name,
+                body.span,
+                what=Phrase("a {node}", node=type(body).__name__.lower()),
+                region=self.region.name,
             )
         if isinstance(body, Select):
             guard = substitute_here(body, self.point).guard

@@ -11,6 +11,7 @@ from ...ir.gpu.nodes import Statement
 from ...ir.region import Region
 from ...ir.runs import Run
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from .point import Values, free_axes, needed
 from .statements import Statements
 
@@ -29,7 +30,7 @@ class Prefixes(Statements):
                 "E1611",
                 self.region.name,
                 scan.span,
-                what="a scan at another point than its own",
+                what=Phrase("a scan at another point than its own"),
                 region=self.region.name,
             )
         return self.done[scan]

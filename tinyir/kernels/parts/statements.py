@@ -12,6 +12,7 @@ from ...ir.gpu.nodes import Statement
 from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..resources import WALK
 from .fold import Accumulator
 from .point import Fresh, Values, carried, choice, element_store, needed
@@ -84,7 +85,7 @@ class Statements:
         return emit
 
     def _scanned(self, scan: Scan, values: Values) -> Body:
-        raise refuse("E1611", self.region.name, scan.span, what="a scan in a map", region=self.region.name)
+        raise refuse("E1611", self.region.name, scan.span, what=Phrase("a scan in a map"), region=self.region.name)
 
     def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
         """A fold over axes of its own, in one thread."""
@@ -94,7 +95,7 @@ class Statements:
                 "E1611",
                 self.region.name,
                 fold.span,
-                what="a fold over the region's own axes in a map",
+                what=Phrase("a fold over the region's own axes in a map"),
                 region=self.region.name,
             )
         inside: list[Statement] = []

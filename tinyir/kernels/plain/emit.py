@@ -14,6 +14,7 @@ from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.fold import Accumulator
 from ..parts.point import Fresh, Values, choice, element_store, free_axes, numbered
@@ -29,7 +30,7 @@ def plain_kernel(plan: Plan, problem: Problem) -> Kernel:
             "E1611",
             plan.name,
             plan.span_of("tile"),
-            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
             region=region.name,
         )
     (threads,) = plan.threads

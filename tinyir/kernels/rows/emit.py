@@ -16,6 +16,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.point import Fresh, names_in
 from ..problem import Row
@@ -64,7 +65,7 @@ def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
             "E1611",
             plan.name,
             plan.span_of("vectorize"),
-            what=f"{item.width} neighbours that are not known to lie side by side",
+            what=Phrase("{width} neighbours that are not known to be contiguous", width=item.width),
             region=region.name,
         )
     if plan.tile[1] % (run.width * team.size) or run.most_left > team.size:
@@ -72,7 +73,12 @@ def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
             "E1611",
             plan.name,
             plan.span_of("tile"),
-            what=f"tile {list(plan.tile)} in vectors of {run.width} on {list(plan.threads)} threads",
+            what=Phrase(
+                "tile {tile} in vectors of {width} on {threads} threads",
+                tile=list(plan.tile),
+                width=run.width,
+                threads=list(plan.threads),
+            ),
             region=region.name,
         )
     return run

@@ -18,6 +18,7 @@ from ...ir.runs import number_in
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..parts.fold import Accumulator
 from ..parts.kept import used_twice
 from ..parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split
@@ -88,7 +89,7 @@ class Passes:
                     "E1611",
                     self.region.name,
                     inner.span,
-                    what="a fold at a gathered place of a row",
+                    what=Phrase("a fold at a gathered place of a row"),
                     region=self.region.name,
                 )
             shielded = replace(inner, body=values.shielded(inner.body))

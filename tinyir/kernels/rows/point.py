@@ -9,6 +9,7 @@ from ...ir.body import Body, BroadcastInDim, Gather, Read, Reduce, Ref, Transpos
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..parts.fold import type_of
 from ..parts.point import Point, Values, choice, needed
 
@@ -60,7 +61,7 @@ class RowPoint:
                     "E1611",
                     self.rows.region.name,
                     inner.span,
-                    what="a fold inside a value that varies along the row",
+                    what=Phrase("a fold inside a value that varies along the row"),
                     region=self.rows.region.name,
                 )
             return choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"), self.inner)

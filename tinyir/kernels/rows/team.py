@@ -24,6 +24,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Array
 from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, split
@@ -57,7 +58,7 @@ class Team:
                 "E1611",
                 plan.name,
                 plan.span_of("tile"),
-                what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+                what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
                 region=region.name,
             )
         return team

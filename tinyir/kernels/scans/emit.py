@@ -28,6 +28,7 @@ from ...ir.runs import row_run
 from ...ir.traits import extent_of, scans_of
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.fold import type_of
@@ -49,7 +50,7 @@ def block_kernel(plan: Plan, problem: Problem) -> Kernel:
         return _block_kernel(plan, region, kernel)
     run = row_run(region, kernel, width)
     if run is None:
-        what = f"{width} neighbours that are not known to lie side by side"
+        what = Phrase("{width} neighbours that are not known to be contiguous", width=width)
         raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=region.name)
     return scan_vector_kernel(plan, region, kernel, run)
 
@@ -59,14 +60,14 @@ def thread_kernel(plan: Plan, problem: Problem) -> Kernel:
     _check_tile(plan, problem.region, (plan.threads[0], 1))
     width = plan.width_of(problem.kernel.row[0].name)
     if width > 1:
-        what = f"{width} neighbours at once, a thread a row"
+        what = Phrase("{width} neighbours at once, with a thread per row", width=width)
         raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=problem.region.name)
     return _thread_kernel(plan, problem.region, problem.kernel)
 
 
 def _check_tile(plan: Plan, region: Region, wanted: tuple[int, int]) -> None:
     if len(plan.threads) != 1 or plan.tile != wanted:
-        what = f"tile {list(plan.tile)} on {list(plan.threads)} threads"
+        what = Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads))
         raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
 
 

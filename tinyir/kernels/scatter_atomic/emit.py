@@ -29,6 +29,7 @@ from ...ir.region import Region
 from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Before, Problem
 from ..parts.elements import element_kernel
 from ..parts.point import Fresh, divides, names_in, numbered
@@ -67,7 +68,7 @@ def _scatter(plan: Plan, region: Region) -> Scatter:
             "E1611",
             plan.name,
             plan.span_of("algo"),
-            what=f"atomics: {region.name} {unmet_by_atomics(region, plan.atomics)}",
+            what=Phrase("atomics: {region} {fault}", region=region.name, fault=unmet_by_atomics(region, plan.atomics)),
             region=region.name,
         )
     return scatter

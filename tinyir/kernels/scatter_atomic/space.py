@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ...ir.plan.words import UNORDERED
 from ...ir.scatters import base_of, is_ordered, scatter_of
+from ...kit.phrase import Phrase
 from ...target.device import Device
 from ..family import Problem, Proposal
 from ..parts.element_plans import element_plans
@@ -19,6 +20,6 @@ def propose_scatter(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     if isinstance(scatter, str):
         return ()
     atomics = UNORDERED if is_ordered(scatter.op, scatter.dtype) else ""
-    stop = "other bits at each run" if atomics and card.atomics != UNORDERED else ""
+    stop = Phrase("other bits at each run") if atomics and card.atomics != UNORDERED else ""
     of_base = element_plans(replace(problem, regions=(base_of(region, scatter),)), card)
     return tuple(Proposal(replace(p.plan, algo="scatter_atomic", atomics=atomics), stop) for p in of_base)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...ir.body import Body, Read, walk
 from ...ir.plan import Bind, Cache, Edge, Plan
 from ...ir.region import Region
+from ...kit.phrase import Phrase
 from ...target.device import Device
 from ..attention import Streaming
 from ..family import Problem, Proposal
@@ -29,7 +30,12 @@ def propose_streaming(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                 plan = _streaming(kernel, first, second, card.arch.name, (rows, columns), (across, down))
                 held = plan.micro[0] * width_each(plan, kernel)
                 found.append(
-                    Proposal(plan, f"{held} sums a thread are over {MICRO * MICRO}" if held > MICRO * MICRO else "")
+                    Proposal(
+                        plan,
+                        Phrase("{held} sums a thread are over {micro}", held=held, micro=MICRO * MICRO)
+                        if held > MICRO * MICRO
+                        else "",
+                    )
                 )
     return tuple(found)
 

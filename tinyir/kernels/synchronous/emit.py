@@ -29,6 +29,7 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from ..family import Problem
 from ..parts.arrays import shared
@@ -164,7 +165,12 @@ class _Template:
             threads = dict(zip(("thread.x", "thread.y", "thread.z"), plan.threads)).get(place, 1)
             size, micro = plan.tile[at], plan.micro[at]
             if threads * micro != size:
-                what = f"a micro tile of {micro} on {threads} threads for a tile of {size}"
+                what = Phrase(
+                    "a micro tile of {micro} on {threads} threads for a tile of {size}",
+                    micro=micro,
+                    threads=threads,
+                    size=size,
+                )
                 raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
             width = width_of(plan, kernel, at)
             named_so = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...kit.phrase import Phrase
 from ..accepts import Fields, bound_freely, only, where
 from ..check.case import Case
 from ..parts.contraction_fields import cached
@@ -21,7 +22,7 @@ def fields(case: Case) -> Fields:
 
     return {
         "micro": where("[rows, columns]", lambda micro: len(micro) == 2),
-        "threads": where("[x, y, z], 1 where nothing is bound", threads),
+        "threads": where(Phrase("[x, y, z], 1 where nothing is bound"), threads),
         "stages": only(*range(1, MOST_STAGES + 1)),
         "bind": bound_freely(sides, ((side, "thread.") for side in sides), kernel.batch),
         "cache": only(cached(kernel)),

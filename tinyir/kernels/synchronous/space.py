@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ...ir.plan import Bind, Cache, Plan
 from ...ir.region import Region
+from ...kit.phrase import Phrase
 from ...target.device import Device
 from ..candidate import batch_bind, parts_of_axes
 from ..family import Problem, Proposal
@@ -31,7 +32,12 @@ def propose_contraction(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                     found.append(
                         Proposal(
                             plan,
-                            f"a micro tile of {plan.micro[0]} x {plan.micro[1]} is over {MICRO} x {MICRO}"
+                            Phrase(
+                                "a micro tile of {micro} x {micro2} is over {micro3} x {micro3}",
+                                micro=plan.micro[0],
+                                micro2=plan.micro[1],
+                                micro3=MICRO,
+                            )
                             if wide
                             else "",
                         )

@@ -25,6 +25,7 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.neighbours import across_of, crossed_reads
 from ...ir.plan import Plan
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, names_in, split
@@ -43,7 +44,7 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
             "E1611",
             plan.name,
             plan.span_of("tile"),
-            what=f"tile {list(plan.tile)} on {list(plan.threads)} threads",
+            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
             region=region.name,
         )
     fresh, across, along = Fresh(names_in(region)), across_of(region, reads[0]), region.iters[-1]

@@ -38,6 +38,7 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...kit.diag import Refused, refuse
+from ...kit.phrase import Phrase
 from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Array, Problem
 from ..parts import shared_sum
@@ -208,13 +209,19 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     if fault:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
-        raise _refusal(plan, "split_k", f"a sum in {plan.parts} parts by {plan.split_k.by} of so many rows")
+        raise _refusal(
+            plan,
+            "split_k",
+            Phrase("a sum in {parts} parts by {by} of this number of rows", parts=plan.parts, by=plan.split_k.by),
+        )
     if plan.has_one_tile and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
         raise _refusal(
             plan,
             "split_k" if plan.parts > 1 else "swap_ab",
-            "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs "
-            "of its own",
+            Phrase(
+                "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs "
+                "of its own"
+            ),
         )
     if (
         bm % (WARPGROUP_ROWS * count)
@@ -222,26 +229,41 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         or bk % width
         or bn > COLUMNS
     ):
-        raise _refusal(plan, "tile", f"a tile of {bm} x {bn} x {bk} with {count} consumers")
+        raise _refusal(
+            plan,
+            "tile",
+            Phrase("a tile of {bm} x {bn} x {bk} with {count} consumers", bm=bm, bn=bn, bk=bk, count=count),
+        )
     across = [
         r.tensor
         for side, r in enumerate((kernel.lhs, kernel.rhs))
         if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG
     ]
     if across:
-        raise _refusal(plan, "load", f"{across[0]} of {dtype} that does not lie along the sum")
+        raise _refusal(
+            plan,
+            "load",
+            Phrase("{across} of {dtype} that is not contiguous along the sum", across=across[0], dtype=dtype),
+        )
     if plan.is_split and (plan.promote != bk or plan.has_one_tile):
         raise _refusal(
-            plan, "math", "words that are split in a sum that ends in shared memory, or is not promoted at each step"
+            plan,
+            "math",
+            Phrase("words that are split in a sum that ends in shared memory, or is not promoted at each step"),
         )
     if plan.partials > 1 and (not plan.promote or plan.is_split or plan.parts > 1):
         raise _refusal(
             plan,
             "partials",
-            f"{plan.partials} partial sums of what is not promoted, is split, or is shared by a cluster",
+            Phrase(
+                "{partials} partial sums of what is not promoted, is split, or is shared by a cluster",
+                partials=plan.partials,
+            ),
         )
     if plan.promote not in (0, bk):
-        raise _refusal(plan, "promote", f"sums of {plan.promote} elements with {bk} along the sum")
+        raise _refusal(
+            plan, "promote", Phrase("sums of {promote} elements with {bk} along the sum", promote=plan.promote, bk=bk)
+        )
 
 
 def _refusal(plan: Plan, word: str, what: str) -> Refused:
@@ -270,7 +292,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     view = copied(view, region, plan.layout_of(read.tensor))
     shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
-        raise _refusal(plan, "cluster", f"a multicast of {read.tensor} to a part of the cluster")
+        raise _refusal(plan, "cluster", Phrase("a multicast of {tensor} to a part of the cluster", tensor=read.tensor))
     return Operand("ab"[side], view, operand_array(plan, kernel, side), shares)
 
 

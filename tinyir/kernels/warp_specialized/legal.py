@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.boxes import WGMMA_FACTORS, View, copied, misfit, operand_needs, store_view, view_of
 
@@ -32,7 +33,7 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
             yield fault_of(plan, "E1523", word, tensor=name, fault=view)
     for need in operand_needs(kernel, problem.model, views, plan.least_sum):
         if need not in plan.assume:
-            yield fault_of(plan, "E1523", "load", tensor=plan.name, fault=f"nothing assumes {need}")
+            yield fault_of(plan, "E1523", "load", tensor=plan.name, fault=Phrase("nothing assumes {need}", need=need))
 
 
 __all__ = ["legal"]

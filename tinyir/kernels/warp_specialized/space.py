@@ -18,6 +18,7 @@ from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan
 from ...ir.plan.words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
+from ...kit.phrase import Phrase
 from ...target.device import Device
 from ...target.hopper import HELD_COLUMNS, WARPGROUP_ROWS
 from ..candidate import batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
@@ -260,7 +261,7 @@ def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: D
             ):
                 yield Proposal(
                     replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))),
-                    f"only {stages} stages fit" if stages < LEAST_STAGES else "",
+                    Phrase("only {stages} stages fit", stages=stages) if stages < LEAST_STAGES else "",
                 )
 
 
@@ -330,7 +331,10 @@ def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, 
                     asynchrony=Async(max(stages, 1), "epilogue"),
                 )
                 yield Proposal(
-                    plan, f"only {stages} stages fit" if stages < LEAST_STAGES else _too_narrow(plan, region, kernel)
+                    plan,
+                    Phrase("only {stages} stages fit", stages=stages)
+                    if stages < LEAST_STAGES
+                    else _too_narrow(plan, region, kernel),
                 )
 
 
@@ -342,7 +346,7 @@ def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> str:
         for t in region.outputs
         if plan.store_of(t.name).by in STAGED_STORES and columns * t.type.dtype.bytes < LEAST_SWIZZLE
     )
-    return next((f"{name} leaves in rows of {columns} bytes" for name in narrow), "")
+    return next((Phrase("{name} leaves in rows of {columns} bytes", name=name, columns=columns) for name in narrow), "")
 
 
 def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:

@@ -18,6 +18,7 @@ from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES, is_multiple
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.ampere import COPIES
 from .value import SMALL_FLOATS, memory_type
 
@@ -34,7 +35,12 @@ class Ampere:
         size = s.vector * s.value.dtype.bytes
         guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
         if size not in COPIES or not isinstance(read, Read) or not self.is_memory(read.tensor):
-            raise refuse("E1620", self.kernel.name, s.span, what=f"cp_async of {size} B, or of more than a read")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("cp_async of {size} B, or of more than a read", size=size),
+            )
 
         def copy() -> None:
             to, source = self._element(s.to.name, s.to.index, s.to.slot), self._element(read.tensor, read.index, None)
@@ -103,7 +109,9 @@ class Ampere:
                 "E1620",
                 self.kernel.name,
                 s.span,
-                what="ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it",
+                what=Phrase(
+                    "ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it"
+                ),
             )
         row, column = (self.integers.c(e, 0) for e in s.source.index)
         name = {2: "operand", 4: "words"}[size]
@@ -121,7 +129,9 @@ class Ampere:
             self.say(f"add_products_{s.math}({self.names.of('array', s.acc)}, {a}, {b});")
             return
         if s.math or s.shape != "m16n8k16" or dtype.name not in ("fp16", "bf16"):
-            raise refuse("E1620", self.kernel.name, s.span, what=f"mma {s.shape} of {dtype}")
+            raise refuse(
+                "E1620", self.kernel.name, s.span, what=Phrase("mma {shape} of {dtype}", shape=s.shape, dtype=dtype)
+            )
         self.say("#pragma unroll")
         self.say(f"for (int i = 0; i < {rows // PIECE}; ++i)")
         self.say("#pragma unroll")
@@ -136,7 +146,12 @@ class Ampere:
         acc = self.arrays[s.of]
         rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
         if rows != PIECE or columns % COLUMNS:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("each of a piece of {rows} x {columns}", rows=rows, columns=columns),
+            )
         r, n = s.names
         piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
         lane, e = Expr.of("lane"), Expr.of("element")

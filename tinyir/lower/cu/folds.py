@@ -8,6 +8,7 @@ from ...ir.gpu import nodes
 from ...ir.ops import REDUCERS
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from .names import comment
 from .scan import scan_lines
 
@@ -49,7 +50,9 @@ class Folds:
         array = self.arrays[name]
         sizes = [e.evaluate({}) for e in array.type.shape]
         if len(sizes) != 1:
-            raise refuse("E1620", self.kernel.name, array.span, what="fold of an array that has not one axis")
+            raise refuse(
+                "E1620", self.kernel.name, array.span, what=Phrase("fold of an array that does not have one axis")
+            )
         for number in range(sizes[0]):
             fold(f"{self.names.of('array', name)}[{number}]", array.type.dtype, number)
 
@@ -67,7 +70,7 @@ class Folds:
     def _applied(self: Any, op: str, left: str, right: str, dtype: DType) -> str:
         word = REDUCERS[op.upper()].fold
         if word is None:
-            raise refuse("E1620", self.kernel.name, None, what=f"{op} over threads")
+            raise refuse("E1620", self.kernel.name, None, what=Phrase("{op} over threads", op=op))
         return self.values.applied(word.lower(), dtype, left, right)
 
 

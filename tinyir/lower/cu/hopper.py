@@ -21,6 +21,7 @@ from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.rules import product
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from ...target.hopper import WARPGROUP
 from .index import UNARY
@@ -93,7 +94,12 @@ class Hopper(Matrices):
         if slot == Expr.of("cluster.rank"):
             return element
         if self.arrays[name].type.dtype.name != "fp32":
-            raise refuse("E1620", self.kernel.name, None, what=f"a read of {name} in another CTA, which is not fp32")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                None,
+                what=Phrase("a read of {name} in another CTA, which is not fp32", name=name),
+            )
         return f"load_of_cta(&{element}, {self.integers.c(slot)})"
 
     # --- cursors and control
@@ -135,7 +141,7 @@ class Hopper(Matrices):
 
     def _role(self: Any, s: nodes.Role) -> None:
         if s.unit != "warpgroups":
-            raise refuse("E1620", self.kernel.name, s.span, what="role of single warps")
+            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("role of single warps"))
         index = self._spell("thread.index")
         last = "" if s.last * WARPGROUP == self.kernel.threads else f"{index} < {s.last * WARPGROUP}"
         first = f"{index} >= {s.first * WARPGROUP}" if s.first else ""
@@ -258,14 +264,17 @@ class Hopper(Matrices):
                 "E1620",
                 self.kernel.name,
                 s.span,
-                what="tma_load of a part of a tile, or of a tile that has not two axes",
+                what=Phrase("tma_load of a part of a tile, or of a tile that does not have two axes"),
             )
         down, across = (mapped.box[a].evaluate({}) for a in sides)
         stacked, copies = rows // down, rows // down * (columns // across)
         share, rest = divmod(copies, max(1, len(s.multicast)))
         if rest:
             raise refuse(
-                "E1620", self.kernel.name, s.span, what=f"multicast of {copies} boxes by {len(s.multicast)} CTAs"
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("multicast of {copies} boxes by {count} CTAs", copies=copies, count=len(s.multicast)),
             )
         name = "tma_multicast" if s.multicast else "tma_load"
         mask = f", {sum(1 << cta for cta in s.multicast)}" if s.multicast else ""
@@ -298,7 +307,7 @@ class Hopper(Matrices):
 
     def _tmastore(self: Any, s: nodes.TmaStore) -> None:
         if s.source.index:
-            raise refuse("E1620", self.kernel.name, s.span, what="tma_store of a part of a tile")
+            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("tma_store of a part of a tile"))
         places = ", ".join(self.integers.c(e, 0) for e in reversed(s.to.index))
         self.say(f"tma_store_{len(s.to.index)}d(&{self._map(s.to.name)}, {places}, {self._start(s.source)});")
         self.say("tma_store_commit();")
@@ -307,7 +316,7 @@ class Hopper(Matrices):
         tile = self.arrays[s.source.name]
         is_held = self._in_registers(s.source.name)
         if s.source.index:
-            raise refuse("E1620", self.kernel.name, s.span, what="store_rows of a part of a tile")
+            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("store_rows of a part of a tile"))
         if not is_held and (
             s.box[-1].constant > WARPGROUP
             or s.box[-1].constant * tile.type.dtype.bytes % ACCESS_BYTES
@@ -317,8 +326,13 @@ class Hopper(Matrices):
                 "E1620",
                 self.kernel.name,
                 s.span,
-                what=f"store_rows of rows of {s.box[-1]} elements, not whole accesses of {ACCESS_BYTES} B and "
-                f"{WARPGROUP} elements at most",
+                what=Phrase(
+                    "store_rows of rows of {box} elements, not whole accesses of {access_bytes} B and {warpgroup} "
+                    "elements at most",
+                    box=s.box[-1],
+                    access_bytes=ACCESS_BYTES,
+                    warpgroup=WARPGROUP,
+                ),
             )
         self.used_tensors.add(s.to.name)
         shape, (row, column) = s.dims or self.of_memory(s.to.name).type.shape, s.sides

@@ -19,6 +19,7 @@ from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
 from .ampere import Ampere
@@ -386,7 +387,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
 
     def _copy(self, s: nodes.Copy) -> None:
         if s.vector > 1:
-            raise refuse("E1620", self.kernel.name, s.span, what="copy in vectors")
+            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("copy in vectors"))
         self._in_turn(s, 1, lambda: self._write(s.to, s.value))
 
     def _in_turn(self, s: nodes.Copy | nodes.CpAsync, vector: int, write: Callable[[], None]) -> None:

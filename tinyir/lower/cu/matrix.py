@@ -18,6 +18,7 @@ from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from .names import comment, words_of
 from .rows import Rows
@@ -144,14 +145,20 @@ class Matrices(Rows):
         held = isinstance(a, nodes.Reg)
         if held and a.kind != "wgmma_a" or not all(tile.swizzle for tile in ((b,) if held else (a, b))):
             raise refuse(
-                "E1620", self.kernel.name, s.span, what="wgmma of an accumulator, or of tiles that are plain arrays"
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("wgmma of an accumulator, or of tiles that are plain arrays"),
             )
         rows, columns = (e.evaluate({}) for e in acc.type.shape)
         sides = (*(() if held else ((s.a, a, not s.a_transposed),)), (s.b, b, s.b_transposed))
         majors = [0 if along_sum else 1 for _, _, along_sum in sides]
         if b.type.dtype.bytes != 2 and any(majors):
             raise refuse(
-                "E1620", self.kernel.name, s.span, what=f"wgmma of {b.type.dtype} that does not lie along the sum"
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("wgmma of {dtype} that is not contiguous along the sum", dtype=b.type.dtype),
             )
         ways = "" if b.type.dtype.bytes != 2 else f"<{', '.join(map(str, majors))}>"
         self.say("{")
@@ -190,7 +197,7 @@ class Matrices(Rows):
                 "E1620",
                 self.kernel.name,
                 s.span,
-                what="an operand of a warpgroup that is not of words, swizzled by 128 B",
+                what=Phrase("an operand of a warpgroup that is not of words, swizzled by 128 B"),
             )
         row, column = s.source.index
         for block in range(to.type.shape[0].evaluate({}) // 64):
@@ -216,7 +223,9 @@ class Matrices(Rows):
             or tile.type.dtype.name != "fp32"
             or tile.swizzle != self.arrays[s.source.name].swizzle
         ):
-            raise refuse("E1620", self.kernel.name, s.span, what="a split of tiles that are not alike, or not of words")
+            raise refuse(
+                "E1620", self.kernel.name, s.span, what=Phrase("a split of tiles that are not alike, or not of words")
+            )
         self.say(f"split_tile<{tile.bytes // 4 // tile.ring}>({self._start(s.to)}, {self._start(s.source)});")
 
     def _resum(self: Any, s: nodes.Resum) -> None:
@@ -301,7 +310,7 @@ class Matrices(Rows):
                 "E1620",
                 self.kernel.name,
                 None,
-                what="wgmma that starts inside the sum, of more than a swizzled row or inside an instruction",
+                what=Phrase("wgmma that starts inside the sum, of more than a swizzled row or inside an instruction"),
             )
         rows = tile.type.shape[0].evaluate({})
         return (
@@ -325,7 +334,12 @@ class Matrices(Rows):
         by_word = [i for i in s.body if isinstance(i, nodes.Assign) and self._is_operand(i.to.name)]
         width = PIECE if columns % PIECE == 0 or by_matrix or by_word else HELD_COLUMNS
         if acc.kind != "wgmma" or rows != 64 or columns % width:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"each of a piece of {rows} x {columns}")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("each of a piece of {rows} x {columns}", rows=rows, columns=columns),
+            )
         r, n = s.names
         piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
         known = dict(self.integers.ranges)
@@ -413,7 +427,7 @@ class Matrices(Rows):
                 "E1620",
                 self.kernel.name,
                 None,
-                what=f"an element of {name} outside `each`, or another than the one at hand",
+                what=Phrase("an element of {name} outside `each`, or other than the current one", name=name),
             )
         return corner
 
@@ -421,7 +435,10 @@ class Matrices(Rows):
         tile = self.arrays[name]
         if tile.type.rank != 2:
             raise refuse(
-                "E1620", self.kernel.name, tile.span, what="an element of a swizzled tile that has not two axes"
+                "E1620",
+                self.kernel.name,
+                tile.span,
+                what=Phrase("an element of a swizzled tile that does not have two axes"),
             )
         (rows, columns), width = (e.evaluate({}) for e in tile.type.shape), self._width(tile)
         start, column = self._start(Place(name, slot=slot)), index[1]

@@ -16,6 +16,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.memory import ROW_KINDS
 from ...ir.intervals import Interval
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.hopper import WARPGROUP_ROWS
 
 HALVES = 2  # rows of which a thread holds elements
@@ -35,7 +36,12 @@ class Rows:
     def _row_registers(self: Any, s: nodes.Reg) -> None:
         """Declares `rows` or `row_parts`."""
         if [e.constant for e in s.type.shape] != [WARPGROUP_ROWS] or s.type.dtype.name != "fp32" or s.ring > 1:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"{s.kind} that are not {WARPGROUP_ROWS} of fp32")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("{kind} that are not {warpgroup_rows} of fp32", kind=s.kind, warpgroup_rows=WARPGROUP_ROWS),
+            )
         self.arrays[s.name] = s
         init = "" if s.init is None else f" = {{{', '.join([self.values.value(s.init)] * HALVES)}}}"
         self.say(
@@ -44,7 +50,9 @@ class Rows:
 
     def _each_row(self: Any, s: nodes.Each) -> None:
         if len(s.names) != 1 or s.at or s.size:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"each of a part of {s.of}, or by two coordinates")
+            raise refuse(
+                "E1620", self.kernel.name, s.span, what=Phrase("each of a part of {of}, or by two coordinates", of=s.of)
+            )
         (r,), half = s.names, self.names.of("integer", "which")
         known, approx = dict(self.integers.ranges), self.values.is_approx
         self.integers.ranges |= {"which": Interval(0, HALVES - 1), r: Interval(0, WARPGROUP_ROWS - 1)}
@@ -67,7 +75,10 @@ class Rows:
         """The register of the row at which `each` is."""
         if not self.row_point or index != (Expr.of(self.row_point),):
             raise refuse(
-                "E1620", self.kernel.name, None, what=f"an element of {name} of another row than that of `each`"
+                "E1620",
+                self.kernel.name,
+                None,
+                what=Phrase("an element of {name} of another row than that of `each`", name=name),
             )
         return f"{self.names.of('array', name)}[{self.half}]"
 
@@ -77,7 +88,12 @@ class Rows:
         dtype, half = to.type.dtype, self.names.of("integer", "which")
         is_whole, is_direct = to.kind == "rows", to.kind == "row_parts" or s.op in IDEMPOTENT
         if source.kind in ROW_KINDS and to.kind != "rows" or source.type.shape[0] != to.type.shape[0]:
-            raise refuse("E1620", self.kernel.name, s.span, what=f"row_reduce of {s.source} into {s.to}")
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("row_reduce of {source} into {to}", source=s.source, to=s.to),
+            )
         part = into if is_direct else self.names.of("array", f"{s.to}.part")
         if not is_direct:
             start = self.values.value(neutral_of(s.op, dtype))
@@ -126,7 +142,10 @@ class Rows:
         operand = self.arrays[s.to.name]
         if operand.type.dtype.bytes != 2 or s.over or s.to.name not in self.words:
             raise refuse(
-                "E1620", self.kernel.name, s.span, what=f"an element of {s.to.name} outside `each` of a matrix"
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("an element of {to} outside `each` of a matrix", to=s.to.name),
             )
         value = s.value.x if isinstance(s.value, Unary) and s.value.op == "cast" else s.value
         self.say(f"{self.words[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")

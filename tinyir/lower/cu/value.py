@@ -17,6 +17,7 @@ from ...ir.expr import Expr
 from ...ir.ops import REGION_OPS
 from ...ir.types import DType
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from .index import Integers
 
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
@@ -71,7 +72,12 @@ class Values:
         return _SPELL[type(body)](self, body) if type(body) in _SPELL else self._refuse(body)
 
     def _refuse(self, body: Body) -> str:
-        raise refuse("E1620", self.at, body.span, what=f"a {type(body).__name__.lower()} inside a kernel's value")
+        raise refuse(
+            "E1620",
+            self.at,
+            body.span,
+            what=Phrase("a {name} inside a kernel's value", name=type(body).__name__.lower()),
+        )
 
     def _guard(self, body: Select) -> str:
         return self.integers.guard(body.guard)

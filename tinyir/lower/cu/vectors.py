@@ -13,6 +13,7 @@ from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from .value import memory_type, stream_of
 
 WIDEST_BYTES = 16
@@ -85,7 +86,7 @@ class Vectors:
         return bool(index) and is_multiple(first, count)
 
     def _no_vector(self: Any, s: nodes.Assign | nodes.Store) -> Exception:
-        what = "store of a tensor in vectors, but of 16 bytes of another's neighbours"
+        what = Phrase("store of a tensor in vectors, but of 16 bytes of another's neighbours")
         return refuse("E1620", self.kernel.name, s.span, what=what)
 
 

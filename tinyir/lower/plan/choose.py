@@ -19,12 +19,13 @@ from ...kernels.family import Family, Needs, Problem, Proposal
 from ...kernels.problem import Kernel, Map, kernel_of, kernels_of
 from ...kernels.siblings import siblings_of
 from ...kit.diag import Diag, Refused, refuse
+from ...kit.phrase import Listing, Phrase
 from ...target.arch import ARCHS
 from ...target.device import Device, get_device
 
 DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
 KEPT = 20  # candidates that a tuner may measure
-CROWDED = f"not among the {KEPT} cheapest"
+CROWDED = Phrase("not among the {kept} cheapest", kept=KEPT)
 SMEM_SHARE = 0.8
 
 
@@ -39,7 +40,7 @@ def chosen(found: tuple[Candidate, ...], one: region.Region) -> tuple[plan.Plan,
                 Diag(
                     "E1520",
                     one.name,
-                    {"region": one.name, "what": ", ".join(dict.fromkeys(c.rejected for c in found))},
+                    {"region": one.name, "what": Listing(dict.fromkeys(c.rejected for c in found))},
                     one.span,
                 )
             ]
@@ -164,7 +165,16 @@ def problem_of_two(module: region.Module, one: region.Region, reader: region.Reg
     """What two regions that share a kernel compute. Raises Refused (E1520) when no kernel computes both."""
     kernel = streaming_of(one, reader)
     if isinstance(kernel, str):
-        raise Refused([Diag("E1520", one.name, {"region": f"{one.name} with {reader.name}", "what": kernel}, one.span)])
+        raise Refused(
+            [
+                Diag(
+                    "E1520",
+                    one.name,
+                    {"region": Phrase("{name} with {reader}", name=one.name, reader=reader.name), "what": kernel},
+                    one.span,
+                )
+            ]
+        )
     return Problem((one, reader), kernel, module.model)
 
 
@@ -193,12 +203,14 @@ def card_of(arch: str, device: str | None, fp32: str = "", atomics: str = "") ->
     """The card to plan for, with what plans may make of fp32 and of the order of atomics on it: the one named, else the
     architecture's own. Raises Refused (E1503) when they do not go together."""
     if arch not in ARCHS:
-        raise refuse("E1503", arch, what="arch", given=arch, known=", ".join(ARCHS))
+        raise refuse("E1503", arch, what=Phrase("arch"), given=arch, known=", ".join(ARCHS))
     card = replace(get_device(device or DEVICE_OF[arch]), fp32=fp32, atomics=atomics)
     if card.arch.name == arch:
         return card
     if not card.arch.has_tma:
-        raise refuse("E1503", card.name, what=f"device for {arch}", given=card.name, known=DEVICE_OF[arch])
+        raise refuse(
+            "E1503", card.name, what=Phrase("device for {arch}", arch=arch), given=card.name, known=DEVICE_OF[arch]
+        )
     return replace(card, arch=ARCHS[arch])
 
 
@@ -219,18 +231,20 @@ def _stop(family: Family, proposed: plan.Plan, needs: Needs, card: Device, ctas:
     none. Two of them hold for sm80 alone: Hopper's best kernels fill an SM with one CTA."""
     arch, smem = card.arch, needs.smem
     if smem > arch.smem_per_cta:
-        return f"{smem} B of shared memory"
+        return Phrase("{smem} B of shared memory", smem=smem)
     if smem > arch.static_smem and family.has_static_smem:
-        return f"{smem} B of shared memory, {arch.static_smem} at most without asking"
+        return Phrase(
+            "{smem} B of shared memory, {static_smem} at most without asking", smem=smem, static_smem=arch.static_smem
+        )
     most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
     if needs.accumulators + needs.leaving + resources.ADDRESSING // 2 > most:
-        return f"over {most} registers a thread"
+        return Phrase("over {most} registers a thread", most=most)
     if ctas == 0:
-        return f"{needs.registers} registers a thread do not fit an SM"
+        return Phrase("{registers} registers a thread do not fit an SM", registers=needs.registers)
     if not arch.has_tma and smem > SMEM_SHARE * arch.smem_per_cta:
-        return f"{smem} B of shared memory, over 80 %"
+        return Phrase("{smem} B of shared memory, over 80 %", smem=smem)
     if not arch.has_tma and ctas == 1:
-        return "one CTA an SM"
+        return Phrase("one CTA per SM")
     return ""
 
 

@@ -20,6 +20,7 @@ from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
+from ...kit.phrase import Phrase
 from .choose import card_of, readers_of
 from .planner import Planner
 
@@ -95,7 +96,7 @@ def why_apart(group: Regions, module: region.Module) -> str:
     if len(group) > MOST_SIBLINGS:
         return f"{len(group)} regions > {MOST_SIBLINGS}"
     if not are_neighbours(group, module.program.regions):
-        return "other regions come between them"
+        return Phrase("other regions come between them")
     found = siblings_of(group)
     return found if isinstance(found, str) else ""
 

@@ -14,6 +14,7 @@ from ...kernels.parts.boxes import WGMMA_FACTORS, misfit
 from ...kernels.problem import Contraction, kernels_of, why_none
 from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
+from ...kit.phrase import Listing, Phrase
 from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of
 from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by, why_apart
 from .planner import Planner
@@ -73,7 +74,7 @@ def why_not_shared(module: region.Module, group: Regions, planner: Planner) -> l
     found = of_launch(module, group, sizes_of(module.model), planner.card)
     if all(c.rejected or family_of(c.plan).is_fallback for c in found):
         reason = "" if len(group) > 1 else why_none(group[0])
-        shows = reason or ", ".join(dict.fromkeys(c.rejected for c in found if c.rejected))
+        shows = reason or Listing(dict.fromkeys(c.rejected for c in found if c.rejected))
         return [Diag("E1424" if reason else "E1423", group[0].name, {**facts, "shows": shows}, group[0].span)]
     return []
 
@@ -86,7 +87,7 @@ def _plain(module: region.Module, planner: Planner) -> list[Diag]:
         one = group[0]
         if family_of(planner.plans(module, *group)[0]).is_fallback:
             found = candidates(module, one, planner.card.arch.name, planner.card.name)
-            reason = why_none(one) or ", ".join(dict.fromkeys(c.rejected for c in found if c.rejected))
+            reason = why_none(one) or Listing(dict.fromkeys(c.rejected for c in found if c.rejected))
             said.append(Diag("R3475", one.name, {"region": one.name, "what": reason}, one.span))
     return said
 
@@ -104,7 +105,7 @@ def _slower(module: region.Module, planner: Planner) -> list[Diag]:
         found = candidates(module, one, card.arch.name, card.name, group[1:], card.fp32, card.atomics)
         for family in families[: families.index(taken)]:
             facts = {
-                "regions": " and ".join(r.name for r in group),
+                "regions": Listing((r.name for r in group), " and "),
                 "algo": taken.name,
                 "faster": family.name,
                 "what": family.why_none(problem, card)
@@ -118,8 +119,9 @@ def _why_not(found: tuple[Candidate, ...]) -> str:
     """Why none of a family's plans is the cheapest of a launch: the stop rules that they break, or their time."""
     fitting = [c.cost.microseconds for c in found if c.rejected in ("", CROWDED)]
     if fitting:
-        return f"{round(min(fitting), 2)} us by the cost model"
-    return ", ".join(dict.fromkeys(c.rejected for c in found))
+        time = round(min(fitting), 2)
+        return Phrase("{time} us by the cost model", time=time)
+    return Listing(dict.fromkeys(c.rejected for c in found))
 
 
 def _without_unit(module: region.Module, arch: str, device: str | None, fp32: str) -> list[Diag]:
@@ -132,7 +134,7 @@ def _without_unit(module: region.Module, arch: str, device: str | None, fp32: st
             and kernel.lhs.dtype.bytes == 1
             and not misfit(one, kernel, WGMMA_FACTORS[""])
         ):
-            dtypes = " and ".join(dict.fromkeys(r.dtype.name for r in (kernel.lhs, kernel.rhs)))
+            dtypes = Listing(dict.fromkeys(r.dtype.name for r in (kernel.lhs, kernel.rhs)), " and ")
             algo, _ = candidates(module, one, arch, device, fp32=fp32)[0].plan.headline
             said.append(
                 Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span)
@@ -159,7 +161,7 @@ def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
     if rewrite is not split_siblings:
         return {}
     found = siblings_of(parts)
-    return {"reason": found if isinstance(found, str) else "a launch for each takes less"}
+    return {"reason": found if isinstance(found, str) else Phrase("a launch for each takes less")}
 
 
 __all__ = ["verdicts", "why_not_shared"]

@@ -23,6 +23,7 @@ from ...analysis.traffic import fills_card, points_of, recompute, round_trip, ty
 from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.scope import Scope
+from ...kit.phrase import Phrase
 from .cluster import MOST_VALUES, Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, point_map, targets
@@ -230,7 +231,11 @@ class Partition:
             loose = [
                 (f, i) for f in found.folds for i in sorted(found.iters(self.graph) - found.own(f) - found.folded(f))
             ]
-            return f"%{loose[0][0]} along an axis of size {found.sizes[loose[0][1]]}" if loose else ""
+            return (
+                Phrase("%{loose} along an axis of size {sizes}", loose=loose[0][0], sizes=found.sizes[loose[0][1]])
+                if loose
+                else ""
+            )
         return ""
 
     def witness(self, rule: str, left: Cluster, right: Cluster, found: Cluster | str) -> str:

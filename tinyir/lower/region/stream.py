@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir.expr import ONE
+from ...kit.phrase import Phrase
 from .cluster import Cluster, joined, part_of
 from .fuse import Partition, Verdict
 from .graph import is_exponential, point_map, targets
@@ -35,13 +36,13 @@ def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
         value, reader = _reader_of(rows, found)
         firsts = _contractions_of(rows, found)
         if reader is None or not firsts:
-            found.attentions |= dict.fromkeys(_of_lone_queries(rows, found), "each key meets one query alone")
+            found.attentions |= dict.fromkeys(_of_lone_queries(rows, found), Phrase("each key meets one query alone"))
             continue
         if not any(is_exponential(n) for c in (rows, *firsts) for n in c.members.values()):
             continue  # rows without one are no weights, as the rule would find
         whole: Cluster | str = apart.get(value) or _fault_of(rows, value, reader, firsts, found)
         if not whole and reader.number in streams.values():
-            whole = "its reader sums another value's rows already"
+            whole = Phrase("its reader sums another value's rows already")
         if not whole:
             whole = _joined(rows, value, reader, firsts[0], found)
         found.attentions[value] = whole if isinstance(whole, str) else ""
@@ -109,20 +110,20 @@ def _fault_of(rows: Cluster, value: str, reader: Cluster, firsts: list[Cluster],
     """Why a value cannot be handed on in registers, in words; empty when it can."""
     graph = found.graph
     if graph.results_of(value):
-        return "it is an output of the model"
+        return Phrase("it is an output of the model")
     if sum(value in c.sources for c in found.clusters.values()) != 1:
-        return "more than one kernel reads it"
+        return Phrase("more than one kernel reads it")
     if len(firsts) != 1:
-        return "its scores come from more than one contraction"
+        return Phrase("its scores come from more than one contraction")
     if firsts[0].number == reader.number:
-        return "one contraction computes the scores and sums them"
+        return Phrase("one contraction computes the scores and sums them")
     (fold,) = reader.heavy()
     met = {i for u in graph.users[value] if u in reader.members for i in _met(rows, value, u, reader, found)}
     total = ONE
     for size in (reader.sizes[i] for i in reader.own(fold) - met):
         total = total * size
     if total.constant is None or total.constant > WIDEST:
-        return f"the second product has {total} columns, more than {WIDEST}"
+        return Phrase("the second product has {total} columns, more than {widest}", total=total, widest=WIDEST)
     return ""
 
 
@@ -138,30 +139,30 @@ def _joined(rows: Cluster, value: str, reader: Cluster, first: Cluster, found: P
     graph = found.graph
     group = [*_between(first, rows, found), rows]
     if any(c.heavy() or c.is_memory for c in group) or reader in group:
-        return "another contraction, or a reshape, is between the scores and their weights"
+        return Phrase("another contraction, or a reshape, is between the scores and their weights")
     own = {first.number, *(c.number for c in group)}
     kept, rest = _without_others(first, own, found)
     if kept is None:
-        return "others read the scores"
+        return Phrase("others read the scores")
     whole, steps = kept, []
     for part in group:
         one = joined(whole, part, graph, found.order)
         if isinstance(one, str):
-            return f"the rows are no rows of the scores ({one})"
+            return Phrase("the rows are not rows of the scores ({one})", one=one)
         steps.append((whole, part, one))
         whole = one
     if any(not whole.iters(graph) <= whole.own(f) for f in whole.heavy()):
-        return "the rows have an axis that the scores have not"
+        return Phrase("the rows have an axis that the scores do not have")
     folded = whole.folded(next(n for n in whole.folds if n not in whole.heavy()))
     if any(n != value and (n not in whole.place or whole.own(n) & folded) for n in whole.escaping(graph)):
-        return "another value of each score is wanted beside the weights"
+        return Phrase("another value of each score is wanted beside the weights")
     if rest is None:
         if found.cycle(whole, reader, parts=(first, *group)):
-            return "what it waits for waits for it"
+            return Phrase("what it waits for waits for it")
     else:
         found.split(first, kept, rest)
         if found.cycle(whole, reader, parts=(kept, *group)):
-            return "what it waits for waits for it"
+            return Phrase("what it waits for waits for it")
     for before, part, one in steps:
         found.replace(before, part, one)
     whole.is_streamed = True

@@ -11,6 +11,7 @@ from ...analysis.compute_at import ComputeAt, Witness, edges_of
 from ...ir import poly
 from ...ir.region import Region
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from .fuse import Partition, Verdict
 from .keep_barriers import barriers
 
@@ -163,8 +164,25 @@ def _shown(source: str, witness: Witness | None) -> str:
     if witness is None:
         return "-"
     element, first, second = (f"[{', '.join(map(str, at))}]" for at in (witness.element, witness.first, witness.second))
-    sizes = f" for {', '.join(f'{n} = {v}' for n, v in witness.sizes)}" if witness.sizes else ""
-    return f"%{source}{element} is needed at {first} and {second} of [{', '.join(witness.axes)}]{sizes}"
+    axes, sizes = ", ".join(witness.axes), ", ".join(f"{n} = {v}" for n, v in witness.sizes)
+    if sizes:
+        return Phrase(
+            "%{source}{element} is needed at {first} and {second} of [{axes}] for {sizes}",
+            source=source,
+            element=element,
+            first=first,
+            second=second,
+            axes=axes,
+            sizes=sizes,
+        )
+    return Phrase(
+        "%{source}{element} is needed at {first} and {second} of [{axes}]",
+        source=source,
+        element=element,
+        first=first,
+        second=second,
+        axes=axes,
+    )
 
 
 __all__ = ["Needs", "remarks_on", "rewrites_on", "verdicts_of"]

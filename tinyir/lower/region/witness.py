@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...ir.expr import Expr
+from ...kit.phrase import Listing, Phrase
 from .cluster import MOST_VALUES, Cluster
 from .compute_at_reads import MOST_TERMS
 from .graph import Graph
@@ -28,23 +29,31 @@ def witness_of(
         return ", ".join(f"{n.value.op} %{n.name}" for c in (left, right) if c.is_memory for n in c.members.values())
     count = len(left.members.keys() | right.members.keys())
     if rule == "size" and count > MOST_VALUES:
-        return f"{count} values > {MOST_VALUES}"
+        return Phrase("{count} values > {most}", count=count, most=MOST_VALUES)
     if isinstance(found, str):
-        return f"terms > {MOST_TERMS}" if rule == "size" else ""
+        return Phrase("terms > {most}", most=MOST_TERMS) if rule == "size" else ""
     if rule == "size":
-        return f"folds of a thread > {MOST_FOLDED}"
+        return Phrase("folds of a thread > {most}", most=MOST_FOLDED)
     if rule == "family":
         return why_several(drafted(found, graph, order))
     if rule in ("two folds", "other rows"):
-        return ", ".join(f"%{f} along {_sizes(found, found.parallel(f))}" for f in found.folds)
+        return Listing(
+            Phrase("%{value} along {axes}", value=f, axes=_sizes(found, found.parallel(f))) for f in found.folds
+        )
     if rule == "again":
         loose = {f: found.iters(graph) - found.own(f) - found.folded(f) for f in found.folds}
-        return ", ".join(f"%{f} again along {_sizes(found, axes)}" for f, axes in loose.items() if axes)
+        return Listing(
+            Phrase("%{value} again along {axes}", value=f, axes=_sizes(found, axes))
+            for f, axes in loose.items()
+            if axes
+        )
     if rule == "no point":
         return ", ".join(f"{size} = 0" for size in dict.fromkeys(found.sizes.values()) if zero.get(size))
     if rule == "points":
-        return ", ".join(
-            f"%{n} along {_sizes(found, found.lying(n))}" for n in found.escaping(graph) if n in found.place
+        return Listing(
+            Phrase("%{value} along {axes}", value=n, axes=_sizes(found, found.lying(n)))
+            for n in found.escaping(graph)
+            if n in found.place
         )
     return ""
 

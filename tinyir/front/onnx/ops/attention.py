@@ -7,6 +7,7 @@ from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -26,11 +27,13 @@ def attention(node: Node) -> Any:
         or any(node.has(i) and node.input(i).rank != 4 for i in (4, 5))
         or node.has(4) != node.has(5)
     ):
-        raise node.fault("its operands have not all three axes, or not all four; or one of the caches is missing")
+        raise node.fault(
+            Phrase("its operands do not all have three axes, or all four; or one of the caches is missing")
+        )
     if node.wants(3) or node.attr("softmax_precision", 1) == 11:
         body = function_of(node, "")
         if body is None:
-            raise node.fault("the standard gives it no body")
+            raise node.fault(Phrase("the standard gives it no body"))
         return node.translator.call(node, body)
     is_flat = q.rank == 3
     if is_flat:
@@ -57,7 +60,7 @@ def attention(node: Node) -> Any:
 def _heads(node: Node, x: Term, heads: int | None) -> Term:
     """[B, S, H*D] as [B, H, S, D]."""
     if not heads:
-        raise node.fault("its operands have three axes, and the number of heads is not stated")
+        raise node.fault(Phrase("its operands have three axes, and the number of heads is not stated"))
     batch, length, width = x.shape
     return node.transpose(node.reshape(x, [batch, length, heads, width // heads]), [0, 2, 1, 3])
 

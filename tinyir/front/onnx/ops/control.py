@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import MAX_KNOWN, Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -31,7 +32,7 @@ def if_op(node: Node) -> Any:
 
 def _either(node: Node, condition: Term, x: Any, y: Any) -> Term:
     if not (isinstance(x, Term) and isinstance(y, Term) and (x.dtype, x.shape, x.form) == (y.dtype, y.shape, y.form)):
-        raise node.fault("its condition is computed from data, and its branches give different types")
+        raise node.fault(Phrase("its condition is computed from data, and its branches give different types"))
     found = node.fn("where", node.reshape(condition, []), x, y)
     found.form = x.form
     return found
@@ -50,7 +51,7 @@ def loop(node: Node) -> Any:
         if not _holds(node, goes_on):
             break
         if turn >= MAX_TURNS:
-            raise node.fault(f"it turns more than {MAX_TURNS} times")
+            raise node.fault(Phrase("it turns more than {most} times", most=MAX_TURNS))
         bound = dict(zip((i.name for i in body.input), (known(turn, "i64"), goes_on, *carried)))
         results = node.translator.subgraph(body, node.scope, bound, f"{node.name}/{turn}/")
         if node.has(1) or most is None:
@@ -70,14 +71,14 @@ def loop(node: Node) -> Any:
 
 def _turns(node: Node, most: Any) -> int:
     if isinstance(most, Expr):
-        raise node.fault(f"its number of turns is {most}")
+        raise node.fault(Phrase("its number of turns is {most}", most=most))
     return int(most)
 
 
 def _holds(node: Node, condition: Any) -> bool:
     value = node.translator.value_of(condition) if isinstance(condition, Term) else None
     if value is None:
-        raise node.fault("its condition is computed from data")
+        raise node.fault(Phrase("its condition is computed from data"))
     return bool(value.reshape(-1)[0])
 
 
@@ -87,10 +88,10 @@ def scan(node: Node) -> Any:
     body, count = node.attr("body"), node.attr("num_scan_inputs")
     given = node.inputs[1:] if node.opset < 9 else node.inputs
     if not 0 < count <= len(given):
-        raise node.fault(f"{count} of its {len(given)} inputs are scanned")
+        raise node.fault(Phrase("{count} of its {count2} inputs are scanned", count=count, count2=len(given)))
     states, fed = list(given[: len(given) - count]), list(given[len(given) - count :])
     if not all(isinstance(x, Term) for x in fed):
-        raise node.fault("it scans a sequence")
+        raise node.fault(Phrase("it scans a sequence"))
     outputs = len(body.output) - len(states)
     backward = node.attr("scan_input_directions", node.attr("directions", (0,) * count))
     if node.opset >= 9:
@@ -115,7 +116,9 @@ def scan(node: Node) -> Any:
     batch = fed[0].shape[0].constant
     if node.has(0) or not batch or batch > MAX_TURNS:
         raise node.fault(
-            "its sequences have lengths of their own" if node.has(0) else f"its batch is of {fed[0].shape[0]} sequences"
+            Phrase("its sequences have lengths of their own")
+            if node.has(0)
+            else Phrase("its batch is of {shape} sequences", shape=fed[0].shape[0])
         )
     each = []
     for at in range(batch):
@@ -139,7 +142,11 @@ def _scanned(
     turns = next(iter(sizes)).constant if len(sizes) == 1 else None
     if turns is None or turns > MAX_TURNS:
         raise node.fault(
-            f"it runs along sizes {', '.join(map(str, sizes))}; one known size of at most {MAX_TURNS} is supported"
+            Phrase(
+                "it runs along sizes {sizes}; one known size of at most {most} is supported",
+                sizes=", ".join(map(str, sizes)),
+                most=MAX_TURNS,
+            )
         )
     rows: list[list[Any]] = [[] for _ in body.output[len(states) :]]
     for turn in range(turns):
@@ -159,7 +166,7 @@ def _slice(node: Node, x: Term, axis: int, place: int) -> Term:
 def _nothing(node: Node, item: Any, axis: int) -> Term:
     """No rows at all, each of the item's type."""
     if not isinstance(item, Term):
-        raise node.fault("it does not turn at all, and would gather sequences")
+        raise node.fault(Phrase("it does not turn at all, and would gather sequences"))
     shape = list(item.shape)
     shape.insert(axis % (len(shape) + 1), Expr.of(0))
     found = node.op("Expand", known(0, item.dtype), shape=shape, part="rows")
@@ -185,14 +192,14 @@ def _stacked(node: Node, rows: Sequence[Any], axis: int) -> Term:
 def _sequence(node: Node, position: int) -> tuple[Term, ...]:
     found = node.inputs[position]
     if not isinstance(found, tuple):
-        raise node.fault(f"its input {position + 1} is no sequence")
+        raise node.fault(Phrase("its input {position} is not a sequence", position=position + 1))
     return found
 
 
 def _place(node: Node, position: int, length: int) -> int:
     place = node.scalar(position, "", length)
     if isinstance(place, Expr) or not -length <= place <= length:
-        raise node.fault(f"place {place} is not in a sequence of {length}")
+        raise node.fault(Phrase("place {place} is not in a sequence of {length}", place=place, length=length))
     return place + length if place < 0 else place
 
 
@@ -230,7 +237,7 @@ def sequence_at(node: Node) -> Any:
     items = _sequence(node, 0)
     place = _place(node, 1, len(items))
     if place >= len(items):
-        raise node.fault(f"place {place} is not in a sequence of {len(items)}")
+        raise node.fault(Phrase("place {place} is not in a sequence of {count}", place=place, count=len(items)))
     return items[place]
 
 
@@ -245,7 +252,7 @@ def concat_from_sequence(node: Node) -> Any:
     """All of them one after the other, along an axis or along a new one."""
     items = list(_sequence(node, 0))
     if not items:
-        raise node.fault("the sequence is empty")
+        raise node.fault(Phrase("the sequence is empty"))
     axis = node.attr("axis", 0)
     return _stacked(node, items, axis) if node.attr("new_axis", 0) else node.op("Concat", *items, axis=axis)
 
@@ -257,7 +264,7 @@ def split_to_sequence(node: Node) -> Any:
     axis = node.axis(x.rank)
     size = x.shape[axis].constant
     if size is None:
-        raise node.fault(f"axis {axis} has the size {x.shape[axis]}")
+        raise node.fault(Phrase("axis {axis} has the size {shape}", axis=axis, shape=x.shape[axis]))
     sizes = node.ints(1)
     keeps = bool(node.attr("keepdims", 1)) or node.has(1)
     if node.has(1) and node.input(1).rank == 0:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.types import DTYPES, DType
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..node import Node
 from ..table import onnx_op
@@ -87,7 +88,11 @@ def plain(node: Node, position: int) -> Term:
     if term.form:
         from ....kit.diag import refuse
 
-        raise refuse("E0126", node.name, type=f"{term.form} as an operand of {node.proto.op_type}")
+        raise refuse(
+            "E0126",
+            node.name,
+            type=Phrase("{form} as an operand of {op_type}", form=term.form, op_type=node.proto.op_type),
+        )
     return term
 
 
@@ -183,7 +188,7 @@ def bit_shift(node: Node) -> Any:
     """Shifted left or right; all bits are gone beyond the width."""
     direction = node.attr("direction", "LEFT")
     if direction not in ("LEFT", "RIGHT"):
-        raise node.fault(f"direction is {direction}")
+        raise node.fault(Phrase("direction is {direction}", direction=direction))
     return node.fn("shift_left" if direction == "LEFT" else "shift_right", *operands(node))
 
 
@@ -215,7 +220,7 @@ def cast(node: Node) -> Any:
         from onnx import TensorProto
 
         if to not in TensorProto.DataType.keys():
-            raise node.fault(f"{to} is no element type")
+            raise node.fault(Phrase("{to} is not an element type", to=to))
         to = TensorProto.DataType.Value(to)
     return converted(node, node.input(0), *node.element(to))
 
@@ -258,7 +263,9 @@ def bit_cast(node: Node) -> Any:
     x = plain(node, 0)
     if form or dtype.kind == "b":
         raise node.fault(
-            f"its result has the form {form}" if form else "its result is bool, which has no bits but 0 and 1"
+            Phrase("its result has the form {form}", form=form)
+            if form
+            else Phrase("its result is bool, which has no bits but 0 and 1")
         )
     return node.fn("bitcast", node.cast(x, "u8") if x.dtype.kind == "b" else x, to=dtype)
 
@@ -270,7 +277,9 @@ def dropout(node: Node) -> Any:
     ratio = node.scalar(1, "ratio", 0.5)
     is_training = bool(node.scalar(2, "", False)) or node.attr("is_test", 1) == 0 and node.opset < 7
     if is_training and ratio:
-        raise node.fault("it draws its mask from a generator of its own (training_mode is true and ratio is not 0)")
+        raise node.fault(
+            Phrase("it draws its mask from a generator of its own (training_mode is true and ratio is not 0)")
+        )
     if not node.wants(1):
         return x
     mask = node.op("Expand", node.known(True, "bool"), shape=list(x.shape), part="mask")

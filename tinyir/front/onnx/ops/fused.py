@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -21,7 +22,14 @@ def scaler(node: Node) -> Any:
     for key, fn in (("offset", "sub"), ("scale", "mul")):
         numbers = node.attr(key, ())
         if len(numbers) > 1 and (not x.rank or x.shape[-1].constant not in (None, len(numbers))):
-            raise node.fault(f"{key} has {len(numbers)} numbers for the shape [{', '.join(map(str, x.shape))}]")
+            raise node.fault(
+                Phrase(
+                    "{key} has {count} numbers for the shape [{x}]",
+                    key=key,
+                    count=len(numbers),
+                    x=", ".join(map(str, x.shape)),
+                )
+            )
         if numbers:
             wide = node.fn(fn, wide, known(list(numbers) if len(numbers) > 1 else numbers[0], wide.dtype))
     return node.cast(wide, "fp32")
@@ -56,7 +64,7 @@ def skip_layer_norm(node: Node) -> Any:
 def skip_rms_norm(node: Node) -> Any:
     """The same by the root of the mean square."""
     if node.wants(1) or node.wants(2):
-        raise node.fault("it gives statistics")
+        raise node.fault(Phrase("it gives statistics"))
     total = _sum(node, 3)
     return node.op("RMSNorm", total, plain(node, 2), axis=-1, eps=node.attr("epsilon", 1e-12)), None, None, total
 

@@ -11,6 +11,7 @@ import numpy as np
 from ....ir.expr import Expr
 from ....ir.rules import product
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -33,13 +34,21 @@ def grid_sample(node: Node) -> Any:
         or grid.rank != x.rank
         or grid.shape[-1] != Expr.of(count)
     ):
-        raise node.fault(f"mode {mode}, padding_mode {padding}, a grid of {grid.rank} axes for an image of {count}")
+        raise node.fault(
+            Phrase(
+                "mode {mode}, padding_mode {padding}, a grid of {rank} axes for an image of {count}",
+                mode=mode,
+                padding=padding,
+                rank=grid.rank,
+                count=count,
+            )
+        )
     places = product(grid.shape[1:-1])
     axes = []
     for axis in range(count):
         size = x.shape[2 + axis].constant
         if not size:
-            raise node.fault(f"axis {2 + axis} has the size {x.shape[2 + axis]}")
+            raise node.fault(Phrase("axis {axis} has the size {shape}", axis=2 + axis, shape=x.shape[2 + axis]))
         part = node.cut(grid, grid.rank - 1, count - 1 - axis, count - axis)
         axes.append(
             _Axis(
@@ -144,7 +153,7 @@ def col2im(node: Node) -> Any:
     image, block = node.ints(1), node.ints(2)
     rank = len(image)
     if x.rank != 3 or len(block) != rank or any(isinstance(n, Expr) or n < 1 for n in (*image, *block)):
-        raise node.fault("its image or block has sizes that are not known")
+        raise node.fault(Phrase("its image or block has sizes that are not known"))
     stride, dilation, pads = (
         list(node.attr(key, ())) or [default] * n
         for key, default, n in (("strides", 1, rank), ("dilations", 1, rank), ("pads", 0, 2 * rank))
@@ -156,14 +165,22 @@ def col2im(node: Node) -> Any:
         or min(*stride, *dilation, *pads, 1) < 0
         or 0 in stride
     ):
-        raise node.fault(f"strides {stride}, dilations {dilation}, pads {pads} for {rank} axes")
+        raise node.fault(
+            Phrase(
+                "strides {stride}, dilations {dilation}, pads {pads} for {rank} axes",
+                stride=stride,
+                dilation=dilation,
+                pads=pads,
+                rank=rank,
+            )
+        )
     steps = [
         (image[a] + pads[a] + pads[rank + a] - dilation[a] * (block[a] - 1) - 1) // stride[a] + 1 for a in range(rank)
     ]
     taps = int(np.prod(block))
     channels = x.shape[1] // taps
     if channels.constant is None or taps > 4096:
-        raise node.fault(f"it has {x.shape[1]} rows of blocks of {taps}")
+        raise node.fault(Phrase("it has {shape} rows of blocks of {taps}", shape=x.shape[1], taps=taps))
     window = node.reshape(known(np.eye(taps), x.dtype), [1, taps, 1, *block])
     weights = node.reshape(node.op("Expand", window, shape=[channels, taps, 1, *block]), [channels * taps, 1, *block])
     more = [
@@ -185,7 +202,15 @@ def max_unpool(node: Node) -> Any:
         list(node.attr(key, ())) or [default] * n for key, default, n in (("strides", 1, rank), ("pads", 0, 2 * rank))
     )
     if x.rank != rank + 2 or len(stride) != rank or len(pads) != 2 * rank:
-        raise node.fault(f"strides {stride}, pads {pads}, a kernel of {rank} axes for an image of {x.rank - 2}")
+        raise node.fault(
+            Phrase(
+                "strides {stride}, pads {pads}, a kernel of {rank} axes for an image of {rank2}",
+                stride=stride,
+                pads=pads,
+                rank=rank,
+                rank2=x.rank - 2,
+            )
+        )
     shape = [
         *x.shape[:2],
         *((x.shape[2 + a] - 1) * stride[a] - pads[a] - pads[rank + a] + kernel[a] for a in range(rank)),
@@ -198,5 +223,5 @@ def max_unpool(node: Node) -> Any:
     if wanted is None:
         return found
     if len(wanted) != x.rank:
-        raise node.fault(f"output_shape has {len(wanted)} sizes")
+        raise node.fault(Phrase("output_shape has {count} sizes", count=len(wanted)))
     return node.op("Pad", found, pads=[0] * x.rank + [Expr.of(w) - s for w, s in zip(wanted, shape)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import known
 from ..node import Node
 from ..table import onnx_op
@@ -32,7 +33,7 @@ def scatter_elements(node: Node) -> Any:
     """A copy with elements put at their own index along an axis."""
     reduction = node.attr("reduction", "none")
     if reduction not in _REDUCTIONS:
-        raise node.fault(f"reduction is {reduction}")
+        raise node.fault(Phrase("reduction is {reduction}", reduction=reduction))
     return node.op(
         "Scatter", node.input(0), node.input(1), node.input(2), axis=node.attr("axis", 0), reduction=reduction
     )
@@ -49,7 +50,7 @@ def scatter_nd(node: Node) -> Any:
     """A copy with slices put at tuples of indices."""
     reduction = node.attr("reduction", "none")
     if reduction not in _REDUCTIONS:
-        raise node.fault(f"reduction is {reduction}")
+        raise node.fault(Phrase("reduction is {reduction}", reduction=reduction))
     return node.op("ScatterND", node.input(0), node.cast(node.input(1), "i64"), node.input(2), reduction=reduction)
 
 
@@ -59,7 +60,7 @@ def tensor_scatter(node: Node) -> Any:
     cache, update = node.input(0), node.input(1)
     axis = node.axis(cache.rank, -2)
     if cache.rank != update.rank or axis == 0:
-        raise node.fault("the cache and its update have not the same axes, or rows go along the batch")
+        raise node.fault(Phrase("the cache and its update do not have the same axes, or rows go along the batch"))
     rows, room = update.shape[axis], cache.shape[axis]
     line = node.op("Iota", shape=[rows])
     place = node.reshape(line, [1, rows])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import ONE, Expr
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -99,7 +100,11 @@ def pad(node: Node) -> Any:
     mode = node.attr("mode", "constant")
     axes = None if axes is None else [a % x.rank for a in axes]
     if isinstance(value, Expr) or x.form:
-        raise node.fault("it pads with a size" if isinstance(value, Expr) else f"its input has the form {x.form}")
+        raise node.fault(
+            Phrase("it pads with a size")
+            if isinstance(value, Expr)
+            else Phrase("its input has the form {form}", form=x.form)
+        )
     return node.op("Pad", x, pads=pads, axes=axes, mode=mode, value=value)
 
 
@@ -117,7 +122,7 @@ def split(node: Node) -> Any:
     sizes = node.ints(1, "split")
     count = len(sizes) if sizes is not None else node.attr("num_outputs", len(node.outputs))
     if not 0 < count == len(node.outputs):
-        raise node.fault(f"it has {len(node.outputs)} outputs and gives {count}")
+        raise node.fault(Phrase("it has {count} outputs and gives {count2}", count=len(node.outputs), count2=count))
     found = node.op(
         "Split", x, outputs=count, axis=node.attr("axis", 0), sizes=sizes, parts=None if sizes is not None else count
     )
@@ -134,7 +139,9 @@ def _blocks(node: Node) -> tuple[Term, int]:
     """The image and the size of its blocks."""
     x, block = node.input(0), node.attr("blocksize", 0)
     if x.rank < 3 or block < 1:
-        raise node.fault(f"its input has {x.rank} axes, its blocks have {block} elements a side")
+        raise node.fault(
+            Phrase("its input has {rank} axes, its blocks have {block} elements a side", rank=x.rank, block=block)
+        )
     return x, block
 
 
@@ -162,7 +169,14 @@ def space_to_depth(node: Node) -> Any:
     n = len(sizes)
     for axis, size in enumerate(sizes, 2):
         if size // block * block != size:
-            raise node.fault(f"axis {axis} has {size} elements, which blocks of {block} do not divide")
+            raise node.fault(
+                Phrase(
+                    "axis {axis} has {size} elements, which blocks of {block} do not divide",
+                    axis=axis,
+                    size=size,
+                    block=block,
+                )
+            )
     split = [batch, channels, *(part for s in sizes for part in (s // block, Expr.of(block)))]
     inner, outer = [3 + 2 * a for a in range(n)], [2 + 2 * a for a in range(n)]
     perm = [0, 1, *inner, *outer] if node.attr("mode", "DCR") == "CRD" else [0, *inner, 1, *outer]
@@ -180,7 +194,7 @@ def center_crop_pad(node: Node) -> Any:
     for axis, want in zip(axes, wanted):
         have = x.shape[axis].constant
         if have is None or isinstance(want, Expr):
-            raise node.fault(f"axis {axis} has a size that is not known")
+            raise node.fault(Phrase("axis {axis} has a size that is not known", axis=axis))
         more, less = max(0, want - have), max(0, have - want)
         lows.append(less // 2)
         highs.append(less // 2 + min(want, have))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -28,11 +29,11 @@ def batch_norm(node: Node) -> Any:
     is_training = bool(node.attr("training_mode", 0))
     if any(node.wants(i) for i in range(1, 5)):
         if node.opset >= 14 and not is_training:
-            raise node.fault("it gives statistics and does not train")
+            raise node.fault(Phrase("it gives statistics and does not train"))
         is_training = True
     if not node.attr("spatial", 1):  # opset 8 and earlier: statistics of each element of an image, not of each channel
         if is_training:
-            raise node.fault("it trains, and spatial is 0")
+            raise node.fault(Phrase("it trains, and spatial is 0"))
         wide = node.fn("rsqrt", node.fn("add", square, eps))
         return node.fn("add", node.fn("mul", node.fn("mul", node.fn("sub", x, average), wide), scale), bias)
     if not is_training:

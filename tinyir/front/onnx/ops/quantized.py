@@ -8,6 +8,7 @@ from typing import Any
 from ....ir.expr import Expr
 from ....ir.types import DTYPES, DType
 from ....kit.diag import refuse
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -142,7 +143,7 @@ def qlinear_matmul(node: Node) -> Any:
     """The product of two quantised matrices, quantised again."""
     left, right = node.input(0), node.input(3)
     if left.dtype.is_float or right.dtype.is_float:
-        raise refuse("E0124", node.name, op="QLinearMatMul", fault=f"its operands are {left.dtype}")
+        raise refuse("E0124", node.name, op="QLinearMatMul", fault=Phrase("its operands are {dtype}", dtype=left.dtype))
     sums = _product(node, 0, 3, 2, 5)
     f32 = DTYPES["fp32"]
     scales = [node.cast(plain(node, i), f32) for i in (1, 4, 6)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -66,12 +67,12 @@ class _Cell:
         for word in named:
             name = word.lower()
             if name not in _FUNCTIONS:
-                raise node.fault(f"its activation is {word}")
+                raise node.fault(Phrase("its activation is {word}", word=word))
             fn, keys, defaults = _FUNCTIONS[name]
             values = [(lists.pop(0) if lists else default) for lists, default in zip((alphas, betas), defaults)]
             found.append(lambda x, fn=fn, attrs=dict(zip(keys, values)): node.fn(fn, x, **attrs))  # noqa: B008
         if len(found) < count * (number + 1):
-            raise node.fault(f"{len(found)} activations are named")
+            raise node.fault(Phrase("{count} activations are named", count=len(found)))
         return found[count * number : count * (number + 1)]
 
     def feed(self, x: Term) -> Term:
@@ -181,19 +182,30 @@ def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
     ranks = {0: 3, 1: 3, 2: 3, 3: 2, 5: 3, 6: 3, 7: 2}
     for position, rank in ranks.items():
         if node.has(position) and node.input(position).rank != rank:
-            raise node.fault(f"its input {position + 1} has {node.input(position).rank} axes, not {rank}")
+            raise node.fault(
+                Phrase(
+                    "its input {position} has {rank} axes, not {rank2}",
+                    position=position + 1,
+                    rank=node.input(position).rank,
+                    rank2=rank,
+                )
+            )
     if is_batch_first:
         x = node.transpose(x, [1, 0, 2])
     steps, batch, hidden = x.shape[0].constant, x.shape[1], width.constant
     if steps is None or steps > MAX_STEPS or hidden is None:
         raise node.fault(
-            f"it runs for {x.shape[0]} steps of {width} numbers; known sizes, and at most {MAX_STEPS} steps, are "
-            f"supported"
+            Phrase(
+                "it runs for {shape} steps of {width} numbers; known sizes, and at most {most} steps, are supported",
+                shape=x.shape[0],
+                width=width,
+                most=MAX_STEPS,
+            )
         )
     direction = node.attr("direction", "forward")
     backward = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
     if backward is None:
-        raise node.fault(f"direction is {direction}")
+        raise node.fault(Phrase("direction is {direction}", direction=direction))
     lengths = node.reshape(node.cast(node.input(4), "i64"), [batch, 1]) if node.has(4) else None
     every, last_h, last_c = [], [], []
     for number, is_backward in enumerate(backward):

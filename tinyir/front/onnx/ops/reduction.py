@@ -8,6 +8,7 @@ from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..node import Node
 from ..table import onnx_op
@@ -96,10 +97,16 @@ def one_hot(node: Node) -> Any:
     depth = node.scalar(1)
     if isinstance(depth, float):
         if depth != int(depth if math.isfinite(depth) else 0):
-            raise node.fault(f"depth is {depth}")
+            raise node.fault(Phrase("depth is {depth}", depth=depth))
         depth = int(depth)
     if isinstance(depth, int) and depth < 0 or values.shape != (Expr.of(2),):
-        raise node.fault(f"depth is {depth}, its values have the shape [{', '.join(map(str, values.shape))}]")
+        raise node.fault(
+            Phrase(
+                "depth is {depth}, its values have the shape [{values}]",
+                depth=depth,
+                values=", ".join(map(str, values.shape)),
+            )
+        )
     is_there = node.op("OneHot", node.cast(index, "i64"), depth=depth, axis=node.attr("axis", -1), dtype=DTYPES["bool"])
     off, on = (
         node.op("Slice", values, starts=[i], ends=[i + 1], axes=[0], part=word) for i, word in enumerate(("off", "on"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..node import Node
 from ..table import onnx_op
@@ -21,11 +22,11 @@ def resize(node: Node) -> Any:
         return _scaled(node, x, node.value(1).reshape(-1).tolist())
     axes = node.attr("axes")
     if axes is not None and not all(-x.rank <= a < x.rank for a in axes):
-        raise node.fault(f"axes are {list(axes)} for {x.rank} axes")
+        raise node.fault(Phrase("axes are {axes} for {rank} axes", axes=list(axes), rank=x.rank))
     coordinates = node.attr("coordinate_transformation_mode", "half_pixel")
     coordinates = _COORDINATES.get(coordinates, coordinates)
     if coordinates is None:
-        raise node.fault("coordinate_transformation_mode is tf_half_pixel_for_nn")
+        raise node.fault(Phrase("coordinate_transformation_mode is tf_half_pixel_for_nn"))
     scales = node.value(2).reshape(-1).tolist() if node.has(2) and node.input(2).shape != (Expr.of(0),) else None
     sizes = node.ints(3) if node.has(3) and scales is None else None
     roi = node.value(1).reshape(-1).tolist() if coordinates == "crop" else None
@@ -33,7 +34,7 @@ def resize(node: Node) -> Any:
     if sizes is not None and policy != "stretch":
         have = [x.shape[a].constant for a in (axes if axes is not None else range(x.rank))]
         if None in have or 0 in have or any(isinstance(n, Expr) for n in sizes):
-            raise node.fault("it keeps the ratio of sizes that are not known")
+            raise node.fault(Phrase("it keeps the ratio of sizes that are not known"))
         scale = (min if policy == "not_larger" else max)(want / n for want, n in zip(sizes, have))
         sizes, scales = [int(scale * n + 0.5) for n in have], [scale] * len(have)
     attrs = {
@@ -84,12 +85,10 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
     roi = attrs.pop("roi", None)
     count = len(all_axes)
     if not sizes and not scales:
-        raise node.fault("neither sizes nor scales are given")
+        raise node.fault(Phrase("neither sizes nor scales are given"))
     if len(sizes or scales) != count or roi and len(roi) != 2 * count:
-        raise node.fault(
-            f"{len(sizes or scales)} sizes or scales are given for {count} axes"
-            + (f", and a roi of {len(roi)}" if roi else "")
-        )
+        given = Phrase("{count} sizes or scales are given for {axes} axes", count=len(sizes or scales), axes=count)
+        raise node.fault(Phrase("{given}, and a roi of {count}", given=given, count=len(roi)) if roi else given)
     kept = [
         i
         for i, a in enumerate(all_axes)
@@ -106,7 +105,7 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
     if parts["sizes"] and any(isinstance(n, Expr) for n in parts["sizes"]):
         times = [Expr.of(n) // x.shape[all_axes[i]] for n, i in zip(parts["sizes"], kept)]
         if any(t.constant is None or t * x.shape[all_axes[i]] != n for t, n, i in zip(times, parts["sizes"], kept)):
-            raise node.fault("its sizes are symbols")
+            raise node.fault(Phrase("its sizes are symbols"))
         parts = {"sizes": None, "scales": [float(t.constant) for t in times]}
     region = [roi[i] for i in kept] + [roi[i + count] for i in kept] if roi else None
     return node.op("Resize", x, axes=[all_axes[i] for i in kept], mode=mode, roi=region, **parts, **attrs)

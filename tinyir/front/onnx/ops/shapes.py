@@ -11,6 +11,7 @@ import numpy as np
 from ....ir.expr import Expr
 from ....ir.rules import product
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import MAX_KNOWN, known
 from ..constants import array_of, term_of
 from ..elements import element_of
@@ -26,7 +27,7 @@ def constant(node: Node) -> Any:
             return known(node.attrs[key], dtype)
     tensor = node.attr("value")
     if tensor is None:
-        raise node.fault("it states a string or a sparse tensor")
+        raise node.fault(Phrase("it states a string or a sparse tensor"))
     if not tensor.name:
         tensor.name = node.outputs[0]
     term = term_of(tensor)
@@ -64,7 +65,9 @@ def constant_of_shape(node: Node) -> Any:
     dtype, form = element_of(tensor.data_type, node.name) if tensor is not None else (DTYPES["fp32"], "")
     value = array_of(tensor).reshape(-1)[:1] if tensor is not None else np.zeros(1, np.float32)
     if form or any(isinstance(n, int) and n < 0 for n in sizes):
-        raise node.fault(f"its value has the form {form}" if form else f"its shape is {sizes}")
+        raise node.fault(
+            Phrase("its value has the form {form}", form=form) if form else Phrase("its shape is {sizes}", sizes=sizes)
+        )
     if all(isinstance(n, int) for n in sizes) and int(np.prod(sizes, dtype=np.float64)) <= MAX_KNOWN:
         return known(np.broadcast_to(value[0], sizes), dtype)
     return node.op("Expand", known(value[0], dtype), shape=sizes)
@@ -76,7 +79,11 @@ def eye_like(node: Node) -> Any:
     x = node.input(0)
     dtype, form = element_of(node.attr("dtype"), node.name) if "dtype" in node.attrs else (x.dtype, x.form)
     if x.rank != 2 or form:
-        raise node.fault(f"its input has {x.rank} axes" if x.rank != 2 else f"its result has the form {form}")
+        raise node.fault(
+            Phrase("its input has {rank} axes", rank=x.rank)
+            if x.rank != 2
+            else Phrase("its result has the form {form}", form=form)
+        )
     rows, columns = (node.op("Iota", shape=list(x.shape), axis=a) for a in (0, 1))
     diagonal = node.fn(
         "equal", node.fn("add", rows, node.known(node.attr("k", 0), "i64")) if node.attr("k", 0) else rows, columns
@@ -95,10 +102,10 @@ def range_op(node: Node) -> Any:
         or delta == 0
         or any(isinstance(n, float) and not math.isfinite(n) for n in (start, limit, delta))
     ):
-        raise node.fault(f"it goes from {start} to {limit} by {delta}")
+        raise node.fault(Phrase("it goes from {start} to {limit} by {delta}", start=start, limit=limit, delta=delta))
     if isinstance(start, Expr) or isinstance(limit, Expr):
         if delta not in (1, -1):
-            raise node.fault("its limits are symbols and delta is not 1")
+            raise node.fault(Phrase("its limits are symbols and delta is not 1"))
         count = (Expr.of(limit) - start) * delta
     else:
         count = Expr.of(max(0, math.ceil((limit - start) / delta)))

@@ -9,6 +9,7 @@ from typing import Any
 
 from ....ir.expr import Expr
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
@@ -23,7 +24,7 @@ def dft(node: Node) -> Any:
     x = plain(node, 0)
     axis = node.scalar(2, "", node.attr("axis", 1 if node.opset < 20 else -2))
     if not isinstance(axis, int) or not -x.rank <= axis < x.rank or axis % x.rank == x.rank - 1:
-        raise node.fault(f"its axis is {axis}")
+        raise node.fault(Phrase("its axis is {axis}", axis=axis))
     axis %= x.rank
     is_inverse, is_one_sided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
     size = x.shape[axis].constant
@@ -37,10 +38,17 @@ def stft(node: Node) -> Any:
     2]."""
     x, step = plain(node, 0), node.scalar(1)
     if node.has(2) and node.input(2).rank != 1:
-        raise node.fault(f"its window has {node.input(2).rank} axes")
+        raise node.fault(Phrase("its window has {rank} axes", rank=node.input(2).rank))
     length = node.scalar(3, "", node.input(2).shape[0].constant if node.has(2) else None)
     if x.rank != 3 or not isinstance(step, int) or not isinstance(length, int) or step < 1 or length < 1:
-        raise node.fault(f"its signal has {x.rank} axes, its frames are {length} long and {step} apart")
+        raise node.fault(
+            Phrase(
+                "its signal has {rank} axes, its frames are {length} long and {step} apart",
+                rank=x.rank,
+                length=length,
+                step=step,
+            )
+        )
     frames = (x.shape[1] - length) // step + 1
     starts, within = (
         node.op("Iota", shape=[frames, 1], part="frame"),
@@ -62,8 +70,12 @@ def transform(node: Node, x: Term, axis: int, length: Any, is_inverse: bool, is_
         or x.shape[-1].constant not in (1, 2)
     ):
         raise node.fault(
-            f"it has {length} places of {x.shape[-1]} parts; known lengths up to {MAX_LENGTH} of 1 or 2 parts "
-            f"are supported"
+            Phrase(
+                "it has {length} places of {shape} parts; known lengths up to {most} of 1 or 2 parts are supported",
+                length=length,
+                shape=x.shape[-1],
+                most=MAX_LENGTH,
+            )
         )
     used = length // 2 + 1 if is_inverse and is_one_sided else length
     have = x.shape[axis].constant

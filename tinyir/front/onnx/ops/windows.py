@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....kit.phrase import Phrase
 from ..node import Node
 from ..table import onnx_op
 from .elementwise import operands, plain
@@ -15,7 +16,7 @@ def window(node: Node) -> dict[str, Any]:
     """The attributes that all windows share."""
     auto = node.attr("auto_pad", "NOTSET")
     if auto not in _AUTO:
-        raise node.fault(f"auto_pad is {auto}")
+        raise node.fault(Phrase("auto_pad is {auto}", auto=auto))
     pads = node.attr("pads") if auto in ("NOTSET", "") else None
     return {
         "stride": node.attr("strides"),

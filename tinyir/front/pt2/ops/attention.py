@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -23,9 +24,9 @@ def attention(call: Call) -> Any:
     """softmax(scale * Q K' + mask) V over the last two axes; heads of K and V may serve several of Q."""
     q, k, v = (call.tensor(key) for key in ("query", "key", "value"))
     if call.get("dropout_p", 0.0):
-        raise call.fault("it trains, and draws its mask from a generator of its own")
+        raise call.fault(Phrase("it trains, and draws its mask from a generator of its own"))
     if any(call.wants(i) for i in range(1, len(call.types))):
-        raise call.fault("its log-sum-exp or the state of its generator is read")
+        raise call.fault(Phrase("its log-sum-exp or the state of its generator is read"))
     mask = call.optional("attn_mask") if "attn_mask" in call.args else call.optional("attn_bias")
     given = [_of_four(call, x) for x in (q, k, v)]
     operands = [*given, *([] if mask is None else [_of_four(call, mask)])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -32,7 +33,7 @@ def addmm(call: Call) -> Any:
     keys = {"addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "baddbmm": ("batch1", "batch2")}
     word = call.target.partition(".")[0]
     if word not in keys:
-        raise call.fault("it sums over the batch")
+        raise call.fault(Phrase("it sums over the batch"))
     x, y = (call.tensor(k) for k in keys[word])
     alpha, beta = float(call.get("alpha", 1)), float(call.get("beta", 1))
     bias = call.tensor("self")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import MAX_KNOWN, Term
 from ..call import Call
 from ..table import aten
@@ -71,7 +72,7 @@ def linspace(call: Call) -> Any:
     """`steps` numbers from start to end, both included."""
     start, end, steps = float(call.get("start", 0)), float(call.get("end", 0)), call.get("steps", 1)
     if not isinstance(steps, int) or not call.dtype.is_float:
-        raise call.fault("its number of steps is a symbol, or its dtype is not a float")
+        raise call.fault(Phrase("its number of steps is a symbol, or its dtype is not a float"))
     line = call.cast(call.op("Iota", shape=[steps]), call.dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return call.fn("add", call.fn("mul", line, step), start)

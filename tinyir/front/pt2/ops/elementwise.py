@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.types import DTYPES, DType
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -97,7 +98,7 @@ for _name, _fn in _LOGICAL.items():
 def same(call: Call) -> Any:
     """The operand: what sets only memory's order, or draws nothing outside of training, changes no value."""
     if call.get("train", False) and call.get("p", 0.0):
-        raise call.fault("it trains, and draws its mask from a generator of its own")
+        raise call.fault(Phrase("it trains, and draws its mask from a generator of its own"))
     return call.tensor("self") if call.args.get("self") is not None else call.tensor("input")
 
 
@@ -123,7 +124,7 @@ def div(call: Call) -> Any:
     if mode == "floor":
         return _floored(call, x, y)
     if mode is None and not call.dtype.is_float:
-        raise call.fault(f"its result is {call.dtype}")
+        raise call.fault(Phrase("its result is {dtype}", dtype=call.dtype))
     if mode is None:
         x, y = (call.cast(o, call.dtype) if isinstance(o, Term) else float(o) for o in (x, y))
         return call.fn("div", x, y)

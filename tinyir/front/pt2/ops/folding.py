@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import Term, array_dtype
 from ..call import Call
 from ..table import fold
@@ -80,7 +81,7 @@ for _name, _compute in _UNARY.items():
 def _shape(call: Call) -> list[int]:
     found = [s.constant for s in call.shape]
     if any(n is None for n in found):
-        raise ValueError("its sizes are symbols")
+        raise ValueError(Phrase("its sizes are symbols"))
     return [n for n in found if n is not None]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -53,7 +54,7 @@ def scatter_reduce(call: Call) -> Any:
     """A copy into which elements are reduced at their own place along an axis."""
     word = call.get("reduce")
     if word not in _REDUCTIONS or not call.get("include_self", True):
-        raise call.fault(f"reduce is {word}, or what was there does not count")
+        raise call.fault(Phrase("reduce is {word}, or what was there does not count", word=word))
     return _scattered(call, call.tensor("self"), call.tensor("index"), _REDUCTIONS[word])
 
 
@@ -128,9 +129,9 @@ def _indices(call: Call, x: Term, given: Sequence[Term | None]) -> tuple[list[in
     axes = [a for a, t in enumerate(given) if t is not None]
     terms = [t for t in given if t is not None]
     if not terms or any(t.dtype.kind == "b" for t in terms):
-        raise call.fault("an index is a mask, whose count of elements is data")
+        raise call.fault(Phrase("an index is a mask, whose count of elements is data"))
     if any(not t.dtype.is_integer for t in terms):
-        raise call.fault("an index is not of integers")
+        raise call.fault(Phrase("an index is not of integers"))
     rank = max(t.rank for t in terms)
     shape: list[Expr] = [Expr.of(1)] * rank
     for term in terms:

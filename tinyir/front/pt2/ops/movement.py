@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....ir.expr import Expr
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -257,7 +258,7 @@ def slice_scatter(call: Call) -> Any:
     axis = call.axis("dim", x.rank, 0)
     start, step = Expr.of(call.get("start", 0)), call.get("step", 1)
     if step != 1 or start.constant is None:
-        raise call.fault("its step is not 1, or its start is a symbol")
+        raise call.fault(Phrase("its step is not 1, or its start is a symbol"))
     start = start + x.shape[axis] if start.constant < 0 else start
     end = start + source.shape[axis]
     parts = [source]
@@ -274,7 +275,7 @@ def select_scatter(call: Call) -> Any:
     x = call.tensor("self")
     axis, index = call.axis("dim", x.rank), call.get("index", 0)
     if not isinstance(index, int):
-        raise call.fault("its index is a symbol")
+        raise call.fault(Phrase("its index is a symbol"))
     start = Expr.of(index) if index >= 0 else x.shape[axis] + index
     shape = list(x.shape)
     shape[axis] = Expr.of(1)
@@ -301,7 +302,7 @@ def as_strided(call: Call) -> Any:
     start = call.get("storage_offset", 0)
     numbers = [Expr.of(s).constant for s in (*sizes, *strides, *x.shape, start)]
     if any(n is None for n in numbers):
-        raise call.fault("its sizes are symbols")
+        raise call.fault(Phrase("its sizes are symbols"))
     step, is_view = 1, start == 0
     for size, stride in zip(reversed(sizes), reversed(strides)):
         is_view = is_view and (size == 1 or stride == step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -31,7 +32,7 @@ def softmax(call: Call) -> Any:
 def batch_norm(call: Call) -> Any:
     """Inference by stored statistics."""
     if call.get("training", False) or call.optional("running_mean") is None:
-        raise call.fault("it trains, or has no stored statistics")
+        raise call.fault(Phrase("it trains, or has no stored statistics"))
     x = call.tensor("input")
     average, square = call.tensor("running_mean"), call.tensor("running_var")
     scale, bias = (
@@ -108,7 +109,7 @@ def group_norm(call: Call) -> Any:
 def instance_norm(call: Call) -> Any:
     """Over each channel of each image."""
     if not call.get("use_input_stats", True):
-        raise call.fault("it uses stored statistics")
+        raise call.fault(Phrase("it uses stored statistics"))
     x = call.tensor("input")
     weight, bias = (
         call.optional(key) or call.expand(call.known(value, x.dtype), [x.shape[1]])

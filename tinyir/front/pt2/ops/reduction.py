@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....ir.types import DTYPES
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -66,7 +67,7 @@ def spread(call: Call, x: Term, op: str) -> Term:
     """The variance or deviation, with torch's corrections."""
     correction = call.get("correction", 1 if call.get("unbiased", True) else 0)
     if correction != int(correction):
-        raise call.fault(f"its correction is {correction}")
+        raise call.fault(Phrase("its correction is {correction}", correction=correction))
     return call.op(
         "Reduce",
         x,
@@ -102,7 +103,7 @@ def vector_norm(call: Call) -> Any:
         return call.fn("sqrt", call.op("Reduce", call.fn("mul", x, x), op="sum", **attrs))
     if order == 1:
         return call.op("Reduce", call.fn("abs", x), op="sum", **attrs)
-    raise call.fault(f"it is of order {order}")
+    raise call.fault(Phrase("it is of order {order}", order=order))
 
 
 @aten("cumsum.default", "cumprod.default")
@@ -136,7 +137,7 @@ def sort(call: Call) -> Any:
     axis = call.axis("dim", x.rank, -1)
     count = x.shape[axis].constant if x.rank else None
     if count is None:
-        raise call.fault("the size of its axis is a symbol")
+        raise call.fault(Phrase("the size of its axis is a symbol"))
     return call.op("TopK", x, outputs=2, k=count, axis=axis, largest=bool(call.get("descending", False)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -107,7 +108,7 @@ def avg_pool(call: Call) -> Any:
     x = call.tensor("self")
     rank = int(call.target[len("avg_pool")])
     if call.get("divisor_override") is not None:
-        raise call.fault("its divisor is stated")
+        raise call.fault(Phrase("its divisor is stated"))
     image = call.reshape(x, [1, *x.shape]) if x.rank == rank + 1 else x
     found = call.op(
         "Pool",
@@ -126,13 +127,13 @@ def adaptive_pool(call: Call) -> Any:
     mode = "max" if "max" in call.target else "average"
     count = len(sizes)
     if call.wants(1):
-        raise call.fault("the places of its maxima are read")
+        raise call.fault(Phrase("the places of its maxima are read"))
     axes = list(range(x.rank - count, x.rank))
     if all(s == 1 for s in sizes):
         return call.op("Reduce", x, op="max" if mode == "max" else "mean", axes=axes, keepdims=True, gives=x.dtype)
     extents = [x.shape[a].constant for a in axes]
     if any(e is None or not isinstance(s, int) for e, s in zip(extents, sizes)):
-        raise call.fault("its sizes are symbols")
+        raise call.fault(Phrase("its sizes are symbols"))
     kernel = [e // s for e, s in zip(extents, sizes) if e is not None]
     if all(e == k * s for e, k, s in zip(extents, kernel, sizes)):
         image = call.reshape(x, [1, *x.shape]) if x.rank == count + 1 else x
@@ -195,7 +196,7 @@ def _resized(call: Call, mode: str, **attrs: Any) -> Term:
     if len(factors) == count:
         return call.op("Resize", x, scales=[float(f) for f in factors], axes=axes, mode=mode, **attrs)
     if any(s is None for s in sizes):
-        raise call.fault("its sizes are symbols")
+        raise call.fault(Phrase("its sizes are symbols"))
     return call.op("Resize", x, sizes=sizes, axes=axes, mode=mode, **attrs)
 
 

@@ -1,0 +1,44 @@
+"""Messages in Japanese hold no English but names, code, and what the user or another program wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tinyir.kit.diag import Diag
+
+# Words that hold an English phrase together; beside another word they are one. Words that the languages of the stages
+# also have between others (`for`, `in`, `of`, `at`, `by`, `on`, `and`, `or`, `from`, `to`) are left out.
+GLUE = "|".join(
+    (
+        "a an the is are was were be been not no its it that which who does do did has have had than other another "
+        "with without nothing none only more most each every but so where this these those there here same such"
+    ).split()
+)
+ENGLISH = re.compile(rf"(?<![\w`./%\[-])(?:(?:{GLUE}) [a-z]{{3,}}|[a-z]{{3,}} (?:{GLUE}))(?![\w`./\]=<>-])")
+QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"")
+# The names of rules by which values share a kernel or do not, each with its paragraph in the page of R3401 or R3402.
+RULES = ("compute at", "few rows", "in memory", "no point", "other point", "other rows", "same point", "two folds")
+# these repeat what a compiler says
+REPORTED = ("E1716", "E1721")
+
+
+def english_in(text: str) -> list[str]:
+    """The English words of a message, without what it quotes and without names of rules."""
+    for rule in RULES:
+        text = text.replace(f"({rule}", "(")
+    return ENGLISH.findall(QUOTED.sub(" ", text))
+
+
+def english_of(diags: Iterable[Diag]) -> list[str]:
+    """Each diagnostic whose Japanese has English, with its code."""
+    told = [
+        (d, text) for d in diags for text in (d.why("ja"), d.suggestion("ja"), *_notes(d)) if d.code not in REPORTED
+    ]
+    return [f"{d.code}: {text}" for d, text in told if english_in(text)]
+
+
+def _notes(d: Diag) -> list[str]:
+    from tinyir.kit.phrase import told
+
+    return [told(label.note, "ja") for label in d.labels]
