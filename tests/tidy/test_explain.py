@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tinyir.cmd.tiny_explain import BLOCK, page_of
 from tinyir.kit.diag import catalogue
 
 from ..commands import ROOT, Done, run_in_shell, run_line
@@ -60,6 +61,19 @@ def test_every_raised_code_is_in_the_catalogue_and_every_entry_is_raised() -> No
 def test_every_code_has_a_page_and_no_page_is_without_a_code() -> None:
     assert sorted(f.stem for f in EXPLAIN.glob("*.md")) == sorted(catalogue())
     assert set(SHELLED) <= set(catalogue())
+
+
+def test_every_page_is_in_japanese_too() -> None:
+    assert sorted(f.stem for f in (EXPLAIN / "ja").glob("*.md")) == sorted(catalogue())
+
+
+@pytest.mark.parametrize("code", sorted(catalogue()))
+def test_a_japanese_page_is_japanese_and_has_the_examples(code: str) -> None:
+    page, english = page_of(code, "ja"), page_of(code, "en")
+    title, words = page.split("\n", 1)
+    assert title == english.split("\n", 1)[0]
+    assert re.search("[\u3041-\u30ff]", words) and english_in(BLOCK.sub("", words)) == []
+    assert [m[0] for m in BLOCK.finditer(page)] == [m[0] for m in BLOCK.finditer(english)]
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))

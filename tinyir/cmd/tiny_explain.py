@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ..ir.verify import nearest
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import EXPLAIN, catalogue, refuse
 from ..kit.phrase import Phrase
+
+BLOCK = re.compile(r"^```(fails|mended): .*?^```\n", re.M | re.S)
+CAPTIONS = {"fails": "次の入力で出ます:", "mended": "次の入力では出ません:"}
+
+
+def page_of(code: str, lang: str) -> str:
+    """The page of a code. In Japanese its words are in a file of their own, and its examples those of the English
+    page."""
+    page = (EXPLAIN / f"{code}.md").read_text(encoding="utf-8")
+    if lang == "en":
+        return page
+    words = (EXPLAIN / lang / f"{code}.md").read_text(encoding="utf-8")
+    return words + "".join(f"\n{CAPTIONS[m[1]]}\n\n{m[0]}" for m in BLOCK.finditer(page))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,6 +38,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise refuse(
                 "E0010", at=code, given=code, near=", ".join(nearest(code, catalogue())) or Phrase("none like it")
             )
-        session.write((EXPLAIN / f"{code.upper()}.md").read_text(encoding="utf-8"))
+        session.write(page_of(code.upper(), session.args.lang))
 
     return run("tiny-explain", parser.parse_args(argv), body)
