@@ -1,4 +1,4 @@
-"""tiny-explain: a diagnostic, with a failing example and its mend."""
+"""tiny-explain: a diagnostic, with a failing and a corrected example."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..kit.cli import Session, parser_of, run
 from ..kit.diag import EXPLAIN, catalogue, refuse
 from ..kit.phrase import Phrase
 
-BLOCK = re.compile(r"^```(fails|mended): .*?^```\n", re.M | re.S)
-CAPTIONS = {"fails": "次の入力で出ます:", "mended": "次の入力では出ません:"}
+BLOCK = re.compile(r"^```(fails|corrected): .*?^```\n", re.M | re.S)
+CAPTIONS = {"fails": "次の入力で出ます:", "corrected": "次の入力では出ません:"}
 
 
 def page_of(code: str, lang: str) -> str:
@@ -26,7 +26,7 @@ def page_of(code: str, lang: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the page of a code, or every code with its kind; the exit code."""
-    parser = parser_of("tiny-explain", "What a diagnostic means, with a failing example and its mend.", None)
+    parser = parser_of("tiny-explain", "What a diagnostic means, with a failing and a corrected example.", None)
     parser.add_argument("code", nargs="?", metavar="CODE", help="such as E1001; without it every code is listed")
 
     def body(session: Session) -> None:

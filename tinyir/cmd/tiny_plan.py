@@ -21,7 +21,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         choices=device_names(),
-        help="the device model (default: a100 for sm80, h100 for sm90; plans that --tuned takes: the GPU at hand)",
+        help="the device model (default: a100 for sm80, h100 for sm90; for --tuned the GPU of this machine)",
     )
     parser.add_argument(
         "--math",
