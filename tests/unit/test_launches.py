@@ -16,13 +16,15 @@ from tinyir.front.json import read
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.alike import form_of
 from tinyir.ir.gpu import verify, writes
-from tinyir.ir.gpu.launches import check_launches, passed_of
+from tinyir.ir.gpu.launches import check_launches, named_in, passed_of
 from tinyir.ir.gpu.nodes import Launch
 from tinyir.ir.plan.rename import renamed
 from tinyir.ir.plan.words import WORDS
+from tinyir.kit.diag import Refused, refuse
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import lower_to
+from tinyir.runtime.device import Bound
 
 from .checked import check_gpu, check_plan
 from .doubled import AGAIN, again, doubled
@@ -363,6 +365,27 @@ def test_what_serves_is_launched_with_what_it_serves(name: str) -> None:
     left = replace(both, launches=tuple(one for one in both.launches if one not in serving))
     assert {d.code for d in check_gpu(left)} >= {"E1683"}
     (first, *_) = (k for k in both.kernels if k.name == serving[0].kernel)
-    assert passed_of(serving[0], first, both).items() >= dict(serving[0].passed).items()
+    assert passed_of(serving[0], named_in(first, both)).items() >= dict(serving[0].passed).items()
     moved = replace(both, launches=(*(one for one in both.launches if one not in serving), *serving))
     assert {d.code for d in check_gpu(moved)} >= {"E1683"}
+
+
+@pytest.mark.parametrize("name", ["", "second"])
+def test_a_fault_names_the_launch_where_its_kernel_has_several(name: str) -> None:
+    class Faulty:
+        def launch(self, kernel: str, *given: Any) -> None:
+            raise refuse("E1722", kernel, kernel=kernel)
+
+    with pytest.raises(Refused) as found:
+        Bound("first", (1,), (1,), 0, (), name=name).run_on(Faulty())
+    assert [d.at for d in found.value.diags] == [name or "first"]
+
+
+@needs_host_compiler
+def test_a_fault_in_the_simulation_names_the_launch() -> None:
+    code = to_cu.lower(gpu.parse(ROWS))
+    wrong = replace(code, source=code.source.replace("if (i0 < N)", "if (i0 <= N)"))
+    arrays = {"X": np.ones(5, np.float32), "P": np.ones(5, np.float32), "S": np.ones((5, 2), np.float32)}
+    with pytest.raises(Refused) as found:
+        simulated(wrong, arrays)
+    assert [d.at for d in found.value.diags] == ["first"]

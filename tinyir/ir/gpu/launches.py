@@ -10,7 +10,7 @@ side by side, while what made the text compared their forms (`ir.alike`): this i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -36,10 +36,16 @@ def check_launches(module: Any) -> Iterator[Diag]:
             yield Diag("E1683", one.name, {"kernel": one.kernel, "fault": fault}, one.span)
 
 
-def passed_of(launch: Kernel | Launch, kernel: Kernel, module: Any) -> dict[str, str]:
-    """For each tensor of the kernel that its statements name the one that a launch of it passes."""
-    own, put = set(names_in(kernel.body)), dict(launch.passed) if isinstance(launch, Launch) else {}
-    return {name: put.get(name, name) for name in tensors_of(kernel, module) if name in own}
+def passed_of(launch: Kernel | Launch, named: Iterable[str]) -> dict[str, str]:
+    """For each of the tensors that its kernel names the one that a launch passes."""
+    put = dict(launch.passed) if isinstance(launch, Launch) else {}
+    return {name: put.get(name, name) for name in named}
+
+
+def named_in(kernel: Kernel, module: Any) -> tuple[str, ...]:
+    """The tensors that the statements of a kernel name."""
+    own = set(names_in(kernel.body))
+    return tuple(name for name in tensors_of(kernel, module) if name in own)
 
 
 class _Alike:
@@ -51,6 +57,7 @@ class _Alike:
         self.constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
         self.groups: dict[str, list[Kernel | Launch]] = {}  # launches with those that serve them, in their order
         self.atomics: dict[tuple[str, ...], set[str]] = {}
+        self.named: dict[str, tuple[str, ...]] = {}
         for one in module.launches:
             self.groups.setdefault(one.serves or one.name, []).append(one)
         for one in module.plans.plans:
@@ -69,7 +76,7 @@ class _Alike:
                 others=", ".join(launch.regions),
             )
         theirs, own = tensors_of(kernel, self.module), tensors_of(launch, self.module)
-        passed = passed_of(launch, kernel, self.module)
+        passed = self._passed(launch, kernel)
         if len(dict(launch.passed)) < len(launch.passed):
             return Phrase("is passed two tensors in the place of one")
         for name, _ in launch.passed:
@@ -99,6 +106,11 @@ class _Alike:
             return Phrase("has a plan that says other `atomics`")
         return self._fault_in_group(launch, kernel, passed)
 
+    def _passed(self, launch: Kernel | Launch, kernel: Kernel) -> dict[str, str]:
+        if kernel.name not in self.named:
+            self.named[kernel.name] = named_in(kernel, self.module)
+        return passed_of(launch, self.named[kernel.name])
+
     def _fault_in_group(self, launch: Launch, kernel: Kernel, passed: dict[str, str]) -> str:
         """Launches and those that serve them are alike together."""
         if launch.is_once != kernel.is_once or bool(launch.serves) != bool(kernel.serves):
@@ -113,7 +125,7 @@ class _Alike:
         for one, other in zip(group, first):
             if not isinstance(other, Kernel) or None in map(self.program.region, other.regions):
                 continue  # told of that one
-            theirs = passed_of(one, other, self.module)
+            theirs = self._passed(one, other)
             if any(passed[name] != theirs[name] for name in passed.keys() & theirs.keys()):
                 return Phrase("is passed other tensors than {name}", name=one.name)
         return ""
@@ -182,4 +194,4 @@ class _Pairs:
         )
 
 
-__all__ = ["check_launches", "passed_of"]
+__all__ = ["check_launches", "named_in", "passed_of"]

@@ -15,7 +15,7 @@ start early (`early`). What is not shown to be inside has a guard (`guarded`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from ...ir import gpu, plan
@@ -34,10 +34,11 @@ from .unused import without_unused
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The kernels of a plan: its own behind those that serve it, in the names of their first launch. `tensors` are
-    those of its regions as the text has them, `form` says which is which of another launch."""
+    """The kernels of a plan, its own behind those that serve it, in the names of their first launch, and the words that
+    each has. `tensors` are those of its regions as the text has them, `form` says which is which of another launch."""
 
     kernels: tuple[Kernel, ...]
+    words: tuple[frozenset[str], ...]
     tensors: tuple[str, ...]
     form: Form
     before: Before
@@ -89,7 +90,8 @@ def _made(module: plan.Module, one: plan.Plan, name: str, form: Form) -> _Made:
     serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
     tensors = dict.fromkeys(t.name for r in regions for t in (*r.inputs, *r.outputs))
-    return _Made((*serving, main), tuple(tensors), form, front)
+    kernels = (*serving, main)
+    return _Made(kernels, tuple(frozenset(names_in(k.body)) for k in kernels), tuple(tensors), form, front)
 
 
 def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Before) -> Iterator[Launch]:
@@ -97,18 +99,13 @@ def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Bef
     passed = dict(zip(made.form.tensors, form.tensors))
     passed = {name: passed[name] for name in made.tensors}
     passed |= {there.name: here.name for there, here in zip(made.before.workspaces, own.workspaces)}
-    for kernel, served in zip(made.kernels, (*own.kernels, None)):
+    for kernel, words, served in zip(made.kernels, made.words, (*own.kernels, None)):
+        changed = tuple((there, here) for there, here in passed.items() if there in words and there != here)
         if served is None:
-            yield Launch(name, one.regions, kernel.name, _passed(kernel, passed))
+            yield Launch(name, one.regions, kernel.name, changed)
         else:
             named = name + served.name.removeprefix(one.name)
-            yield Launch(named, served.regions, kernel.name, _passed(kernel, passed), name, kernel.is_once)
-
-
-def _passed(kernel: Kernel, tensors: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The tensors that the kernel names and that are others here."""
-    own = set(names_in(kernel.body))
-    return tuple((name, other) for name, other in tensors.items() if name in own and name != other)
+            yield Launch(named, served.regions, kernel.name, changed, name, kernel.is_once)
 
 
 def _assuming(one: plan.Plan, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
