@@ -139,6 +139,18 @@ def test_playback_of_chunks_is_that_of_the_whole() -> None:
     np.testing.assert_allclose(apart, whole, rtol=1e-5, atol=1e-6)
 
 
+@needs_host_compiler
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+def test_chunks_on_cuda_cores(arch: str) -> None:
+    """Chunks are regions, which every family of attention computes."""
+    module = split_of(regions_of(attention(s=2, t="T", d=16, e=24, heads=4, kv=2, causal=True, offset=80)), 3)
+    planned = to_plan.lower(module, arch)
+    assert planned.plans[0].algo == "streaming"
+    _, code = lowered(planned)
+    arrays = arrays_of(module, {"T": 150}, 4)
+    np.testing.assert_allclose(simulated(code, arrays)["O"], played(code, arrays)["O"], rtol=1e-4, atol=1e-5)
+
+
 # --- when columns are walked in chunks
 
 
@@ -156,6 +168,12 @@ def test_playback_of_chunks_is_that_of_the_whole() -> None:
 def test_chunks_make_whole_rounds_of_ctas(batch: int, kv: int, length: int, parts: tuple[int, ...]) -> None:
     pair = regions_of(attention(s=1, t="T", d=128, heads=32, kv=kv, batch=batch, **FP16)).program.regions[:2]
     assert parts_of(pair, {"T": length}, 132) == parts
+
+
+def test_chunks_are_finer_where_data_say_how_many_columns_there_are() -> None:
+    """Two sequences of 32 heads over 2: four rounds of CTAs, where one or two are for a length that all have."""
+    pair = regions_of(cached(heads=32)).program.regions[:2]
+    assert parts_of(pair, {"T": 65536}, 132) == (132,)
 
 
 @pytest.mark.parametrize("batch, is_split", [(1, True), (8, True), (64, False)])
@@ -247,8 +265,8 @@ def test_blocks_beyond_a_length_are_not_looked_at(parts: int, lengths: tuple[int
     wanted = played(code, arrays)["O"]
     chunk = 64 * -(-300 // (64 * parts))
     for sequence, length in enumerate(lengths):
-        for first in range(0, 300, chunk):  # of each chunk one block is looked at, at the least
-            last = first + 64 * max(1, -(-min(length - first, chunk) // 64))
+        for first in range(0, 300, chunk):
+            last = first + 64 * max(0, -(-min(length - first, chunk) // 64))
             for name in "KV":
                 arrays[name][sequence, :, last : first + chunk] = np.nan
     np.testing.assert_allclose(simulated(code, arrays)["O"], wanted, rtol=3e-3, atol=3e-3)

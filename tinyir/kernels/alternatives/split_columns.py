@@ -56,6 +56,7 @@ STEPS = (128, 64)  # columns that a chunk is a multiple of: whole blocks of a CT
 LEAST_CHUNK = 64
 MOST_ROWS = 64  # rows beyond which a head's rows have several CTAs
 ROUNDS = (1, 2)  # of CTAs on all SMs that are worth a try
+OPEN_ROUNDS = (4,)  # where data say how many columns there are: chunks without any leave CTAs idle
 Pair = tuple[Region, Region]
 
 
@@ -72,8 +73,19 @@ def parts_of(pair: Pair, sizes: Mapping[str, int], sms: int) -> tuple[int, ...]:
     if not heads or not rows or rows > MOST_ROWS or heads >= 2 * sms:
         return ()
     most = -(-length // LEAST_CHUNK)
-    found = (min(max(2, rounds * sms // heads), most) for rounds in ROUNDS)
+    found = (min(max(2, rounds * sms // heads), most) for rounds in (OPEN_ROUNDS if _is_open(kernel) else ROUNDS))
     return tuple(dict.fromkeys(parts for parts in found if parts > 1))
+
+
+def _is_open(kernel: Streaming) -> bool:
+    """Whether integers of data, lengths perhaps, say which elements are -inf."""
+    names = needed(kernel.first, (Ref(kernel.element, kernel.dtype),))
+    chosen = (n for name in names for n in walk(kernel.first.let(name).expr) if isinstance(n, Ternary))
+    conditions = [
+        n.first for n in chosen if any(isinstance(x, Literal) and x.value == -math.inf for x in (n.second, n.third))
+    ]
+    lets = (kernel.first.let(name).expr for name in needed(kernel.first, conditions))
+    return any(isinstance(n, Read) and n.dtype.kind in "iu" for body in (*conditions, *lets) for n in walk(body))
 
 
 def _is_split(kernel: Streaming) -> bool:

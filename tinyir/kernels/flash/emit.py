@@ -153,7 +153,11 @@ class _Template:
         cursors = tuple(
             nodes.Cursor(self.of(f"{word}.next"), self.rings[word].slots, phase=1) for word, _ in self.boxes
         )
-        one = (*cursors, self._over_tiles(tiles, (*self._fetch("q", self.m0), loop)))
+        some = self.of("some")  # 0 of a tile of which the data leave no column: what it fetches is beyond the tensor
+        any_end = Expr.of(f"{some}.end")
+        known = (nodes.Least(f"{some}.end", (ONE, self.walk.end)), nodes.Most(some, (ZERO, any_end)))
+        known = known if self.kernel.limits else ()
+        one = (*cursors, self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop)))
         regs = self.plan.regs.producer if self.plan.regs else 0
         return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), regs)
 
@@ -164,6 +168,8 @@ class _Template:
         cursor = self.of(f"{word}.next")
         slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
+        if self.kernel.limits and word != "q" and not box.page:
+            row = row + box.tensor.type.shape[box.row] * (1 - Expr.of(self.of("some")))
         page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
         at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(box.at(row, ZERO)))
         source = Place(f"{self.of(word)}.map", at)
