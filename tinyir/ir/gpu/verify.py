@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -384,6 +385,9 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
     tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
     if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
         sides = [e.constant for e in mapped.box if e.constant != 1]
+        if len(sides) > len(tile.type.shape) and None not in sides and isinstance(s, nodes.TmaLoad):
+            *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box
+            sides = [math.prod(rows), columns] if tile.type.shape[0] == Expr.of(math.prod(rows)) else sides
         shape = [e.constant for e in tile.type.shape][-len(sides) :]
         if len(sides) != len(shape) or any(
             not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side

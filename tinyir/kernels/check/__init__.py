@@ -175,7 +175,7 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
         yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
         yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
     elif isinstance(kernel, Streaming):
-        yield from ((a, 1) for a in kernel.outer)
+        yield from ((a, tile[0] if a == kernel.group else 1) for a in kernel.outer)
         yield kernel.row, tile[0]
     else:
         axes = kernel.rows if isinstance(kernel, (Row, Prefix)) else kernel.axes

@@ -14,6 +14,7 @@ Blocks go from the last to the first (`masks`). What streaming says of old sums 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ...ir.accumulate import literal, neutral_of
@@ -33,6 +34,7 @@ from ..parts.tiles import fewer
 from .declare import SPAN, STAGED, STEP, SWIZZLE, operand_arrays, output_arrays, sizes_of
 from .masks import AFTER, Walk, sides_of, walk_of
 from .match import Box, Flash, flash_of
+from .rows import guard_of_row, named_page, names_of_row
 
 FP32 = DTYPES["fp32"]
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
@@ -60,12 +62,15 @@ class _Template:
         self.of = self.fresh.of
         self.row, self.column = self.streaming.row, self.streaming.column
         self.m0 = Expr.of(self.of("m0"))
-        sides = sides_of(kernel.masks, self.row.name, self.column.name, plan.tile[0], self.m0)
+        own = {limit.name: Expr.of(self.of(limit.name)) for limit in kernel.limits}
+        self.masks = tuple(mask.substitute(own) for mask in kernel.masks)
+        rows, m0 = (self.row.size.constant, ZERO) if kernel.packed else (plan.tile[0], self.m0)
+        sides = sides_of(self.masks, self.row.name, self.column.name, rows, m0)
         self.walk: Walk = walk_of(sides, self.column.size, plan.tile[1], self.of)
         self.is_longest_last = any(
             s.what == AFTER and any(c > 0 and m == (self.of("m0"),) for c, m in s.touched.terms) for s in sides or ()
         )
-        self.is_row_guarded = not divides(plan.tile[0], self.row.size)
+        self.row_guard = guard_of_row(kernel, plan.tile[0])
         self.is_column_guarded = not divides(plan.tile[1], self.column.size) or self.walk.may_pass_end
         self.point = {a.name: Expr.of(a.name) for a in first.iters}
         self.rings = {array.label: array for array in operand_arrays(plan, problem)}
@@ -79,7 +84,7 @@ class _Template:
     def kernel_text(self) -> Kernel:
         """Declarations, what all threads know, and the two roles."""
         plan, tiles = self.plan, Expr.of(self.of("tiles"))
-        heads, high = extent_of(self.streaming.outer), self.row.size.ceildiv(plan.tile[0])
+        heads, high = extent_of(self.kernel.outer), self.kernel.height.ceildiv(plan.tile[0])
         body: list[Statement] = [nodes.Assume(plan.assume)] if plan.assume else []
         body += fewer(self.model, MOST_TILES, heads * high)
         body += [*self._maps(), *self._tiles()]
@@ -129,10 +134,16 @@ class _Template:
         width = plan.order.width if plan.order else 0
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
         lets = [nodes.Order((head, tm), number, extents, width, self.is_longest_last and width > 0)]
-        lets += [nodes.Let(n, e) for n, e in split(Expr.of(head), self.streaming.outer).items()]
-        lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self.walk.setup]
+        lets += [nodes.Let(n, e) for n, e in split(Expr.of(head), self.kernel.outer).items()]
+        lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self._limits(), *self.walk.setup]
         step = Expr.of(plan.persistent) if plan.persistent else tiles
         return nodes.For(self.of("tile"), Expr.of("cta.x"), tiles, (*lets, *body), step=step)
+
+    def _limits(self) -> Iterable[Statement]:
+        """What data say of the tile's columns."""
+        values = Values(self.first, self.point)
+        for limit in self.kernel.limits:
+            yield nodes.Choose(self.of(limit.name), values.at(limit.value), limit.most + 1)
 
     def _producer(self, tiles: Expr) -> Statement:
         t = Expr.of(self.of("t"))
@@ -142,7 +153,11 @@ class _Template:
         cursors = tuple(
             nodes.Cursor(self.of(f"{word}.next"), self.rings[word].slots, phase=1) for word, _ in self.boxes
         )
-        one = (*cursors, self._over_tiles(tiles, (*self._fetch("q", self.m0), loop)))
+        some = self.of("some")  # 0 of a tile of which the data leave no column: what it fetches is beyond the tensor
+        any_end = Expr.of(f"{some}.end")
+        known = (nodes.Least(f"{some}.end", (ONE, self.walk.end)), nodes.Most(some, (ZERO, any_end)))
+        known = known if self.kernel.limits else ()
+        one = (*cursors, self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop)))
         regs = self.plan.regs.producer if self.plan.regs else 0
         return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), regs)
 
@@ -153,8 +168,13 @@ class _Template:
         cursor = self.of(f"{word}.next")
         slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
-        source = Place(f"{self.of(word)}.map", box.at(row, ZERO))
+        if self.kernel.limits and word != "q" and not box.page:
+            row = row + box.tensor.type.shape[box.row] * (1 - Expr.of(self.of("some")))
+        page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
+        at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(box.at(row, ZERO)))
+        source = Place(f"{self.of(word)}.map", at)
         return (
+            *page,
             nodes.Wait(Place(self.of(f"empty.{word}"), slot=slot), Expr.of(f"{cursor}.phase")),
             nodes.Arrive(full, rows * columns * box.dtype.bytes),
             nodes.TmaLoad(f"load.{word}", Place(self.of(word), slot=slot), source, full),
@@ -285,15 +305,15 @@ class _Template:
         """What is done to each score before its maximum is taken: the region's work, and -inf outside masks and
         tensors."""
         kernel, streaming, lowest = self.kernel, self.streaming, neutral_of("max", FP32)
-        guard = kernel.masks if is_cut else ()
+        guard = self.masks if is_cut else ()
         guard += below(Expr.of(self.column.name), self.column.size) if is_cut and self.is_column_guarded else ()
         start = "n0.last" if is_first else "n0"
-        names = [nodes.Let(self.row.name, self._row()), nodes.Let(self.column.name, Expr.of(self.of(start)) + self._n)]
+        names = [*self._row(), nodes.Let(self.column.name, Expr.of(self.of(start)) + self._n)]
         score = self._read("sc")
         if kernel.work is None:
             masked = Select(guard, score, lowest, FP32)
             return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
-        guard += below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
+        guard += self.row_guard
         values = Values(self.first, self.point, {streaming.scores: score})
         inside: list[Statement] = []
         for name in needed(self.first, (kernel.work,)):
@@ -310,6 +330,7 @@ class _Template:
         """Sums over totals, the values after them, and the stores."""
         yield self._each_row("scale", (self._set("scale", literal(0, FP32)),))
         yield nodes.RowReduce("sum", self.of("total"), self.of("scale"))
+        yield from self._row_writes()
         if self.streaming.norm:
             yield self._each_row("scale", tuple(self._normed()))
         pieces = self.sizes.width // self.sizes.piece
@@ -321,21 +342,42 @@ class _Template:
         else:
             yield from body
 
+    def _row_values(self) -> Values:
+        """What is known of a row when all columns are walked: its total is in `scale`."""
+        streaming = self.streaming
+        known = {streaming.total: self._of("scale"), streaming.top: _times(self._of("top"), self.kernel.scale)}
+        return Values(self.first, self.point, known)
+
+    def _row_writes(self) -> Iterable[Statement]:
+        """The writes of numbers of a row, by the thread that holds the first column of its sum."""
+        deferred = {t.name for t in self.first.outputs if t.attr("materialize") == "deferred"}
+        writes = [item for item in self.streaming.writes if item.output not in deferred]
+        if not writes:
+            return
+        values, total = self._row_values(), self.streaming.total
+        if not self.streaming.is_guarded:
+            # the total of a row of -inf is 0 here, and NaN in the text
+            is_empty = Binary("cmpeq", self._of("top"), neutral_of("max", FP32), DTYPES["bool"])
+            values.known[total] = Ternary("where", is_empty, literal(math.nan, FP32), values.known[total], FP32)
+        stores = []
+        for item in writes:
+            place = Place(item.output, tuple(e.substitute(self.point) for e in item.index))
+            stores.append(nodes.Store(place, values.at(item.expr)))
+        guard = (*self.row_guard, Bound(self._n, equals=ZERO))
+        body = (*self._row(), nodes.If(guard, tuple(stores)))
+        names = (self.of("r"), self.of("n"))
+        yield nodes.Each(names, self.of("acc"), body, (ZERO, ZERO), (WARPGROUP_ROWS, STEP))
+
     def _normed(self) -> Iterable[Statement]:
         """By what a row's sums are multiplied, or divided."""
         streaming, kernel = self.streaming, self.kernel
-        top = self._of("top")
-        known = {
-            streaming.total: self._of("scale"),
-            streaming.top: _times(top, kernel.scale),
-        }
-        values = Values(self.first, self.point, known)
+        values = self._row_values()
         by = values.at(streaming.norm_by)
         if kernel.has_reciprocal:
             by = Binary("fdiv", literal(1, FP32), by, FP32)
         if streaming.zero is not None:  # no reciprocal of a sum is 0
             by = Ternary("where", values.at(streaming.zero), literal(0, FP32), by, FP32)
-        yield nodes.Let(self.row.name, self._row())
+        yield from self._row()
         yield self._set("scale", by)
 
     def _piece(self, across: Expr) -> Iterable[Statement]:
@@ -387,11 +429,11 @@ class _Template:
                 inner.append(nodes.Store(place, value, by="stmatrix"))
             else:
                 direct.append(element_store(item, value, values.point, self.second.iters))
-        guard = below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
+        guard = self.row_guard
         guard += below(Expr.of(self.of("col")), width.size) if self.sizes.width != self.streaming.sizes[1] else ()
         names: list[Statement] = []
         if direct or is_touching:
-            names = [nodes.Let(self.row.name, self._row()), nodes.Let(self.of("col"), column)]
+            names = [*self._row(), nodes.Let(self.of("col"), column)]
         if direct:
             inner = [*inner, nodes.If(guard, tuple(direct))] if guard else [*inner, *direct]
         return nodes.Each(
@@ -421,8 +463,9 @@ class _Template:
     def _n(self) -> Expr:
         return Expr.of(self.of("n"))
 
-    def _row(self) -> Expr:
-        return self.m0 + self.of("part") + self._r
+    def _row(self) -> tuple[Statement, ...]:
+        """The names of the row at which `each` is."""
+        return names_of_row(self.kernel, self.m0 + self.of("part") + self._r, self.of("row"))
 
     def _at(self, word: str) -> Place:
         return Place(self.of(word), (self._r, self._n))
