@@ -45,7 +45,7 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
         t.name in written for one in regions for t in one.inputs
     ):
         return Phrase("one hands another what it writes")
-    places = [_Place(one) for one in regions]
+    places = [_place_of(one) for one in regions]
     for one, place in zip(regions[1:], places[1:]):
         if place.shape != places[0].shape:
             return Phrase("{name} is not {first} with other tensors", name=one.name, first=first.name)
@@ -58,12 +58,12 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
 
 def likeness_of(region: Region) -> tuple[Hashable, ...]:
     """What regions have in common that are the same but for the names of their tensors and values."""
-    return _Place(region).shape
+    return _place_of(region).shape
 
 
 def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of its tensors and of its values, in an order that is the same for all regions of a likeness."""
-    place = _Place(region)
+    place = _place_of(region)
     return place.order, tuple(place.values)
 
 
@@ -89,6 +89,11 @@ class _Place:
         if isinstance(body, Ref):
             return replace(body, name=self.values[body.name])
         return rebuild(body, self._bare)
+
+
+@functools.lru_cache(maxsize=4096)
+def _place_of(region: Region) -> _Place:
+    return _Place(region)
 
 
 def _bare(tensor: Tensor) -> Tensor:
