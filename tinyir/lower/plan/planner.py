@@ -8,17 +8,35 @@ plan layer1 : ... cache [X0 -> smem at k0.o, W1 -> smem at k0.o]   →   plan la
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 
 from ...ir.model import is_constant
 from ...ir.plan import Plan
 from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
-from ...kernels.candidate import Candidate, Regions
+from ...kernels.alternatives.parts import Surroundings
+from ...kernels.candidate import Regions
 from ...kernels.siblings import likeness_of, names_of
 from ...target.device import Device
-from .choose import chosen, least_us, of_launch, ranked, readers_of
+from .choose import chosen, of_launch, readers_of
+from .judge import Judged
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What every question about a module's launches asks first: who reads a deferred buffer, the constants, the
+    symbols' values."""
+
+    module: Module
+    readers: dict[str, str]
+    constants: frozenset[str]
+    sizes: dict[str, int]
+
+    @classmethod
+    def of(cls, module: Module) -> _Known:
+        constants = frozenset(t.name for t in module.model.inputs if is_constant(t))
+        return cls(module, readers_of(module), constants, sizes_of(module.model))
 
 
 class Planner:
@@ -26,37 +44,69 @@ class Planner:
 
     def __init__(self, card: Device):
         self.card = card
-        self._found: dict[Hashable, tuple[Regions, list[Candidate]]] = {}
+        self._found: dict[Hashable, tuple[Regions, Judged]] = {}
+        self._last: _Known | None = None
+        self._whole: set[Hashable] = set()  # what a rewrite leaves as it is
 
     def us(self, module: Module, *group: Region) -> float:
         """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of
         siblings in one launch; infinite where no plan serves."""
-        return least_us(self._judged(module, group)[1])
+        return self._judged(module, group)[1].least_us
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
         """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no
         family computes)."""
+        known = self._known(module)
+        group = _whole(group, known)
         first, found = self._judged(module, group)
-        if first != group and math.isinf(least_us(found)):  # the reasons are told in the launch's own names
-            first, found = group, of_launch(module, group, sizes_of(module.model), self.card)
-        return tuple(_in_names_of(one, first, group) for one in chosen(ranked(found, first), group[0]))
+        if first != group and math.isinf(found.least_us):  # the reasons are told in the launch's own names
+            first, found = group, of_launch(module, group, known.sizes, self.card)
+        return tuple(_in_names_of(one, first, group) for one in chosen(found, group))
 
-    def _judged(self, module: Module, group: Regions) -> tuple[Regions, list[Candidate]]:
+    def _judged(self, module: Module, group: Regions) -> tuple[Regions, Judged]:
         """The regions that were judged, and their candidates."""
-        sizes = sizes_of(module.model)
-        if group[0].name in readers_of(module):
-            return group, of_launch(module, group, sizes, self.card)
-        names = [name for one in group for name in names_of(one)[0]]
-        constants = {t.name for t in module.model.inputs if is_constant(t)}
-        key = (
-            *map(likeness_of, group),
-            *map(names.index, names),
-            *(name in constants for name in names),
-            *sizes.items(),
-        )  # who shares what is part of it
+        known = self._known(module)
+        group = _whole(group, known)
+        key = _likeness(group, known)
         if key not in self._found:
-            self._found[key] = group, of_launch(module, group, sizes, self.card)
+            self._found[key] = group, of_launch(module, group, known.sizes, self.card)
         return self._found[key]
+
+    def parts_of(
+        self, module: Module, one: Region, rewrite: Callable[..., Regions], surroundings: Surroundings
+    ) -> Regions:
+        """What a rewrite that asks for times makes of a region. Of one that is like another, which it left as it was,
+        it is not asked again."""
+        key = rewrite, bool(one.must_fuse), _likeness((one,), self._known(module))
+        if key in self._whole:
+            return (one,)
+        parts = rewrite(one, surroundings)
+        if parts == (one,):
+            self._whole.add(key)
+        return parts
+
+    def _known(self, module: Module) -> _Known:
+        if self._last is None or self._last.module is not module:
+            self._last = _Known.of(module)
+        return self._last
+
+
+def _likeness(group: Regions, known: _Known) -> Hashable:
+    """What launches have in common that are the same but for names: who shares what, and what is a constant, is part of
+    it."""
+    names = [name for one in group for name in names_of(one)[0]]
+    return (
+        *map(likeness_of, group),
+        *map(names.index, names),
+        *(name in known.constants for name in names),
+        *known.sizes.items(),
+    )
+
+
+def _whole(group: Regions, known: _Known) -> Regions:
+    """The regions of a launch, with the one that reads what the first hands on."""
+    reader = known.readers.get(group[0].name)
+    return group if reader is None else (group[0], known.module.program.region(reader))
 
 
 def _in_names_of(made: Plan, first: Regions, group: Regions) -> Plan:
@@ -65,16 +115,23 @@ def _in_names_of(made: Plan, first: Regions, group: Regions) -> Plan:
     if first == group:
         return made
     regions = {old.name: new.name for old, new in zip(first, group)}
-    tensors, values = (
-        {a: b for old, new in zip(first, group) for a, b in zip(names_of(old)[kind], names_of(new)[kind])}
-        for kind in (0, 1)
-    )
+    pairs = [(names_of(old), names_of(new)) for old, new in zip(first, group)]
+    tensors = {a: b for old, new in pairs for a, b in zip(old[0], new[0])}
+    values = [dict(zip(old[1], new[1])) for old, new in pairs]  # of each region; two may compute the same one
     return replace(
         made,
         regions=tuple(regions[name] for name in made.regions),
         cluster=made.cluster
         and replace(made.cluster, multicast=tuple(tensors[name] for name in made.cluster.multicast)),
-        epilogue=tuple(values[name] for name in made.epilogue),
+        epilogue=tuple(values[0][name] for name in made.epilogue),
+        edge=tuple(
+            replace(
+                item,
+                source={**values[0], **tensors}[item.source],
+                target={**tensors, **values[-1]}[item.target],
+            )
+            for item in made.edge
+        ),
         **{
             field: tuple(replace(item, tensor=tensors[item.tensor]) for item in getattr(made, field))
             for field in ("cache", "load", "store", "layout")
