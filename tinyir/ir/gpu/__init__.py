@@ -77,7 +77,7 @@ def show(module: Module) -> str:
 
 def check(module: Module) -> list[Diag]:
     """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`,
-    `replay`, `replay_products` and `writes`:
+    `replay`, `replay_products`, `dry` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -109,11 +109,18 @@ def check(module: Module) -> list[Diag]:
         where nothing else is wrong)                                                                    (E1619)
     18. numbers of rows are those of a product's rows, their parts are folded before they are read, and
         operands in registers meet the other one (`ir.gpu.rows`)                                         (E1602)
+    19. every wait ends; a slot is filled before it is read, read before it is filled again, and written when
+        nothing uses it; a CTA's stores are read when it leaves (`ir.gpu.dry`, where nothing else is wrong)
+                                                                                                (E1621 to E1625)
     """
+    from .dry import check_dry_runs
     from .verify import check_kernels
     from .writes import check_writes
 
-    return [*plan_text.check(module.plans), *check_kernels(module)] or [*check_writes(module)]
+    return [*plan_text.check(module.plans), *check_kernels(module)] or [
+        *check_dry_runs(module),
+        *check_writes(module),
+    ]
 
 
 __all__ = ["Kernel", "Module", "check", "parse", "show", "show_kernel", "show_statement"]
