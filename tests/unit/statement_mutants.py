@@ -7,6 +7,7 @@ HARMLESS, each with its reason.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -83,6 +84,14 @@ def _released_each_turn(s: Any, kernel: Kernel) -> Iterator[tuple[Any, ...]]:
         yield s.body
 
 
+def _zero(zero: Any) -> Rule:
+    def rule(s: Any, kernel: Kernel) -> Iterator[tuple[Any, ...]]:
+        if isinstance(s, nodes.Wgmma) and s.zero != zero:
+            yield (replace(s, zero=zero),)
+
+    return rule
+
+
 def _shared(kernel: Kernel) -> set[str]:
     return {s.name for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
 
@@ -109,6 +118,10 @@ RULES: dict[str, Rule] = {
     "wait for a group dropped": _dropped(nodes.WaitGroup),
     "waits for a group less": _changed(nodes.WaitGroup, pending=lambda s: s.pending + 1),
     "copy dropped": _dropped(nodes.TmaLoad, nodes.Send, nodes.Split),
+    "fence of registers dropped": _dropped(nodes.Fence, where=lambda s, kernel: s.what == "wgmma"),
+    "sum begun nowhere": _zero(None),
+    "sum begun in each step": _zero(()),
+    "operand not loaded": _dropped(nodes.Ldmatrix),
     "fill dropped": _dropped(*FILLS, where=_fills_shared),
 }
 
@@ -188,7 +201,15 @@ def _is_met_twice(m: Mutant) -> bool:
     return at > 0 and m.beside[at - 1] == m.statement
 
 
+def _is_fenced_already(m: Mutant) -> bool:
+    """Since the fence before this one threads have touched no register that a product works on."""
+    between = list(itertools.takewhile(lambda s: s != m.statement, reversed(m.beside[: m.at])))
+    told = (nodes.Wgmma, nodes.Wait, nodes.Advance)
+    return m.rule == "fence of registers dropped" and len(between) < m.at and all(isinstance(s, told) for s in between)
+
+
 HARMLESS = (
+    _is_fenced_already,
     _is_slot_of_its_own_ring,
     _is_never_filled_again,
     _is_filled_too_seldom,
@@ -200,9 +221,14 @@ HARMLESS = (
 
 def is_for_values(m: Mutant) -> bool:
     """Whether a fault leaves other numbers, and everything in its order: what a statement does not fill another has
-    filled before."""
-    others = (s for s in statements(m.kernel.body) if isinstance(s, FILLS) and s is not m.statement)
-    return m.rule == "fill dropped" and any(s.to.name == m.statement.to.name for s in others)
+    filled before; of a sum that threads scale between products the checker cannot tell where it begins."""
+    s, every = m.statement, list(statements(m.kernel.body))
+    if m.rule in ("fill dropped", "operand not loaded"):
+        kinds = FILLS if m.rule == "fill dropped" else (nodes.Ldmatrix,)
+        return any(isinstance(o, kinds) and o.to.name == s.to.name and o is not s for o in every)
+    if m.rule in ("sum begun nowhere", "sum begun in each step"):
+        return any(isinstance(o, nodes.Assign) and s.acc == o.to.name for o in every)
+    return False
 
 
 def is_harmless(m: Mutant) -> bool:

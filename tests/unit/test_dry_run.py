@@ -65,17 +65,25 @@ def test_whatever_is_dropped_is_named(name: str) -> None:
 def test_little_is_harmless() -> None:
     every = [m for name in NAMES for m in every_mutant(module_of(name))]
     counts = Counter(map(is_harmless, every)), Counter(map(is_for_values, every))
-    assert counts[0][True] < 0.04 * len(every) and counts[1][True] < 0.03 * len(every), counts
+    assert counts[0][True] < 0.04 * len(every) and counts[1][True] < 0.08 * len(every), counts
+
+
+VALUES = [
+    ("hopper padded in pieces", "fill dropped"),
+    pytest.param("ampere", "operand not loaded", marks=pytest.mark.slow),
+    pytest.param("flash", "sum begun nowhere", marks=pytest.mark.slow),
+    pytest.param("hopper words thrice", "sum begun in each step", marks=pytest.mark.slow),
+]
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("name", ["hopper padded in pieces"])
-def test_what_is_for_values_is_seen_in_the_simulation(name: str) -> None:
-    (found,) = (m for m in every_mutant(module_of(name)) if is_for_values(m) and not m.codes)
-    code = to_cu.lower(found.module)
-    arrays = family(name).inputs[0]
-    there, here = simulated(code, arrays), played(code, arrays)
-    assert any(not np.array_equal(there[n], here[n]) for n in here)
+@pytest.mark.parametrize(("name", "rule"), VALUES)
+def test_what_is_for_values_is_seen_in_the_simulation(name: str, rule: str) -> None:
+    for found in every_mutant(module_of(name), {rule: RULES[rule]}):
+        if is_for_values(found) and not found.codes:
+            code, arrays, near = to_cu.lower(found.module), family(name).inputs[0], family(name).tolerance
+            there, here = simulated(code, arrays), played(code, arrays)
+            assert any(not np.allclose(there[n], here[n], rtol=near, atol=near) for n in here), str(found)
 
 
 # --- single faults, each in few words

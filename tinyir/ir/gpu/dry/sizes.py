@@ -38,9 +38,16 @@ def sizes_to_run(
         own.pop()  # the innermost loops turn as often as before
     stated = [dict(s.sizes) for s in sets]
     for found in (own, stated):
-        if assumed := [g for g in found if g.keys() >= smallest.keys() and all(b.holds(g) for b in guards)]:
+        if assumed := [g for g in found if g.keys() >= smallest.keys() and _holds(guards, g)]:
             return assumed[: len(own)]
     return []
+
+
+def _holds(guards: Iterable[Bound], sizes: Mapping[str, int]) -> bool:
+    try:
+        return all(b.holds(sizes) for b in guards)
+    except ZeroDivisionError:
+        return False
 
 
 def _grown(counted: list[tuple[Any, int]], smallest: dict[str, int], highest: Mapping[str, int]) -> dict[str, int]:
@@ -69,7 +76,7 @@ def _least(name: str, low: int, guards: Iterable[Bound]) -> int:
     """The smallest size to try, for which the guards hold that ask for nothing else."""
     own = [b for b in guards if {n for e in bound_exprs(b) for n in e.names()} == {name}]
     sizes = (max(low, 1 << doubled) for doubled in range(MOST_DOUBLED))
-    return next((size for size in sizes if all(b.holds({name: size}) for b in own)), max(low, 1))
+    return next((size for size in sizes if _holds(own, {name: size})), max(low, 1))
 
 
 def _missing(counted: Iterable[tuple[Any, int]], sizes: Mapping[str, int]) -> Iterator[float]:

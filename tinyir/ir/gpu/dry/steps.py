@@ -106,6 +106,8 @@ def _read_by(s: Statement) -> Iterator[Place]:
         yield from (s.a, s.b, Place(s.acc))
     elif isinstance(s, nodes.Resum):
         yield s.to
+    elif isinstance(s, nodes.RowReduce):
+        yield from (Place(s.source), Place(s.to))
     elif not isinstance(s, ENGINES):
         source = getattr(s, "source", None)
         if source is not None:

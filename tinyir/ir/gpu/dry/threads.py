@@ -17,6 +17,7 @@ from ..nodes import Place, Statement
 from .clocks import Meeting, Party
 from .integers import holds, places, value
 from .memory import Access, Cell, Here
+from .registers import Key, Registers
 from .steps import ORDERING, Step, inside
 
 WARPGROUP = 128
@@ -41,6 +42,7 @@ class Threads:
         self.names: dict[str, Any] = {**run.sizes, **places(run.kernel, run.cluster, cta, first, count)}
         self.rings: dict[str, int] = {}
         self.came: dict[tuple[Any, ...], int] = {}  # how often, to each barrier
+        self.registers = Registers()
         self.products: deque[tuple[Access, ...]] = deque()  # what wgmma reads, a product each
         self.stores: list[tuple[int | None, Access]] = []  # what tma_store reads, each with its thread
 
@@ -159,6 +161,10 @@ class Threads:
 
     # --- what does not wait
 
+    def _fence(self, s: nodes.Fence, here: Here) -> None:
+        if s.what == "wgmma":
+            self.registers.fence()
+
     def _arrive(self, s: nodes.Arrive, here: Here) -> None:
         slot = self._slot(s.barrier)
         for cta in s.cluster or (self.party.cta,):
@@ -176,6 +182,8 @@ class Threads:
             phases.land(tile.bytes // tile.ring // len(ctas))
 
     def _send(self, s: nodes.Send, here: Here) -> None:
+        if isinstance(self.run.arrays[s.source.name], nodes.Reg):
+            self.registers.read(here, self._keys(s.source), s.source)
         cta = self._number(s.cta)
         phases = self.run.barrier(cta, s.on.name, self._slot(s.on))
         for slot in self._slots(s.to, None):
@@ -186,7 +194,10 @@ class Threads:
         self.stores += [(here.thread, lent) for lent in self._lent(s.source, here)]
 
     def _wgmma(self, s: nodes.Wgmma, here: Here) -> None:
-        operands = [p for p in (s.a, s.b) if isinstance(self.run.arrays[p.name], nodes.Shared)]
+        arrays, zero = self.run.arrays, False if s.zero is None else holds(s.zero, self.names)
+        held = {key for p in (s.a, s.b) if isinstance(arrays[p.name], nodes.Reg) for key in self._keys(p)}
+        self.registers.multiply(here, s, (s.acc, None), held, bool(zero))
+        operands = [p for p in (s.a, s.b) if isinstance(arrays[p.name], nodes.Shared)]
         self.products.append(tuple(lent for p in operands for lent in self._lent(p, here)))
 
     def _waitgroup(self, s: nodes.WaitGroup, here: Here) -> None:
@@ -236,14 +247,18 @@ class Threads:
     def _touch(self, here: Here, step: Step, at: At) -> None:
         memory = self.run.memory
         for place in step.reads:
-            if isinstance(self.run.arrays[place.name], nodes.Shared):
+            if isinstance(self.run.arrays[place.name], nodes.Reg):
+                self.registers.read(here, self._keys(place), place)
+            else:
                 cells, is_known = self._cells(place, at)
                 for cell in cells if is_known else ():
                     memory.read(here, cell, place)
                 if not is_known:
                     memory.read_some(here, cells, place)
         for place in step.writes:
-            if isinstance(self.run.arrays[place.name], nodes.Shared):
+            if isinstance(self.run.arrays[place.name], nodes.Reg):
+                self.registers.write(self._keys(place))
+            else:
                 for cell in self._cells(place, at)[0]:
                     memory.write(here, cell, place)
 
@@ -254,6 +269,11 @@ class Threads:
         if array.cluster:
             return [(cta, place.name, None) for cta in slots or range(array.cluster)], bool(slots)
         return [(self.party.cta, place.name, slot) for slot in slots or range(array.ring)], bool(slots)
+
+    def _keys(self, place: Place) -> list[Key]:
+        """The slots of a matrix in registers that a place may name."""
+        slots = self._slots(place, None) or range(self.run.arrays[place.name].ring)
+        return [(place.name, slot) for slot in slots]
 
     def _slots(self, place: Place, at: At) -> list[int | None]:
         """The slots that threads name; none where they are not known."""
@@ -323,6 +343,7 @@ _GO: dict[type, Any] = {
 }
 _ACT: dict[type, Any] = {
     nodes.Arrive: Threads._arrive,
+    nodes.Fence: Threads._fence,
     nodes.TmaLoad: Threads._tmaload,
     nodes.Send: Threads._send,
     nodes.TmaStore: Threads._tmastore,
