@@ -119,6 +119,7 @@ RULES: dict[str, Rule] = {
     "waits for a group less": _changed(nodes.WaitGroup, pending=lambda s: s.pending + 1),
     "copy dropped": _dropped(nodes.TmaLoad, nodes.Send, nodes.Split),
     "fence of registers dropped": _dropped(nodes.Fence, where=lambda s, kernel: s.what == "wgmma"),
+    "fence of shared memory dropped": _dropped(nodes.Fence, where=lambda s, kernel: s.what == "async_proxy"),
     "sum begun nowhere": _zero(None),
     "sum begun in each step": _zero(()),
     "operand not loaded": _dropped(nodes.Ldmatrix),

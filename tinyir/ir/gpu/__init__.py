@@ -110,8 +110,8 @@ def check(module: Module) -> list[Diag]:
     18. numbers of rows are those of a product's rows, their parts are folded before they are read, and
         operands in registers meet the other one (`ir.gpu.rows`)                                         (E1602)
     19. every wait ends; a slot is filled before it is read, read before it is filled again, and written when
-        nothing uses it; a CTA's stores are read when it leaves; products find their registers fenced, and
-        their sums are read (`ir.gpu.dry`, where nothing else is wrong)                        (E1621 to E1627)
+        nothing uses it; a CTA's stores are read when it leaves; products find their registers fenced, engines
+        what threads wrote, and sums are read (`ir.gpu.dry`, where nothing else is wrong)      (E1621 to E1628)
     """
     from .dry import check_dry_runs
     from .verify import check_kernels

@@ -10,6 +10,7 @@ What is looked at, with a code each:
     E1625   a slot that an engine fills and nobody reads
     E1626   a product of registers that threads have touched with no fence since
     E1627   a sum that is forgotten before anybody reads it
+    E1628   a slot that an engine reads before those who wrote it have told of it by a fence, and met
 
 What threads write and read between barriers, and the groups of cp.async, are for `ir.gpu.order` and `ir.gpu.replay`.
 """

@@ -39,7 +39,7 @@ class Here:
 class Access:
     """A read or a write. One by an engine goes on until it `ended`; what it brings has landed when phase `phase` of
     `barrier` is complete; an operand is then read by a matrix unit. `tick` and `met` say when the threads did it, or
-    waited for the engine."""
+    waited for the engine; `fence` and `fenced`, where they told the engines of it, and when."""
 
     here: Here
     place: Place
@@ -51,6 +51,24 @@ class Access:
     barrier: Hashable = None
     phase: int = 0
     is_operand: bool = False
+    fence: Here | None = None
+    fenced: tuple[int, int] = (0, 0)
+
+    def tell(self, here: Here) -> bool:
+        """`fence async_proxy` of threads who wrote: whether it is about this write."""
+        if here.thread is not None and here.thread != self.thread:
+            return False
+        self.fence, self.fenced = here, (here.party.tick, here.party.met)
+        return True
+
+    def is_told(self, here: Here) -> bool:
+        """Whether an engine that is started there sees what these threads wrote."""
+        if self.fence is None:
+            return False
+        tick, met = self.fenced
+        if self.here.party is not here.party:
+            return here.party.knows(self.here.party, tick, met)
+        return met < here.party.met or self.thread is not None and self.thread == here.thread
 
     def end(self, here: Here) -> None:
         """It is over, as `here` sees."""
@@ -82,6 +100,7 @@ class Memory:
     `ir.gpu.order` does."""
 
     slots: dict[Cell, _Slot] = field(default_factory=dict)
+    untold: dict[int, list[Access]] = field(default_factory=dict)  # writes with no fence since, by party
 
     def fill(self, here: Here, cell: Cell, place: Place, phases: Phases, is_operand: bool = False) -> None:
         """An engine begins to fill a slot; the bytes land on a barrier's next phase."""
@@ -103,6 +122,7 @@ class Memory:
                 raise here.fault("E1623", other.here.statement, place=str(place))
         slot.writes = [w for w in slot.writes if not w.by_engine and w.here.party is not here.party]
         slot.writes.append(_of_threads(here, place))
+        self.untold.setdefault(here.party.number, []).append(slot.writes[-1])
         slot.reads = [r for r in slot.reads if not r.by_engine]
 
     def read(self, here: Here, cell: Cell, place: Place) -> None:
@@ -111,9 +131,17 @@ class Memory:
         slot.reads = [r for r in slot.reads if r.by_engine or r.here.party is not here.party or r.thread != here.thread]
         slot.reads.append(_of_threads(here, place))
 
+    def fence(self, here: Here) -> None:
+        """`fence async_proxy`: engines see what these threads wrote, once those who start them have met them."""
+        own = self.untold.get(here.party.number, [])
+        own[:] = [write for write in own if not write.tell(here)]
+
     def lend(self, here: Here, cell: Cell, place: Place) -> Access:
         """An engine begins to read a slot. The caller ends the access that is returned."""
         slot = self._filled(here, cell, place)
+        for write in slot.writes:
+            if not write.by_engine and not write.is_told(here):
+                raise here.fault("E1628", write.here.statement, place=str(place))
         lent = Access(here, place, True, False)
         slot.reads.append(lent)
         return lent

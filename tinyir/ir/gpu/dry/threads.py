@@ -164,6 +164,8 @@ class Threads:
     def _fence(self, s: nodes.Fence, here: Here) -> None:
         if s.what == "wgmma":
             self.registers.fence()
+        elif s.what == "async_proxy":
+            self.run.memory.fence(here)
 
     def _arrive(self, s: nodes.Arrive, here: Here) -> None:
         slot = self._slot(s.barrier)
