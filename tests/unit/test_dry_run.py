@@ -6,17 +6,22 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tinyir.ir import gpu, plan
 from tinyir.ir.gpu import dry, nodes
+from tinyir.ir.gpu.across import Publish
 from tinyir.ir.gpu.dry.run import Run
 from tinyir.ir.gpu.dry.sizes import sizes_to_run
 from tinyir.ir.gpu.dry.steps import inside, steps_of
 from tinyir.ir.gpu.nodes import Kernel
+from tinyir.ir.gpu.unwritten import WRITERS, check_unwritten, written_in
 from tinyir.ir.gpu.verify import check_kernels
+from tinyir.ir.gpu.walk import statements
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 
@@ -202,3 +207,33 @@ def test_a_run_that_would_be_long_says_nothing_of_what_comes_late() -> None:
     guarded = "for k in 0..{}\n  barrier cta\nif cluster.rank = 0\n  barrier cluster"
     assert codes_of(guarded.format(10), cluster=2) == {"E1621"}
     assert codes_of(guarded.format(1 << 20), cluster=2) == set()
+
+
+# --- what nobody stores
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_launch_without_the_stores_of_a_tensor_is_named(name: str) -> None:
+    """Each tensor in turn; what only the launch itself reads is a workspace, and is missed there."""
+    module = module_of(name)
+    assert [*check_unwritten(module)] == []
+    tensors = {t.name for t in (*module.buffers, *(t for r in module.plans.program.program.regions for t in r.outputs))}
+    for tensor in {n for k in module.kernels for n in written_in(k)} & tensors:
+        kernels = tuple(replace(k, body=tuple(without_stores(k.body, k, tensor))) for k in module.kernels)
+        faults = [*check_unwritten(replace(module, kernels=kernels))]
+        assert {d.code for d in faults} == {"E1629"} and tensor in {d.facts["tensor"] for d in faults}
+
+
+def without_stores(body: tuple[Any, ...], kernel: Kernel, tensor: str) -> Iterator[Any]:
+    for s in body:
+        if isinstance(s, (*WRITERS, Publish)):
+            if tensor in written_in(replace(kernel, body=(*declared(kernel), s))):
+                continue
+        elif getattr(s, "body", ()):
+            parts = [part for part in ("body", "otherwise") if hasattr(s, part)]
+            s = replace(s, **{part: tuple(without_stores(getattr(s, part), kernel, tensor)) for part in parts})
+        yield s
+
+
+def declared(kernel: Kernel) -> tuple[Any, ...]:
+    return tuple(s for s in statements(kernel.body) if isinstance(s, (nodes.TensorMap, nodes.Pick)))
