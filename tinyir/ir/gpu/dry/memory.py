@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from ....kit.diag import Diag, Label
+from ....kit.phrase import Phrase
 from ..nodes import Place, Statement
 from .clocks import Party, Phases
 
@@ -31,7 +32,7 @@ class Here:
 
     def fault(self, code: str, other: Statement | None = None, **facts: object) -> Found:
         """The end of the run with a diagnostic of this statement."""
-        labels = (Label(other.span, "by this"),) if other is not None and other.span else ()
+        labels = (Label(other.span, Phrase("by this")),) if other is not None and other.span else ()
         return Found(Diag(code, self.kernel, facts, self.statement.span, labels))
 
 
