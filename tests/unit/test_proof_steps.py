@@ -17,15 +17,15 @@ from .effort import counted
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 LIMITS = {  # thousands of calls, sets asked of isl: a quarter more calls than were counted
-    "attention_causal": (629, 2),
+    "attention_causal": (772, 2),
     "attention_scores": (3522, 25),
     "blur_of_blur": (76, 1),
     "conv3x3_silu": (360, 7),
-    "cumsum": (23, 0),
+    "cumsum": (28, 0),
     "embedding": (30, 2),
-    "gemm_bias_relu": (873, 7),
+    "gemm_bias_relu": (1178, 7),
     "layernorm": (60, 0),
-    "mlp": (329, 0),
+    "mlp": (504, 0),
     "resnet_block": (972, 7),
     "softmax": (120, 0),
 }

@@ -89,7 +89,7 @@ def _show_launches(module: Module) -> Iterator[str]:
 
 def check(module: Module) -> list[Diag]:
     """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`,
-    `launches`, `replay`, `replay_products` and `writes`:
+    `launches`, `replay`, `replay_products`, `dry`, `unwritten` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -123,11 +123,22 @@ def check(module: Module) -> list[Diag]:
         the places of tensors like them, and so is what serves it (`ir.gpu.launches`)                    (E1683)
     19. numbers of rows are those of a product's rows, their parts are folded before they are read, and
         operands in registers meet the other one (`ir.gpu.rows`)                                         (E1602)
+    20. every wait ends; a slot is filled before it is read, read before it is filled again, and written when
+        nothing uses it; a CTA's stores are read when it leaves; products find their registers fenced, engines
+        what threads wrote, and sums are read (`ir.gpu.dry`, where nothing else is wrong)      (E1621 to E1628)
+    21. each result of a launch is written by some statement of it, and so is each workspace that it reads
+        (`ir.gpu.unwritten`)                                                                            (E1629)
     """
+    from .dry import check_dry_runs
+    from .unwritten import check_unwritten
     from .verify import check_kernels
     from .writes import check_writes
 
-    return [*plan_text.check(module.plans), *check_kernels(module)] or [*check_writes(module)]
+    return [*plan_text.check(module.plans), *check_kernels(module)] or [
+        *check_dry_runs(module),
+        *check_unwritten(module),
+        *check_writes(module),
+    ]
 
 
 __all__ = ["Kernel", "Launch", "Module", "check", "parse", "show", "show_kernel", "show_statement"]

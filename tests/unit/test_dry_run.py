@@ -1,0 +1,239 @@
+"""The dry run of gpu text: what is dropped of the statements that order something is named, or changes nothing for a
+reason that is stated, or is seen in the simulation."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.ir import gpu, plan
+from tinyir.ir.gpu import dry, nodes
+from tinyir.ir.gpu.across import Publish
+from tinyir.ir.gpu.dry.run import Run
+from tinyir.ir.gpu.dry.sizes import sizes_to_run
+from tinyir.ir.gpu.dry.steps import inside, steps_of
+from tinyir.ir.gpu.nodes import Kernel
+from tinyir.ir.gpu.unwritten import WRITERS, check_unwritten, written_in
+from tinyir.ir.gpu.verify import check_kernels
+from tinyir.ir.gpu.walk import statements
+from tinyir.lower import cu as to_cu
+from tinyir.lower import gpu as to_gpu
+
+from . import test_pingpong
+from .emitted import played, simulated
+from .families import CASES, family
+from .stages import needs_host_compiler
+from .statement_mutants import RULES, Mutant, every_mutant, is_for_values, is_harmless
+from .turns import in_turn
+
+EACH = 4  # mutants of a rule, from as many cases as have them
+
+
+NAMES = (*CASES, "pingpong")
+
+
+@functools.cache
+def module_of(name: str) -> gpu.Module:
+    made = test_pingpong.in_turn(*test_pingpong.CASES["clusters"]) if name == "pingpong" else plan.parse(CASES[name])
+    return to_gpu.lower(made)
+
+
+def mutants(rule: str) -> Iterator[Mutant]:
+    """Of a rule, from all cases in turn."""
+    return in_turn([every_mutant(module_of(name), {rule: RULES[rule]}) for name in NAMES])
+
+
+def missed(found: Iterator[Mutant]) -> list[str]:
+    """What is neither named nor accounted for."""
+    return [str(m) for m in found if not m.codes and not is_harmless(m) and not is_for_values(m)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_is_dropped_is_named(rule: str) -> None:
+    some = [m for _, m in zip(range(EACH), mutants(rule))]
+    assert some, "no case has such a statement"
+    assert missed(iter(some)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_is_dropped_is_named(name: str) -> None:
+    assert missed(every_mutant(module_of(name))) == []
+
+
+def test_little_is_harmless() -> None:
+    every = [m for name in NAMES for m in every_mutant(module_of(name))]
+    counts = Counter(map(is_harmless, every)), Counter(map(is_for_values, every))
+    assert counts[0][True] < 0.04 * len(every) and counts[1][True] < 0.08 * len(every), counts
+
+
+VALUES = [
+    ("hopper padded in pieces", "fill dropped"),
+    pytest.param("ampere", "operand not loaded", marks=pytest.mark.slow),
+    pytest.param("flash", "sum begun nowhere", marks=pytest.mark.slow),
+    pytest.param("hopper words thrice", "sum begun in each step", marks=pytest.mark.slow),
+]
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("name", "rule"), VALUES)
+def test_what_is_for_values_is_seen_in_the_simulation(name: str, rule: str) -> None:
+    for found in every_mutant(module_of(name), {rule: RULES[rule]}):
+        if is_for_values(found) and not found.codes:
+            code, arrays, near = to_cu.lower(found.module), family(name).inputs[0], family(name).tolerance
+            there, here = simulated(code, arrays), played(code, arrays)
+            assert any(not np.allclose(there[n], here[n], rtol=near, atol=near) for n in here), str(found)
+
+
+# --- single faults, each in few words
+
+HEAD = """tinyir 1.1 gpu
+
+model m
+  in  X           : fp32[N]
+  out Y           : fp32[N]
+
+program m
+
+region act
+  in  X           : fp32[N]
+  out Y           : fp32[N]
+  for i0: N
+    %%y             = relu(X[i0])
+  yield Y[i0] = %%y
+
+plan act : sm90 map
+  algo       flat
+  tile       [128]
+  micro      [1]
+  threads    [128]
+  stages     1
+  bind       i0.o -> cta.x, i0.i -> thread.x
+  predicate  [i0]
+
+kernel act : sm90 grid [%s] block [%d]%s
+  let i = 128*cta.x + thread.x
+  if thread.x < 128 and i < N
+    store Y[i] = relu(X[i])
+"""
+
+
+def codes_of(body: str, block: int = 128, cluster: int = 1) -> set[str]:
+    grid = "floor((N + 127)/128)"
+    head = HEAD % ((f"{cluster}*{grid}", block, f" cluster [{cluster}]") if cluster > 1 else (grid, block, ""))
+    text = head + "".join(f"  {line}\n" for line in body.strip().splitlines())
+    module = gpu.parse(text)
+    assert [d.code for d in check_kernels(module)] == []
+    return {d.code for d in dry.check_dry_runs(module)}
+
+
+def test_a_barrier_of_some_ctas_does_not_end() -> None:
+    guarded = "if cluster.rank = 0\n  barrier cluster"
+    assert codes_of(guarded, cluster=2) == {"E1621"}
+    assert codes_of("barrier cluster", cluster=2) == set()
+
+
+def test_a_phase_that_may_be_gone_before_all_have_looked_is_named() -> None:
+    """The first role goes on by itself, unless it waits for the second."""
+    turns = """
+mbarrier ready count 1
+mbarrier seen count 1
+fence mbarrier_init
+barrier cta
+role first warpgroups 0..1
+  cursor f ring 1
+  for k in 0..3
+    arrive ready
+    {waits}
+    advance f
+role second warpgroups 1..2
+  cursor s ring 1
+  for k in 0..3
+    wait ready phase s.phase
+    arrive seen
+    advance s
+"""
+    assert codes_of(turns.format(waits="let a = 0"), 256) == {"E1621"}
+    assert codes_of(turns.format(waits="wait seen phase f.phase"), 256) == set()
+
+
+def test_one_thread_tells_of_what_the_others_did_before_they_met() -> None:
+    """Of words several threads read a slot; where the last turn is the only one, they meet behind the loop alone."""
+    (told,) = (
+        m
+        for m in every_mutant(module_of("hopper words"), {"barrier dropped": RULES["barrier dropped"]})
+        if m.at + 1 < len(m.beside)
+        and not any(isinstance(s, nodes.If) for s in m.path)
+        and isinstance(m.beside[m.at + 1], nodes.Arrive)
+    )
+    assert told.codes == {"E1623"}
+
+
+# --- how far a run goes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_loops_turn_often_enough_and_not_much_more(name: str) -> None:
+    module = module_of(name)
+    model = module.plans.program.model
+    for kernel in module.kernels:
+        steps = steps_of(kernel)
+        tried = sizes_to_run(kernel, steps, tuple(map(model.range_of, model.symbols())), model.shape_sets)
+        assert tried or not steps
+        for sizes in tried:
+            run = Run(kernel, steps, sizes)
+            run.whole()
+            assert run.steps <= 2000
+            if sizes == tried[0] and model.symbols():
+                assert has_come_round(kernel, run), sizes
+
+
+def has_come_round(kernel: Kernel, run: Run) -> bool:
+    """Whether every ring of mbarriers that loads fill has completed one phase more than once in all its slots."""
+    loaded = {s.statement.on.name for s in inside(run.way) if isinstance(s.statement, nodes.TmaLoad)}
+    rings = {name: run.arrays[name].ring for name in loaded}
+    return all(sum(len(p.complete) for p in run.phases.values() if p.key[1] == n) > ring for n, ring in rings.items())
+
+
+def test_a_run_that_would_be_long_says_nothing_of_what_comes_late() -> None:
+    turns = "for k in 0..{}\n  barrier cta\nbarrier cluster"
+    assert codes_of(turns.format(10), cluster=2) == codes_of(turns.format(1 << 20), cluster=2) == set()
+    guarded = "for k in 0..{}\n  barrier cta\nif cluster.rank = 0\n  barrier cluster"
+    assert codes_of(guarded.format(10), cluster=2) == {"E1621"}
+    assert codes_of(guarded.format(1 << 20), cluster=2) == set()
+
+
+# --- what nobody stores
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_launch_without_the_stores_of_a_tensor_is_named(name: str) -> None:
+    """Each tensor in turn; what only the launch itself reads is a workspace, and is missed there."""
+    module = module_of(name)
+    assert [*check_unwritten(module)] == []
+    tensors = {t.name for t in (*module.buffers, *(t for r in module.plans.program.program.regions for t in r.outputs))}
+    for tensor in {n for k in module.kernels for n in written_in(k)} & tensors:
+        kernels = tuple(replace(k, body=tuple(without_stores(k.body, k, tensor))) for k in module.kernels)
+        faults = [*check_unwritten(replace(module, kernels=kernels))]
+        assert {d.code for d in faults} == {"E1629"} and tensor in {d.facts["tensor"] for d in faults}
+
+
+def without_stores(body: tuple[Any, ...], kernel: Kernel, tensor: str) -> Iterator[Any]:
+    for s in body:
+        if isinstance(s, (*WRITERS, Publish)):
+            if tensor in written_in(replace(kernel, body=(*declared(kernel), s))):
+                continue
+        elif getattr(s, "body", ()):
+            parts = [part for part in ("body", "otherwise") if hasattr(s, part)]
+            s = replace(s, **{part: tuple(without_stores(getattr(s, part), kernel, tensor)) for part in parts})
+        yield s
+
+
+def declared(kernel: Kernel) -> tuple[Any, ...]:
+    return tuple(s for s in statements(kernel.body) if isinstance(s, (nodes.TensorMap, nodes.Pick)))

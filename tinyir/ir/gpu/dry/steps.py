@@ -1,0 +1,181 @@
+"""What a dry run does of a kernel: the statements that order something, those that touch shared memory or a matrix in
+registers, and the integers that decide which of them run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...body import Read
+from ...expr import Expr
+from .. import nodes
+from ..across import LookBack, Ticket
+from ..extremes import EXTREMES
+from ..nodes import Kernel, Place, Statement
+from ..verify import bound_exprs
+from ..walk import places_in, reads_in, statements
+
+ENGINES = (nodes.TmaLoad, nodes.TmaStore, nodes.Send, nodes.Wgmma)  # what runs beside the threads
+ORDERING = (
+    nodes.Cursor,
+    nodes.Advance,
+    nodes.Wait,
+    nodes.Arrive,
+    nodes.Drain,
+    nodes.WaitGroup,
+    nodes.Barrier,
+    nodes.Fence,
+    nodes.BlockReduce,
+    nodes.BlockScan,
+    Ticket,
+    LookBack,
+    *ENGINES,
+)
+INTEGERS = (nodes.Let, *EXTREMES, nodes.Choose, nodes.Order)
+BLOCKS = (nodes.For, nodes.If, nodes.Each, nodes.Role)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement and what it holds; the shared memory and the matrices in registers that its threads read and write.
+    What an engine reads and writes is not among these. `is_alike`: each turn of this loop does what its first does."""
+
+    statement: Statement
+    body: tuple[Step, ...] = ()
+    otherwise: tuple[Step, ...] = ()
+    reads: tuple[Place, ...] = ()
+    writes: tuple[Place, ...] = ()
+    is_alike: bool = False
+
+
+def steps_of(kernel: Kernel) -> tuple[Step, ...]:
+    """The steps of a kernel, in order."""
+    arrays = {
+        s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Shared) or isinstance(s, nodes.Reg) and s.kind
+    }
+    needed = {n for e in _asked_in(_kept(kernel.body, arrays, frozenset())) for n in e.names()}
+    made = {name: exprs for s in statements(kernel.body) for name, exprs in _defined_by(s)}
+    new = set(needed)
+    while new:
+        new = {n for name in new for e in made.get(name, ()) for n in e.names()} - needed
+        needed |= new
+    return tuple(_kept(kernel.body, arrays, frozenset(needed)))
+
+
+def inside(steps: Iterable[Step]) -> Iterator[Step]:
+    """All steps, blocks before what they hold."""
+    for step in steps:
+        yield step
+        yield from inside(step.body)
+        yield from inside(step.otherwise)
+
+
+def _kept(body: Iterable[Statement], arrays: Mapping[str, Any], needed: frozenset[str]) -> Iterator[Step]:
+    for s in body:
+        if isinstance(s, BLOCKS):
+            inner, otherwise = (tuple(_kept(part, arrays, needed)) for part in (s.body, getattr(s, "otherwise", ())))
+            if inner or otherwise:
+                yield from _block(s, inner, otherwise)
+            continue
+        step = Step(s, reads=_named(_read_by(s), arrays), writes=_named(_written_by(s), arrays))
+        if step.reads or step.writes or isinstance(s, ORDERING) or needed & {name for name, _ in _defined_by(s)}:
+            yield step
+
+
+def _block(s: Any, body: tuple[Step, ...], otherwise: tuple[Step, ...]) -> Iterator[Step]:
+    """A block; `each` goes, where all that it holds is the same for each element."""
+    if not isinstance(s, nodes.Each):
+        yield Step(s, body, otherwise, is_alike=isinstance(s, nodes.For) and _is_alike(s, body))
+    elif any(isinstance(step.statement, (*ORDERING, *BLOCKS, *INTEGERS)) for step in body):
+        yield Step(s, body)
+    else:
+        yield from body
+
+
+def _named(places: Iterable[Place], arrays: Mapping[str, Any]) -> tuple[Place, ...]:
+    return tuple(p for p in dict.fromkeys(places) if p.name in arrays)
+
+
+def _read_by(s: Statement) -> Iterator[Place]:
+    """The places that the threads of a statement read."""
+    for node in reads_in(s):
+        if isinstance(node, Read):
+            yield Place(node.tensor, node.index, node.slot)
+    if isinstance(s, nodes.Mma):
+        yield from (s.a, s.b, Place(s.acc))
+    elif isinstance(s, nodes.Resum):
+        yield s.to
+    elif isinstance(s, nodes.RowReduce):
+        yield from (Place(s.source), Place(s.to))
+    elif not isinstance(s, ENGINES):
+        source = getattr(s, "source", None)
+        if source is not None:
+            yield Place(source) if isinstance(source, str) else source
+
+
+def _written_by(s: Statement) -> Iterator[Place]:
+    """The places that the threads of a statement write."""
+    if isinstance(s, nodes.Reg):
+        if s.init is not None:
+            yield from (Place(s.name, (), Expr.of(n) if s.ring > 1 else None) for n in range(s.ring))
+    elif isinstance(s, nodes.Mma):
+        yield Place(s.acc)
+    elif isinstance(s, nodes.RowReduce):
+        yield Place(s.to)
+    elif not isinstance(s, ENGINES):
+        yield from (place for word, place in places_in(s) if word in ("to", "low"))
+
+
+def _defined_by(s: Statement) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    """The integers that a statement defines, each with what it is made of."""
+    if isinstance(s, nodes.Let):
+        yield s.name, (s.value,)
+    elif isinstance(s, EXTREMES):
+        yield s.name, s.of
+    elif isinstance(s, nodes.For):
+        yield s.name, (s.low, s.high, s.step)
+    elif isinstance(s, nodes.Order):
+        yield from ((name, (s.tile, *s.extents)) for name in s.names)
+    elif isinstance(s, (nodes.Choose, Ticket)):
+        yield s.name, ()
+
+
+def _asked_in(steps: Iterable[Step]) -> Iterator[Expr]:
+    """The integers that decide which of the steps run, and where."""
+    for step in inside(steps):
+        s = step.statement
+        if isinstance(s, nodes.For):
+            yield from (s.low, s.high, s.step)
+        for bound in (*(getattr(s, "guard", None) or ()), *(getattr(s, "zero", None) or ())):
+            yield from bound_exprs(bound)
+        places = [*step.reads, *step.writes]
+        if isinstance(s, ORDERING):
+            places += [place for _, place in places_in(s)]
+            yield from (e for word in ("phase", "by", "cta") if isinstance(e := getattr(s, word, None), Expr))
+        if isinstance(s, nodes.Send):
+            yield from s.to.index
+        yield from (place.slot for place in places if place.slot is not None)
+
+
+def is_uneven(steps: Iterable[Step]) -> bool:
+    """Whether a loop's turns depend on which tile it is for."""
+    of_tile: set[str] = set()
+    for step in inside(steps):
+        for name, of in _defined_by(step.statement):
+            if isinstance(step.statement, nodes.Order) or any(of_tile & set(e.names()) for e in of):
+                of_tile.add(name)
+    return any(of_tile & {step.statement.name} for step in inside(steps) if isinstance(step.statement, nodes.For))
+
+
+def _is_alike(loop: nodes.For, body: tuple[Step, ...]) -> bool:
+    """Whether nothing in a loop orders anything, and no guard or slot in it depends on the turn."""
+    if any(isinstance(step.statement, ORDERING) for step in inside(body)):
+        return False
+    changing = {loop.name}
+    for step in inside(body):
+        changing |= {name for name, of in _defined_by(step.statement) if any(changing & set(e.names()) for e in of)}
+    return not any(changing & set(e.names()) for e in _asked_in(body))
+
+
+__all__ = ["BLOCKS", "ENGINES", "ORDERING", "Step", "inside", "is_uneven", "steps_of"]

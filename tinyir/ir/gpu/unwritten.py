@@ -1,0 +1,71 @@
+"""Tensors that no statement writes: a result of a launch, or a workspace that one of its kernels reads.
+
+That every element is written once, and by one thread, `writes` counts for the stores that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...kit.diag import Diag
+from ..body import Read
+from . import nodes
+from .across import LookBack, Publish, Ticket
+from .nodes import Kernel
+from .walk import reads_in, statements
+
+WRITERS = (nodes.Store, nodes.Atomic, nodes.TmaStore, nodes.StoreRows)
+
+
+def check_unwritten(module: Any) -> Iterator[Diag]:
+    """E1629 of each launch, a kernel with those that serve it, in the order of the text."""
+    program, own = module.plans.program.program, {buffer.name for buffer in module.buffers}
+    for kernel in module.kernels:
+        if kernel.serves:
+            continue
+        launch = [k for k in module.kernels if k is kernel or k.serves == kernel.name]
+        written = {name for k in launch for name in written_in(k)}
+        results = {item.output for region in map(program.region, kernel.regions) for item in region.yields}
+        results &= {t.name for t in module.plans.program.model.outputs} | {
+            t.name for region in program.regions if region.name not in kernel.regions for t in region.inputs
+        }  # others stay in the kernel
+        read = {name for k in launch for name in _read_in(k)} & own
+        for name in sorted((results | read) - written):
+            yield Diag("E1629", kernel.name, {"tensor": name}, kernel.span)
+
+
+def _tensors_of(kernel: Kernel, name: str) -> Iterator[str]:
+    """The tensors that a name of a kernel may stand for: those of a map, and of all that may be picked."""
+    for s in statements(kernel.body):
+        if isinstance(s, nodes.Pick) and s.name == name:
+            for one in s.of:
+                yield from _tensors_of(kernel, one)
+            return
+        if isinstance(s, nodes.TensorMap) and s.name == name:
+            yield s.tensor
+            return
+    yield name
+
+
+def written_in(kernel: Kernel) -> Iterator[str]:
+    """The tensors that a kernel writes, each for every statement that does."""
+    for s in statements(kernel.body):
+        if isinstance(s, WRITERS):
+            yield from _tensors_of(kernel, s.to.name)
+        elif isinstance(s, Publish):
+            yield from (s.to.name, *((s.held,) if s.held else ()))
+
+
+def _read_in(kernel: Kernel) -> Iterator[str]:
+    for s in statements(kernel.body):
+        for node in reads_in(s):
+            if isinstance(node, Read):
+                yield from _tensors_of(kernel, node.tensor)
+        if isinstance(s, (nodes.TmaLoad, Ticket, LookBack)):
+            yield from _tensors_of(kernel, s.source.name)
+        if isinstance(s, LookBack) and s.held:
+            yield s.held
+
+
+__all__ = ["WRITERS", "check_unwritten", "written_in"]
