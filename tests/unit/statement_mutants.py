@@ -8,7 +8,7 @@ HARMLESS, each with its reason.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,7 +132,13 @@ def every_mutant(module: gpu.Module, rules: dict[str, Rule] = RULES) -> Iterator
     for n, kernel in enumerate(module.kernels):
         for rule, s, path, beside, body in _of_block(kernel.body, (), kernel, rules):
             changed = (*module.kernels[:n], replace(kernel, body=body), *module.kernels[n + 1 :])
-            yield Mutant(rule, s, path, beside, kernel, replace(module, kernels=changed))
+            yield Mutant(rule, s, path, beside, kernel, with_kernels(module, changed))
+
+
+def with_kernels(module: gpu.Module, kernels: Iterable[gpu.Kernel]) -> gpu.Module:
+    """The module with other kernels in the places of those of their names."""
+    by_name = {kernel.name: kernel for kernel in kernels}
+    return replace(module, launches=tuple(by_name.get(launch.name, launch) for launch in module.launches))
 
 
 def _of_block(

@@ -29,9 +29,12 @@ from . import test_pingpong
 from .emitted import played, simulated
 from .families import CASES, family
 from .stages import needs_host_compiler
-from .statement_mutants import RULES, Mutant, every_mutant, is_for_values, is_harmless
+from .statement_mutants import RULES, Mutant, every_mutant, is_for_values, is_harmless, with_kernels
 from .turns import in_turn
 
+# A chunk is the same part of every length: at the length that turns the loop over chunks of the kernel that combines
+# them, its own walk does not come round.
+NEVER_ROUND = {"flash of a chunk"}
 EACH = 4  # mutants of a rule, from as many cases as have them
 
 
@@ -93,7 +96,7 @@ def test_what_is_for_values_is_seen_in_the_simulation(name: str, rule: str) -> N
 
 # --- single faults, each in few words
 
-HEAD = """tinyir 1.1 gpu
+HEAD = """tinyir 1.2 gpu
 
 model m
   in  X           : fp32[N]
@@ -190,7 +193,7 @@ def test_loops_turn_often_enough_and_not_much_more(name: str) -> None:
             run = Run(kernel, steps, sizes)
             run.whole()
             assert run.steps <= 2000
-            if sizes == tried[0] and model.symbols():
+            if sizes == tried[0] and model.symbols() and name not in NEVER_ROUND:
                 assert has_come_round(kernel, run), sizes
 
 
@@ -220,7 +223,7 @@ def test_a_launch_without_the_stores_of_a_tensor_is_named(name: str) -> None:
     tensors = {t.name for t in (*module.buffers, *(t for r in module.plans.program.program.regions for t in r.outputs))}
     for tensor in {n for k in module.kernels for n in written_in(k)} & tensors:
         kernels = tuple(replace(k, body=tuple(without_stores(k.body, k, tensor))) for k in module.kernels)
-        faults = [*check_unwritten(replace(module, kernels=kernels))]
+        faults = [*check_unwritten(with_kernels(module, kernels))]
         assert {d.code for d in faults} == {"E1629"} and tensor in {d.facts["tensor"] for d in faults}
 
 
