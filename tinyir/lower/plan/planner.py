@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...ir.model import is_constant
 from ...ir.plan import Plan
@@ -21,12 +21,29 @@ from ...target.device import Device
 from .choose import chosen, least_us, of_launch, ranked, readers_of
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What every question about a module's launches asks first: who reads a deferred buffer, the constants, the
+    symbols' values."""
+
+    module: Module
+    readers: dict[str, str]
+    constants: frozenset[str]
+    sizes: dict[str, int]
+
+    @classmethod
+    def of(cls, module: Module) -> _Known:
+        constants = frozenset(t.name for t in module.model.inputs if is_constant(t))
+        return cls(module, readers_of(module), constants, sizes_of(module.model))
+
+
 class Planner:
     """The plans of launches on a card, and what they take; launches that are the same but for names are judged once."""
 
     def __init__(self, card: Device):
         self.card = card
         self._found: dict[Hashable, tuple[Regions, list[Candidate]]] = {}
+        self._last: _Known | None = None
 
     def us(self, module: Module, *group: Region) -> float:
         """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of
@@ -36,27 +53,38 @@ class Planner:
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
         """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no
         family computes)."""
+        known = self._known(module)
+        group = _whole(group, known)
         first, found = self._judged(module, group)
         if first != group and math.isinf(least_us(found)):  # the reasons are told in the launch's own names
-            first, found = group, of_launch(module, group, sizes_of(module.model), self.card)
+            first, found = group, of_launch(module, group, known.sizes, self.card)
         return tuple(_in_names_of(one, first, group) for one in chosen(ranked(found, first), group[0]))
 
     def _judged(self, module: Module, group: Regions) -> tuple[Regions, list[Candidate]]:
         """The regions that were judged, and their candidates."""
-        sizes = sizes_of(module.model)
-        if group[0].name in readers_of(module):
-            return group, of_launch(module, group, sizes, self.card)
+        known = self._known(module)
+        group = _whole(group, known)
         names = [name for one in group for name in names_of(one)[0]]
-        constants = {t.name for t in module.model.inputs if is_constant(t)}
         key = (
             *map(likeness_of, group),
             *map(names.index, names),
-            *(name in constants for name in names),
-            *sizes.items(),
+            *(name in known.constants for name in names),
+            *known.sizes.items(),
         )  # who shares what is part of it
         if key not in self._found:
-            self._found[key] = group, of_launch(module, group, sizes, self.card)
+            self._found[key] = group, of_launch(module, group, known.sizes, self.card)
         return self._found[key]
+
+    def _known(self, module: Module) -> _Known:
+        if self._last is None or self._last.module is not module:
+            self._last = _Known.of(module)
+        return self._last
+
+
+def _whole(group: Regions, known: _Known) -> Regions:
+    """The regions of a launch, with the one that reads what the first hands on."""
+    reader = known.readers.get(group[0].name)
+    return group if reader is None else (group[0], known.module.program.region(reader))
 
 
 def _in_names_of(made: Plan, first: Regions, group: Regions) -> Plan:
@@ -65,16 +93,23 @@ def _in_names_of(made: Plan, first: Regions, group: Regions) -> Plan:
     if first == group:
         return made
     regions = {old.name: new.name for old, new in zip(first, group)}
-    tensors, values = (
-        {a: b for old, new in zip(first, group) for a, b in zip(names_of(old)[kind], names_of(new)[kind])}
-        for kind in (0, 1)
-    )
+    pairs = [(names_of(old), names_of(new)) for old, new in zip(first, group)]
+    tensors = {a: b for old, new in pairs for a, b in zip(old[0], new[0])}
+    values = [dict(zip(old[1], new[1])) for old, new in pairs]  # of each region; two may compute the same one
     return replace(
         made,
         regions=tuple(regions[name] for name in made.regions),
         cluster=made.cluster
         and replace(made.cluster, multicast=tuple(tensors[name] for name in made.cluster.multicast)),
-        epilogue=tuple(values[name] for name in made.epilogue),
+        epilogue=tuple(values[0][name] for name in made.epilogue),
+        edge=tuple(
+            replace(
+                item,
+                source={**values[0], **tensors}[item.source],
+                target={**tensors, **values[-1]}[item.target],
+            )
+            for item in made.edge
+        ),
         **{
             field: tuple(replace(item, tensor=tensors[item.tensor]) for item in getattr(made, field))
             for field in ("cache", "load", "store", "layout")
