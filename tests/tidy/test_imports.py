@@ -31,7 +31,7 @@ PACKAGES = {
     "lark": {"kit"},
     "rich": {"kit"},
     "islpy": {"analysis", "ir", "kernels", "lower"},
-    "numpy": {"ir", "kernels", "lower", "play", "runtime", "sim", "front", "analysis", "tune", "cmd"},
+    "numpy": {"kit", "ir", "kernels", "lower", "play", "runtime", "sim", "front", "analysis", "tune", "cmd"},
     "onnx": {"front"},
     "pycuda": {"runtime"},
     "cuda": {"runtime"},

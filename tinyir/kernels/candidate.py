@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..ir.body import Axis
 from ..ir.expr import Bound
@@ -13,6 +13,7 @@ from ..ir.region import Region
 from ..kit.phrase import Phrase
 from ..target.device import Device
 from .cost import Cost
+from .parts.guards import guarded_axes
 from .problem import Contraction, Map
 
 Regions = tuple[Region, ...]
@@ -55,6 +56,12 @@ def element_binds(kernel: Map) -> tuple[Bind, ...]:
 def batch_bind(kernel: Contraction) -> tuple[Bind, ...]:
     """Where the batch axes of a contraction are counted; nowhere without any."""
     return (Bind(tuple(a.name for a in kernel.batch), "cta.z"),) if kernel.batch else ()
+
+
+def guarded(plan: Plan, region: Region, kernel: Contraction) -> Plan:
+    """The plan with a guard for each axis of the contraction over whose end its tile may hang."""
+    names = {name for group, size in zip(kernel.groups, plan.tile) for name in guarded_axes(group, size)}
+    return replace(plan, predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in names))
 
 
 def layout_of(padded: Iterable[str], turned: Iterable[str], model: Model) -> tuple[Layout, ...]:

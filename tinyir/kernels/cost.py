@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ..analysis.work import Work
 from ..ir.plan import Estimate, Plan
 from ..ir.traits import extent_of
+from ..kit.numbers import Number, at_row, most
 from ..target.device import Device
 from .family import Conditions, Family, Problem
 from .resources import Taken, taken_by
@@ -52,6 +53,27 @@ class Cost:
         return Estimate(round(self.microseconds, digits), self.bound, self.smem, self.regs, self.occupancy)
 
 
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What the model found of every row of a sheet: microseconds, and what a CTA takes, as columns."""
+
+    parts: Mapping[str, Number]
+    start_us: float
+    taken: Taken
+    work: Work
+
+    @property
+    def microseconds(self) -> Number:
+        """By row."""
+        return self.start_us + most(*self.parts.values())
+
+    def row(self, number: int) -> Cost:
+        """The cost of the plan of a row."""
+        parts = {part: at_row(us, number) for part, us in self.parts.items()}
+        smem, regs, ctas = (at_row(x, number) for x in (self.taken.smem, self.taken.regs, self.taken.occupancy))
+        return _cost(parts, self.start_us, Taken(smem, regs, ctas), self.work)
+
+
 def cost_of(
     family: Family,
     plan: Plan,
@@ -64,16 +86,25 @@ def cost_of(
     """The cost of one plan at the symbol values `sizes`, where the launch has the `work` and a CTA takes `taken`, if
     that is known. The plan must fit (`occupancy` of at least one CTA)."""
     taken = taken or taken_by(plan, family.declare(plan, problem))
-    smem, regs, occupancy = taken.smem, taken.regs, max(1, taken.occupancy)
+    found = costs_of(family, plan, problem, work, sizes, device, taken)
+    return _cost(found.parts, found.start_us, taken, work)
+
+
+def costs_of(
+    family: Family, plan: Plan, problem: Problem, work: Work, sizes: Mapping[str, int], device: Device, taken: Taken
+) -> Costs:
+    """The same of a plan of columns, for each row; what it says of one that does not fit means nothing."""
     if extent_of(problem.region.iters).evaluate(sizes) <= 0:  # there is no result: every plan is a start alone
-        parts = {"latency": 0.0}
-        return Cost(device.start_us, "latency", smem, regs, occupancy, parts, work.flops, work.bytes)
-    found = family.clocks(plan, problem, Conditions(sizes, device, occupancy, work))
-    parts, start = found.parts, device.start_us if found.start_us is None else found.start_us
+        return Costs({"latency": 0.0}, device.start_us, taken, work)
+    found = family.clocks(plan, problem, Conditions(sizes, device, most(1, taken.occupancy), work))
+    return Costs(found.parts, device.start_us if found.start_us is None else found.start_us, taken, work)
+
+
+def _cost(parts: Mapping[str, float], start: float, taken: Taken, work: Work) -> Cost:
     bound = max(parts, key=lambda part: parts[part])
-    time = start + parts[bound]
     name = bound if parts[bound] > start else "latency"
-    return Cost(time, name, smem, regs, occupancy, parts, work.flops, work.bytes)
+    occupancy = max(1, taken.occupancy)
+    return Cost(start + parts[bound], name, taken.smem, taken.regs, occupancy, parts, work.flops, work.bytes)
 
 
-__all__ = ["Cost", "cost_of"]
+__all__ = ["Cost", "Costs", "cost_of", "costs_of"]

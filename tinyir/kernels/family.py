@@ -5,7 +5,7 @@
         problem=Contraction,                        the kind of problem it computes
         needs=("micro", "threads"),                 the plan fields that it cannot do without
         fields=("bind", "split_k", ...),            the others that it obeys
-        space=here("space", "space"),               the plans worth trying, for the planner
+        space=here("space", "space"),               the plans worth trying, for the planner: one by one, or as columns
         declare=here("declare", "declare"),         what a CTA takes, for stop rules, checker, cost model and emit
         accepts=here("fields", "fields"),           what it takes in each of them
         legal=here("legal", "legal"),               what it asks of a plan beside what `kernels.check` asks of any
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what only annotations name: a filter that joins regions loa
     from ..kit.diag import Diag
     from ..target.device import Device
     from .accepts import Fields
+    from .sheet import Sheet
 
 MBARRIER_BYTES = 8
 
@@ -93,7 +94,7 @@ class Array:
 class Needs:
     """What one CTA of a plan takes: arrays in shared memory, mbarriers, registers a thread as the compiler is expected
     to allot them. `accumulators` are the 32-bit registers that stay taken through the main loop, `leaving` those that
-    outputs on their way through shared memory take beside them."""
+    outputs on their way through shared memory take beside them. Where the plan's numbers are columns, so are these."""
 
     shared: tuple[Array, ...] = ()
     mbarriers: int = 0
@@ -170,7 +171,7 @@ class Family:
 
     algo: str
     problem: type
-    space: Callable[[Problem, Device], Iterable[Proposal]]
+    space: Callable[[Problem, Device], Iterable[Proposal] | Iterable[Sheet]]
     declare: Callable[[Plan, Problem], Needs]
     clocks: Callable[[Plan, Problem, Conditions], Clocks]
     emit: Callable[[Plan, Problem], gpu.Kernel]

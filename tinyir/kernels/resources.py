@@ -10,6 +10,7 @@ from ..ir.body import Unary, walk
 from ..ir.plan.fields import Plan
 from ..ir.region import Region
 from ..ir.traits import bodies_of
+from ..kit.numbers import Number, least
 from ..target.arch import ARCHS
 from ..target.hopper import WARPGROUP
 from .family import Needs
@@ -25,11 +26,11 @@ SINE_STACK = (32, 40)  # bytes, as ptxas says: of fp32 and narrower, of fp64
 @dataclass(frozen=True, slots=True)
 class Taken:
     """Bytes of shared memory that a CTA takes, registers a thread, and CTAs that an SM holds at once; 0 when not one
-    fits."""
+    fits. Of a sheet's plans columns."""
 
-    smem: int
-    regs: int
-    occupancy: int
+    smem: Number
+    regs: Number
+    occupancy: Number
 
 
 def taken_by(plan: Plan, needs: Needs) -> Taken:
@@ -38,7 +39,7 @@ def taken_by(plan: Plan, needs: Needs) -> Taken:
     return Taken(needs.smem, needs.registers, ctas)
 
 
-def threads_of(plan: Plan) -> int:
+def threads_of(plan: Plan) -> Number:
     """Threads of a CTA: as stated, or a producer, where words are split who does that, and the consumers, warpgroups of
     128 each."""
     return (
@@ -50,10 +51,10 @@ def threads_of(plan: Plan) -> int:
     )
 
 
-def allotted(plan: Plan, wanted: int) -> int:
+def allotted(plan: Plan, wanted: Number) -> Number:
     """Registers a thread that the compiler allots where so many are wanted: a multiple of 8, at most the
     architecture's limit."""
-    return min(ARCHS[plan.arch].registers_per_thread, -(-wanted // REGISTER_STEP) * REGISTER_STEP)
+    return least(ARCHS[plan.arch].registers_per_thread, -(-wanted // REGISTER_STEP) * REGISTER_STEP)
 
 
 def register_limit(plan: Plan, needs: Needs) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..kit.numbers import Number, is_column, least, most, pick
+
 SHARED_ALIGNMENT = 128  # bytes: where each array in shared memory begins
 
 
@@ -41,20 +43,22 @@ class Arch:
     ctas_per_cluster: int = 1
     fp32_lanes: int = 128
 
-    def ctas_that_fit(self, smem: int, regs: int, threads: int) -> int:
+    def ctas_that_fit(self, smem: Number, regs: Number, threads: Number) -> Number:
         """How many CTAs of `smem` bytes and `threads` threads of `regs` registers an SM holds at once; 0 when not even
-        one."""
-        if smem > self.smem_per_cta or regs > self.registers_per_thread or threads > self.threads_per_cta:
+        one. Of columns a column."""
+        fits = (smem <= self.smem_per_cta) & (regs <= self.registers_per_thread) & (threads <= self.threads_per_cta)
+        if not is_column(fits) and not fits:
             return 0
         warps = -(-threads // self.warp)
-        per_warp = -(-max(regs, 1) * self.warp // self.register_piece) * self.register_piece
+        per_warp = -(-most(regs, 1) * self.warp // self.register_piece) * self.register_piece
         warps_with_registers = self.registers_per_sm // per_warp // self.schedulers * self.schedulers
-        return min(
+        found = least(
             self.smem_per_sm // (smem + self.smem_reserved),
             warps_with_registers // warps,
             self.threads_per_sm // (warps * self.warp),
             self.ctas_per_sm,
         )
+        return pick(fits, found, 0)
 
     def registers_for(self, ctas: int, threads: int) -> int:
         """The most registers a thread, in steps of eight, that let `ctas` CTAs of `threads` threads on an SM."""

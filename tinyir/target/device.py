@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..kit.diag import refuse
+from ..kit.numbers import Number, power
 from ..kit.phrase import Phrase
 from .arch import ARCHS, Arch
 
@@ -59,9 +60,10 @@ class Device:
         return self.l2_gbs * 1e3
 
 
-def longer_of(first: float, second: float, sharpness: float) -> float:
-    """The longer of two times that overlap, more where they are near one another: the sharper, the less."""
-    return (first**sharpness + second**sharpness) ** (1 / sharpness)
+def longer_of(first: Number, second: Number, sharpness: float) -> Number:
+    """The longer of two times that overlap, more where they are near one another: the sharper, the less. Of columns a
+    column."""
+    return power(power(first, sharpness) + power(second, sharpness), 1 / sharpness)
 
 
 def device_names() -> tuple[str, ...]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...kit.numbers import uniform
 from ...kit.span import Span
 from ..expr import Bound
-from .words import LEAST_SUM
+from .words import least_sum
 
 ONCE = "_once"  # at the end of a hint: the copy is kept
 
@@ -260,13 +261,13 @@ class Plan:
         """Whether a warp-specialised CTA has one tile, or a cluster's share of one: where the sum is cut, and where a
         tile that does not stay leaves transposed. Its threads end the sum in shared memory, or in their
         registers."""
-        return self.parts > 1 or self.swap_ab and not self.persistent
+        return uniform(self.parts > 1) or self.swap_ab and not self.persistent
 
     @property
     def least_sum(self) -> int:
         """Elements along the sum without which some part would have no tile, or `math` would not be as exact as
         fp32."""
-        return max(self.tile[-1] * (self.parts - 1) + 1, LEAST_SUM[self.math])
+        return least_sum(self.tile[-1], self.parts, self.math)
 
     def width_of(self, axis: str) -> int:
         """How many elements along the axis move as one access."""

@@ -40,3 +40,9 @@ LEAST_SUM = {
     "tf32": 1,
     "tf32x3": 128,
 }  # products, by `math`: from 128 on the roundings of fp32 outweigh what `tf32x3` leaves out
+
+
+def least_sum(depth: int, parts: int, math: str) -> int:
+    """Elements along the sum without which some of so many parts would have no tile of this depth, or `math` would not
+    be as exact as fp32."""
+    return max(depth * (parts - 1) + 1, LEAST_SUM[math])

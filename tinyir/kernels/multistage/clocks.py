@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
+from ...kit.numbers import Number, least, most, pick
 from ...target.tf32 import PRODUCTS
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import View, view_of
@@ -30,7 +31,7 @@ def multistage_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     if not device.mma:
         return roofline(plan, problem, at)
     c = device.mma
-    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
     bm, bn, bk = plan.tile
     size, threads = kernel.lhs.dtype.bytes, threads_of(plan)
     tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
@@ -54,25 +55,25 @@ def multistage_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         for read, side in ((kernel.lhs, bm), (kernel.rhs, bn))
         if plan.load_of(read.tensor).by != "cp_async"
     )
-    busy = max(
+    busy = most(
         products + singles * device.simt["copy_issue"] / device.arch.warp / device.arch.schedulers,
         fragments * c["shared_read"],
     )
     chain = (
         c["step_clocks"]
         + bk * c["depth_clocks"] * PRODUCTS[plan.math]
-        + (c["wait_clocks"] + copied * c["copy_wait_clocks"] if copied else 0)
+        + pick(copied > 0, c["wait_clocks"] + copied * c["copy_wait_clocks"], 0.0)
     )
 
     mine = -(-tiles // device.sms)
-    resident = min(at.occupancy, mine)
-    rounds, rest = divmod(mine, resident)
+    resident = least(at.occupancy, mine)
+    rounds, rest = mine // resident, mine % resident
     steps = -(-depth // bk)
 
-    def turn(ctas: int) -> float:
+    def turn(ctas: Number) -> Number:
         return steps * (ctas * busy + chain) + ctas * bm * bn * c["element_clocks"]
 
-    clocks = rounds * turn(resident) + (turn(rest) if rest else 0.0)
+    clocks = rounds * turn(resident) + pick(rest > 0, turn(rest), 0.0)
     before = padding_us(plan, region, kernel, sizes, device)
     memory = before + at.work.bytes / device.dram_bytes_per_us
     return Clocks({"compute": before + clocks / device.clock_ghz / 1e3, "memory": memory}, c["start_us"])

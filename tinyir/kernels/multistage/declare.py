@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from ...ir.plan.fields import Plan
+from ...kit.numbers import least
 from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Needs, Problem
 from ..parts.boxes import is_along_sum
@@ -32,7 +33,7 @@ def tile_array(plan: Plan, kernel: Contraction, side: int) -> Array:
     """The ring of an operand's tiles, in swizzled rows along the sum or across it."""
     read, size, depth = (kernel.lhs, kernel.rhs)[side], plan.tile[side], plan.tile[2]
     shape = (size, depth) if is_along_sum(kernel, side) else (depth, size)
-    return Array("ab"[side], read.dtype, shape, plan.stages, min(SWIZZLE_BYTES, shape[1] * read.dtype.bytes))
+    return Array("ab"[side], read.dtype, shape, plan.stages, least(SWIZZLE_BYTES, shape[1] * read.dtype.bytes))
 
 
 def staged_array(plan: Plan, kernel: Contraction) -> Array:

@@ -20,14 +20,15 @@ from ...ir.plan import Async, Bind, Cache, Layout, Load, Order, Plan, Vectorize
 from ...ir.plan.words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.traits import extent_of
+from ...kit.numbers import Number, least
 from ...target.ampere import COPIES
 from ...target.device import Device
 from ...target.hopper import SWIZZLE_BYTES
-from ..candidate import batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
-from ..family import Problem, Proposal
+from ..candidate import batch_bind, guarded, holds_everywhere, layout_of, math_of, parts_of_axes
+from ..family import Problem
 from ..parts.boxes import MMA_FACTORS, View, at_least, is_along_sum, misfit, multiple_of, view_of
-from ..parts.guards import guarded_axes
 from ..problem import Contraction
+from ..sheet import Sheet, columns_of
 from .fields import vector_axes
 
 # Rows and columns of a tile, then of a warp's part of it.
@@ -50,13 +51,13 @@ STAGES = (5, 4, 3)
 ORDER = 8  # rows of tiles that are taken together
 
 
-def propose_multistage(problem: Problem, card: Device) -> tuple[Proposal, ...]:
+def propose_multistage(problem: Problem, card: Device) -> tuple[Sheet, ...]:
     """Every tile with each depth and number of stages; none where the tensor cores cannot serve. fp32 is multiplied as
     `card.fp32` says, where it says nothing as exactly as fp32."""
     kernel, region, model = problem.kernel, problem.region, problem.model
     math = math_of(kernel, card)
-    least = at_least(extent_of(kernel.sum), LEAST_SUM[math], model) if math == "tf32x3" else ()
-    if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(least, model):
+    enough = at_least(extent_of(kernel.sum), LEAST_SUM[math], model) if math == "tf32x3" else ()
+    if misfit(region, kernel, MMA_FACTORS[math], is_gathered=True) or not holds_everywhere(enough, model):
         return ()
     sizes = [size // kernel.lhs.dtype.bytes for size in COPIES]
     groups = {group[-1].name: group for group in kernel.groups}
@@ -68,14 +69,15 @@ def propose_multistage(problem: Problem, card: Device) -> tuple[Proposal, ...]:
         proven[axis] = next((w for w in sizes if not needs[w]), 1)
     ways = [best] if best == proven else [best, proven]
     inner = {read.tensor: _inner_axis(region, kernel, side) for side, read in enumerate((kernel.lhs, kernel.rhs))}
-    found: list[Proposal] = []
+    found: list[Sheet] = []
     for widths in ways:
         several = {axis: w for axis, w in widths.items() if w > 1}
         narrow = tuple(
             t for t, axis in inner.items() if axis and widths[axis] < sizes[0] and not card.arch.has_tma
         )  # else the copy engine's template pads
         for padded in dict.fromkeys(((), narrow)):
-            found += _proposals(kernel, region, card, several, math, least, layout_of(padded, (), model))
+            first, layout = sum(sheet.count for sheet in found), layout_of(padded, (), model)
+            found.append(_sheet(kernel, region, card, several, math, enough, layout, first))
     return tuple(found)
 
 
@@ -96,15 +98,17 @@ def _inner(kernel: Contraction, region: Region) -> Iterator[str]:
             yield view.dims[-1].axes[-1].name
 
 
-def _proposals(
+def _sheet(
     kernel: Contraction,
     region: Region,
     card: Device,
     widths: dict[str, int],
     math: str,
-    least: tuple[Bound, ...],
-    layout: tuple[Layout, ...] = (),
-) -> Iterator[Proposal]:
+    enough: tuple[Bound, ...],
+    layout: tuple[Layout, ...],
+    first: int,
+) -> Sheet:
+    """Every tile, depth and number of stages with copies of these widths; the `first` of all stands so far along."""
     outermost = f"{kernel.sum[0].name}.o"
     binds = (
         *batch_bind(kernel),
@@ -126,41 +130,42 @@ def _proposals(
     in_vectors = vector_axes(kernel, region, {t for t, way in ways.items() if way == "cp_async" and t not in padded})
     needs = tuple(
         dict.fromkeys(
-            (*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *least)
+            (*(b for group in kernel.groups for b in _whole_copies(group, widths.get(group[-1].name, 1))), *enough)
         )
     )
-    for rows, columns, down, across in TILES_OF[math]:
-        for depth in (d for d in DEPTHS if d * size <= SWIZZLE_BYTES):
-            tile = (rows, columns, depth)
-            guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
-            for stages in STAGES if is_async else (2,):
-                yield Proposal(
-                    Plan(
-                        regions=(region.name,),
-                        arch=card.arch.name,
-                        family="contraction",
-                        algo="multistage",
-                        tile=tile,
-                        warp_tile=(down, across),
-                        threads=(rows // down * (columns // across) * card.arch.warp,),
-                        stages=stages,
-                        math=math,
-                        bind=binds,
-                        order=Order("group", ORDER),
-                        cache=tuple(Cache(tensor, "smem", outermost) for tensor in reads),
-                        load=tuple(
-                            Load(tensor, ways[tensor], _swizzle(kernel, read, tile, side))
-                            for tensor, (read, side) in reads.items()
-                        ),
-                        vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items() if axis in in_vectors),
-                        assume=needs,
-                        predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
-                        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
-                        asynchrony=Async(stages - 1),
-                        layout=layout,
-                        barrier="cp_async_group" if is_async else "cta",
-                    )
-                )
+    rows, columns, down, across, depth, stages = columns_of(
+        (*tile, depth, stages)
+        for tile in TILES_OF[math]
+        for depth in DEPTHS
+        if depth * size <= SWIZZLE_BYTES
+        for stages in (STAGES if is_async else (2,))
+    )
+    tile = rows, columns, depth
+    plan = Plan(
+        regions=(region.name,),
+        arch=card.arch.name,
+        family="contraction",
+        algo="multistage",
+        tile=tile,
+        warp_tile=(down, across),
+        threads=(rows // down * (columns // across) * card.arch.warp,),
+        stages=stages,
+        math=math,
+        bind=binds,
+        order=Order("group", ORDER),
+        cache=tuple(Cache(tensor, "smem", outermost) for tensor in reads),
+        load=tuple(
+            Load(tensor, ways[tensor], _swizzle(kernel, read, tile, side)) for tensor, (read, side) in reads.items()
+        ),
+        vectorize=tuple(Vectorize(axis, width) for axis, width in widths.items() if axis in in_vectors),
+        assume=needs,
+        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+        asynchrony=Async(stages - 1),
+        layout=layout,
+        barrier="cp_async_group" if is_async else "cta",
+    )
+
+    return Sheet(plan, len(rows), range(first, first + len(rows)), whole=lambda plan: guarded(plan, region, kernel))
 
 
 def _inner_axis(region: Region, kernel: Contraction, side: int) -> str:
@@ -170,9 +175,9 @@ def _inner_axis(region: Region, kernel: Contraction, side: int) -> str:
     return view.dims[-1].axes[-1].name if isinstance(view, View) else ""
 
 
-def _swizzle(kernel: Contraction, read: Read, tile: tuple[int, int, int], side: int) -> int:
+def _swizzle(kernel: Contraction, read: Read, tile: tuple[Number, Number, Number], side: int) -> Number:
     """Bytes of a row of the operand's tile in shared memory, 128 at most."""
-    return min(SWIZZLE_BYTES, tile[2 if is_along_sum(kernel, side) else side] * read.dtype.bytes)
+    return least(SWIZZLE_BYTES, tile[2 if is_along_sum(kernel, side) else side] * read.dtype.bytes)
 
 
 __all__ = ["propose_multistage"]

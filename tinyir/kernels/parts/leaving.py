@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from ...ir.plan.fields import Plan
 from ...ir.region import Region, Tensor
 from ...ir.types import DType
+from ...kit.numbers import Number, gcd, least, most, pick
 from ...target.arch import ARCHS
 from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Array
@@ -47,15 +46,15 @@ def vector_array(plan: Plan, vector: Vector) -> Array:
     return Array("vector", vector.body.dtype, (length,), plan.consumers.count)
 
 
-def output_array(plan: Plan, region: Region, output: Tensor, sides: tuple[int, int]) -> Array:
+def output_array(plan: Plan, region: Region, output: Tensor, sides: tuple[Number, Number]) -> Array:
     """The pieces of an output that are on their way out, so many rows and columns of the accumulator each, in swizzled
     rows."""
     dtype, shape = output.type.dtype, turned(plan, sides)
     slots = staged_pieces(plan, region) * plan.consumers.count
-    return Array("out", dtype, shape, slots, min(shape[1] * dtype.bytes, SWIZZLE_BYTES))
+    return Array("out", dtype, shape, slots, least(shape[1] * dtype.bytes, SWIZZLE_BYTES))
 
 
-def piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
+def piece_beside(plan: Plan, region: Region, taken: Number) -> tuple[Number, Number]:
     """Rows and columns of a warpgroup's accumulator that leave together where so many bytes of shared memory are taken:
     64 rows, and so many columns that they are one swizzled row of the widest output that leaves through shared memory,
     or in a transposed product, whose columns are the output's rows, 64 at most. The copy engine takes boxes of one
@@ -67,15 +66,19 @@ def piece_beside(plan: Plan, region: Region, taken: int) -> tuple[int, int]:
         plan.consumers.count if plan.consumers else 1,
     )
     if not leave_by_rows(plan, region):
-        turned = max((c for c in range(PIECE, WARPGROUP_ROWS + 1, PIECE) if columns % c == 0), default=PIECE)
-        return WARPGROUP_ROWS, turned if plan.swap_ab else math.gcd(SWIZZLE_BYTES // max(sizes), columns)
+        turned: Number = PIECE
+        for several in range(2 * PIECE, WARPGROUP_ROWS + 1, PIECE):
+            turned = pick(columns % several == 0, several, turned)
+        return WARPGROUP_ROWS, turned if plan.swap_ab else gcd(SWIZZLE_BYTES // max(sizes), columns)
     if plan.swap_ab:
-        blocks = max(1, rows // plan.sharers // WARPGROUP_ROWS)  # of a tile that no template takes there may be none
-        return WARPGROUP_ROWS * blocks, min(max(1, WARPGROUP_ROWS // blocks), columns)
-    one = max((span // max(sizes) for span in SPANS if span // max(sizes) <= columns), default=SPANS[-1] // max(sizes))
-    most = (ARCHS[plan.arch].smem_per_cta - taken) // (count * WARPGROUP_ROWS * sum(sizes))
-    is_wide = one * min(sizes) == SWIZZLE_BYTES and 2 * one <= min(columns, most)
-    return WARPGROUP_ROWS, 2 * one if is_wide else one
+        blocks = most(1, rows // plan.sharers // WARPGROUP_ROWS)  # of a tile that no template takes there may be none
+        return WARPGROUP_ROWS * blocks, least(most(1, WARPGROUP_ROWS // blocks), columns)
+    one: Number = SPANS[-1] // max(sizes)
+    for span in sorted(SPANS):
+        one = pick(span // max(sizes) <= columns, span // max(sizes), one)
+    room = (ARCHS[plan.arch].smem_per_cta - taken) // (count * WARPGROUP_ROWS * sum(sizes))
+    is_wide = (one * min(sizes) == SWIZZLE_BYTES) & (2 * one <= least(columns, room))
+    return WARPGROUP_ROWS, pick(is_wide, 2 * one, one)
 
 
 def rows_fit(plan: Plan, dtype: DType, by: str, sides: tuple[int, int], columns: int) -> bool:

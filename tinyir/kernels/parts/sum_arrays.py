@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from ...ir.types import DType
+from ...kit.numbers import Number, pick, uniform
 from ..family import Array
 
 SUMS, PARTS = "sums", "parts"
 SUM_PAD = 4  # columns more of a CTA's sums, so that the rows of a fragment lie in different banks
 
 
-def share_of(rows: int, columns: int, parts: int) -> tuple[int, int]:
+def share_of(rows: Number, columns: Number, parts: Number) -> tuple[Number, Number]:
     """Rows and columns of a tile that one of so many CTAs ends: rows that lie one behind another, or where there are
     fewer of them so many of the columns."""
-    return (rows // parts, columns) if rows % parts == 0 else (rows, columns // parts)
+    is_whole = rows % parts == 0
+    return pick(is_whole, rows // parts, rows), pick(is_whole, columns, columns // parts)
 
 
-def sum_arrays(dtype: DType, rows: int, columns: int, parts: int) -> tuple[Array, ...]:
+def sum_arrays(dtype: DType, rows: Number, columns: Number, parts: Number) -> tuple[Array, ...]:
     """The CTA's tile of sums, and what the CTAs of a cluster send it of its share; rows apart by a few words more than
     they are long."""
     down, across = share_of(rows, columns, parts)
     sums = Array(SUMS, dtype, (rows, columns + SUM_PAD))
-    return (sums, Array(PARTS, dtype, (down, across + SUM_PAD), parts - 1)) if parts > 1 else (sums,)
+    return (sums, Array(PARTS, dtype, (down, across + SUM_PAD), parts - 1)) if uniform(parts > 1) else (sums,)
 
 
 __all__ = ["PARTS", "SUMS", "SUM_PAD", "share_of", "sum_arrays"]

@@ -9,6 +9,7 @@ from ...analysis.work import ops_each
 from ...ir.body import Body, Unary, walk
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
+from ...kit.numbers import Number, least, most, pick
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.tile_clocks import dram_bytes
@@ -25,7 +26,7 @@ def synchronous_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     waits, and multiplies its micro tile. The resident CTAs of an SM hide one another's waits; a step takes the longer
     of the SM's issue and one CTA's own chain, smoothly joined."""
     kernel, device, sizes, simt = problem.kernel, at.device, at.sizes, at.device.simt
-    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
     bm, bn, bk = plan.tile
     steps = -(-depth // bk)
     tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
@@ -36,7 +37,7 @@ def synchronous_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     widened = sum(c for side, c in enumerate(plan.micro) if tile_dtype(kernel, side).bytes < kernel.factor_bytes)
     issued = m * n * words + reads + widened
     lanes = m * n * words * device.arch.warp / device.arch.fp32_lanes
-    multiply = bk * max(
+    multiply = bk * most(
         lanes / device.reached["ffma"],
         issued / device.arch.schedulers / device.reached["ffma"],
         _shared_reads(plan, kernel) * simt["shared_read_clocks"],
@@ -46,18 +47,20 @@ def synchronous_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     busy = threads / device.arch.warp * (multiply + (copied * simt["copy_issue"] + prologue) / device.arch.schedulers)
     chain = simt["wait_clocks"] + copied * simt["copy_wait_clocks"] + bk * WIDENED_WAIT * (widened > 0)
 
-    def step(resident: int) -> float:
+    def step(resident: Number) -> Number:
         return longer_of(resident * busy, chain, simt["sharpness"])
 
     mine = -(-tiles // device.sms)
-    resident = min(at.occupancy, mine)
-    rounds, rest = divmod(mine, resident)
-    clocks = steps * (rounds * step(resident) + (step(rest) if rest else 0.0))
+    resident = least(at.occupancy, mine)
+    rounds, rest = mine // resident, mine % resident
+    clocks = steps * (rounds * step(resident) + pick(rest > 0, step(rest), 0.0))
     traffic = tiles * steps * bk * (bm * kernel.lhs.dtype.bytes + bn * kernel.rhs.dtype.bytes)
+    is_waiting, us = chain > resident * busy, clocks / device.clock_ghz / 1e3
     return Clocks(
         {
-            "latency" if chain > resident * busy else "compute": clocks / device.clock_ghz / 1e3,
-            "memory": max(
+            "latency": pick(is_waiting, us, 0.0),
+            "compute": pick(is_waiting, 0.0, us),
+            "memory": most(
                 traffic / device.l2_bytes_per_us,
                 dram_bytes(plan, kernel, at, tiles, resident) / device.dram_bytes_per_us,
             ),
@@ -70,13 +73,14 @@ def _prologue_ops(factor: Body) -> int:
     return ops_each(factor) - sum(isinstance(n, Unary) and n.op == "cast" for n in walk(factor))
 
 
-def _shared_reads(plan: Plan, kernel: Contraction) -> float:
+def _shared_reads(plan: Plan, kernel: Contraction) -> Number:
     """Lines of 128 bytes that a warp reads from shared memory for one k: lanes that want the same element share it."""
-    across = min(plan.threads[0], 32)
-    total = 0.0
-    for side, lanes in ((0, max(1, 32 // across)), (1, across)):
+    across, total = least(plan.threads[0], 32), 0.0
+    for side, lanes in ((0, most(1, 32 // across)), (1, across)):
         count = plan.micro[side]
-        total += max(count // width_of(plan, kernel, side), count * tile_dtype(kernel, side).bytes * lanes / 128)
+        total = total + most(
+            count // width_of(plan, kernel, side), count * tile_dtype(kernel, side).bytes * lanes / 128
+        )
     return total
 
 

@@ -8,6 +8,7 @@ from ...ir.body import Read
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
 from ...ir.traits import nearest
+from ...kit.numbers import Number, gcd, most, pick
 from ..family import Array, Needs, Problem
 from ..problem import Contraction
 from ..resources import ADDRESSING, allotted
@@ -21,7 +22,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     shared = tile_array(plan, kernel, 0), tile_array(plan, kernel, 1)
     held = math.prod(plan.micro[:2]) * max(1, kernel.dtype.bytes // 4)
     wide = 8 if kernel.lhs.dtype.bytes >= 4 else 0
-    unrolled = max(held - 16, 0) // 2 + 4 if depth > 8 else max(held - 16, 0) // 4
+    unrolled = pick(depth > 8, most(held - 16, 0) // 2 + 4, most(held - 16, 0) // 4)
     wanted = held + sum(plan.micro) + unrolled + wide + ADDRESSING
     return Needs(shared, registers=allotted(plan, wanted), accumulators=held)
 
@@ -32,7 +33,7 @@ def tile_array(plan: Plan, kernel: Contraction, side: int) -> Array:
     return Array("ab"[side], tile_dtype(kernel, side), shape, plan.stages)
 
 
-def pad_of(plan: Plan, kernel: Contraction, side: int) -> int:
+def pad_of(plan: Plan, kernel: Contraction, side: int) -> Number:
     """Elements of padding of a row of an operand's tile: one access where the operand is contiguous along the sum."""
     return width_of(plan, kernel, side) if lies_along_sum(kernel, (kernel.lhs, kernel.rhs)[side]) else 0
 
@@ -42,12 +43,10 @@ def lies_along_sum(kernel: Contraction, read: Read) -> bool:
     return kernel.sum[-1].name in nearest(read.index)
 
 
-def width_of(plan: Plan, kernel: Contraction, side: int) -> int:
+def width_of(plan: Plan, kernel: Contraction, side: int) -> Number:
     """Elements of an operand that a thread takes from shared memory at once, 16 bytes at most."""
     return (
-        math.gcd(plan.micro[side], max(1, ACCESS_BYTES // tile_dtype(kernel, side).bytes))
-        if len(plan.micro) > side
-        else 1
+        gcd(plan.micro[side], max(1, ACCESS_BYTES // tile_dtype(kernel, side).bytes)) if len(plan.micro) > side else 1
     )
 
 

@@ -3,14 +3,18 @@ thread."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
+import numpy as np
+
 from ...ir.plan import Bind, Cache, Plan
-from ...ir.region import Region
 from ...kit.phrase import Phrase
 from ...target.device import Device
-from ..candidate import batch_bind, parts_of_axes
-from ..family import Problem, Proposal
-from ..parts.guards import guarded_axes
+from ..candidate import batch_bind, guarded, parts_of_axes
+from ..family import Problem
 from ..problem import Contraction
+from ..sheet import Sheet, columns_of
 
 SIDES = (16, 32, 64, 128)
 DEPTHS = (8, 16, 32)
@@ -18,52 +22,53 @@ THREADS = ((8, 8), (16, 8), (16, 16), (32, 8))  # x, y
 MICRO = 8  # an 8 x 8 micro tile of fp32 is what 255 registers hold with its fragments
 
 
-def propose_contraction(problem: Problem, card: Device) -> tuple[Proposal, ...]:
+def propose_contraction(problem: Problem, card: Device) -> tuple[Sheet, ...]:
     """Every tile, depth and thread block that divide one another, the biggest first."""
-    kernel, region, found = problem.kernel, problem.region, []
-    for across, down in THREADS:
-        for rows in reversed(SIDES):
-            for columns in reversed(SIDES):
-                if rows % down or columns % across:
-                    continue
-                for depth in DEPTHS:
-                    plan = _synchronous(kernel, region, card.arch.name, (rows, columns, depth), (across, down))
-                    wide = max(plan.micro) > MICRO
-                    found.append(
-                        Proposal(
-                            plan,
-                            Phrase(
-                                "a micro tile of {micro} x {micro2} is over {micro3} x {micro3}",
-                                micro=plan.micro[0],
-                                micro2=plan.micro[1],
-                                micro3=MICRO,
-                            )
-                            if wide
-                            else "",
-                        )
-                    )
-    return tuple(found)
-
-
-def _synchronous(
-    kernel: Contraction, region: Region, arch: str, tile: tuple[int, int, int], threads: tuple[int, int]
-) -> Plan:
+    kernel, region = problem.kernel, problem.region
+    rows, columns, depth, across, down = _shapes()
+    micro = rows // down, columns // across
     outermost = f"{kernel.sum[0].name}.o"
     cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
-    guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
-    return Plan(
+    plan = Plan(
         regions=(region.name,),
-        arch=arch,
+        arch=card.arch.name,
         family="contraction",
         algo="synchronous",
-        tile=tile,
-        micro=(tile[0] // threads[1], tile[1] // threads[0]),
-        threads=threads,
+        tile=(rows, columns, depth),
+        micro=micro,
+        threads=(across, down),
         bind=_bind(kernel),
         cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
-        predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
         epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
     )
+    return (Sheet(plan, len(rows), range(len(rows)), _stops(), lambda plan: guarded(plan, region, kernel)),)
+
+
+@functools.cache
+def _shapes() -> tuple[np.ndarray, ...]:
+    """Rows, columns and depth of each tile, and threads along its columns and rows."""
+    return columns_of(
+        (rows, columns, depth, across, down)
+        for across, down in THREADS
+        for rows in reversed(SIDES)
+        for columns in reversed(SIDES)
+        if rows % down == 0 and columns % across == 0
+        for depth in DEPTHS
+    )
+
+
+@functools.cache
+def _stops() -> Mapping[int, str]:
+    """By row why registers do not hold its micro tile."""
+    rows, columns, _, across, down = _shapes()
+    micro = zip((rows // down).tolist(), (columns // across).tolist())
+    return {
+        row: Phrase(
+            "a micro tile of {micro} x {micro2} is over {micro3} x {micro3}", micro=high, micro2=wide, micro3=MICRO
+        )
+        for row, (high, wide) in enumerate(micro)
+        if max(high, wide) > MICRO
+    }
 
 
 def _bind(kernel: Contraction) -> tuple[Bind, ...]:

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
+from ...kit.numbers import Number, entry, least, most, pick, uniform
 from ...target.device import Device, longer_of
 from ...target.hopper import WARPGROUP
 from ...target.tf32 import PRODUCTS
@@ -46,18 +47,18 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         return roofline(plan, problem, at)
     moved = at.work.bytes
     t = device.tensor
-    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
     bm, bn, bk = plan.tile
     down, across = across_of(plan)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
     alone = (
-        t["clusters"][down * across * plan.parts - 1]
+        entry(t["clusters"], down * across * plan.parts - 1)
         if plan.has_one_tile
-        else max(1, (plan.persistent or device.sms) // (down * across))
+        else most(1, (plan.persistent or device.sms) // (down * across))
     )
     slots = alone * (occupancy if plan.has_one_tile else 1)
-    sharers = min(slots / alone, max(1.0, clusters / alone))  # of an SM's products and loads
-    busy = min(1.0, clusters / slots)
+    sharers = least(slots / alone, most(1.0, clusters / alone))  # of an SM's products and loads
+    busy = least(1.0, clusters / slots)
     products = _products(plan, kernel, t)
     fetched = _fetched(plan, region, kernel, sizes, device)
     loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
@@ -67,14 +68,14 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         + t["alone_clocks"] * (plan.consumers.count == 1)
         + _waiting(plan, products)
     )
-    step += t["coupled_clocks"] if plan.has_one_tile and down * across > 1 else 0
+    step += pick(down * across > 1, t["coupled_clocks"], 0.0) if plan.has_one_tile else 0.0
     step = longer_of(
-        step, min(clusters, slots) * down * across * plan.parts * fetched / t["chip_bytes_per_clock"], CAPPED
+        step, least(clusters, slots) * down * across * plan.parts * fetched / t["chip_bytes_per_clock"], CAPPED
     )
-    step = longer_of(step, t["latency_clocks"] / max(1, plan.stages - 1), t["sharpness"])
+    step = longer_of(step, t["latency_clocks"] / most(1, plan.stages - 1), t["sharpness"])
     # steps held up at the end by one that comes out of its turn
     late = t["late"] * plan.stages * step if plan.has_one_tile else 0
-    joining = t["cluster_clocks"] if down * across > 1 else 0
+    joining = pick(down * across > 1, t["cluster_clocks"], 0.0)
     epilogue = _epilogue(plan, region, kernel, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
     in_flight = (
@@ -82,43 +83,44 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         * plan.parts
         * bk
         * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
-        * min(1.0, slots / clusters)
+        * least(1.0, slots / clusters)
     )
-    moved += t["again"] * min(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes)
-    fetching = max(
-        moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"]),
+    moved = moved + t["again"] * least(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes)
+    fetching = most(
+        moved / least(device.dram_bytes_per_us, in_flight / t["flight_us"]),
         _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"],
     )
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     fetching = longer_of(fetching, _lines_beyond(plan, kernel, sizes) * t["beyond_clocks"] / clock, t["sharpness"])
-    found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining + late) / clock}
-    bound = max(found, key=lambda part: found[part])
+    compute, memory = clocks / clock, fetching + (epilogue + joining + late) / clock
+    joined, is_computing = longer_of(compute, memory, t["overlap"]), compute >= memory
     parts = {
-        part: (longer_of(*found.values(), t["overlap"]) if part == bound else us) + before for part, us in found.items()
+        "compute": pick(is_computing, joined, compute) + before,
+        "memory": pick(is_computing, memory, joined) + before,
     }
     return Clocks(parts, t["start_us"])
 
 
-def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
+def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> Number:
     """Bytes of the operands that several CTAs fetch, each for itself: what comes from memory for one of them, the
     others find in L2, half of which is far."""
     down, across = across_of(plan)
-    rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
+    rows, columns, depth = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
     batch, found = extent_of(kernel.batch).evaluate(sizes), 0.0
     for read, own, tiles, sharing in (
         (kernel.lhs, rows, -(-columns // plan.tile[1]), across),
         (kernel.rhs, columns, -(-rows // plan.tile[0]), down),
     ):
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
-        found += batch * own * depth * read.dtype.bytes * (tiles > shares)
+        found = found + batch * own * depth * read.dtype.bytes * (tiles > shares)
     return found
 
 
-def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
+def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> Number:
     """Lines of all CTAs' boxes that lie beyond the ends of the operands. The copy engines fill them with zeros, and
     together no faster than so many a clock."""
     down, across = across_of(plan)
-    rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
+    rows, columns, depth = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
     tiles = -(-rows // (plan.tile[0] * down)) * down, -(-columns // (plan.tile[1] * across)) * across
     beyond = (
         (kernel.lhs, tiles[0] * plan.tile[0] - rows, tiles[1]),
@@ -128,30 +130,30 @@ def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> 
     return found * extent_of(kernel.batch).evaluate(sizes)
 
 
-def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
+def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> Number:
     """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What lies
     across finds them in L2."""
     down, across = across_of(plan)
-    depth, batch = (extent_of(group).evaluate(sizes) for group in (kernel.sum, kernel.batch))
-    most = 0.0
+    depth, batch = (float(extent_of(group).evaluate(sizes)) for group in (kernel.sum, kernel.batch))
+    longest: Number = 0.0
     for read, group, size, sharing in (
         (kernel.lhs, kernel.left, plan.tile[0], across),
         (kernel.rhs, kernel.right, plan.tile[1], down),
     ):
-        extent = extent_of(group).evaluate(sizes)
+        extent = float(extent_of(group).evaluate(sizes))
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
-        most = max(
-            most,
+        longest = most(
+            longest,
             batch
             * extent
             * depth
             * read.dtype.bytes
-            / min(device.sms, batch * -(-extent // size) * plan.parts * shares),
+            / least(device.sms, batch * -(-extent // size) * plan.parts * shares),
         )
-    return most
+    return longest
 
 
-def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:
+def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> Number:
     """Clocks of a step's matrix products: each as long as its columns, or as its operands take from shared memory.
     Where fp32 is split (`tf32x3`) there are three of each, the left operand is read once for them, and the right one's
     low parts are written from it."""
@@ -159,32 +161,32 @@ def _products(plan: Plan, kernel: Contraction, t: Mapping[str, float]) -> float:
     rows, columns = (columns, rows) if plan.swap_ab else (rows, columns)
     count, blocks = PRODUCTS[plan.math], rows // ROWS
     shared = OPERAND_A + count * columns / 4 + (columns / 2 / blocks if plan.is_split else 0)
-    return blocks * (depth * kernel.lhs.dtype.bytes // 32) * max(count * columns / 2, t["shared_read"] * shared)
+    return blocks * (depth * kernel.lhs.dtype.bytes // 32) * most(count * columns / 2, t["shared_read"] * shared)
 
 
-def _waiting(plan: Plan, products: float) -> float:
+def _waiting(plan: Plan, products: Number) -> Number:
     """Clocks of a step in which nothing is multiplied: a warpgroup waits for its products and adds their sums, and
     those of the others are done before."""
     if not plan.promote:
         return 0.0
     count, waits = plan.consumers.count, (1 + plan.is_split) / plan.partials
     own = waits * (DRAIN_CLOCKS + plan.tile[0] * plan.tile[1] / (count * WARPGROUP))
-    return max(0.0, own - products * (count - 1) / count)
+    return most(0.0, own - products * (count - 1) / count)
 
 
-def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
+def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> Number:
     """Bytes that a CTA fetches in a step, as many as their lines make them."""
     t = device.tensor
-    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
     down, across = across_of(plan)
     multicast = plan.cluster.multicast if plan.cluster else ()
-    fetched = 0.0
+    fetched: Number = 0.0
     for side, (read, sharing) in enumerate(((kernel.lhs, across), (kernel.rhs, down))):
         is_aligned = plan.is_copied(read.tensor) or _starts_on_lines(region, kernel, read, sizes)
         # all CTAs fetch at the same time: L2 serves those that ask for the same lines together, shared or not
         is_near = plan.has_one_tile and is_aligned
         shares = sharing if read.tensor in multicast and not is_near else 1
-        fetched += (
+        fetched = fetched + (
             fetched_along(plan, kernel, side, plan.tile[side])
             / shares
             * plan.tile[2]
@@ -199,14 +201,14 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
     return fetched * (t["missed"] if operands > device.l2_bytes else 1)
 
 
-def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: int, t: Mapping[str, float]) -> float:
+def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: Number, t: Mapping[str, float]) -> Number:
     """Clocks from a tile's last product to its last store."""
     bm, bn, _ = plan.tile
     count = plan.consumers.count if plan.consumers else 1
     by_rows = any(item.by == "rows" for item in plan.store)
     clocks = t["tile_clocks"] + t["element_clocks"] * bm * bn / count
-    if plan.parts > 1:
-        return clocks + t["sum_clocks"] + t["sum_element_clocks"] * min(bm, rows) * bn * (plan.parts - 1) / plan.parts
+    if uniform(plan.parts > 1):
+        return clocks + t["sum_clocks"] + t["sum_element_clocks"] * least(bm, rows) * bn * (plan.parts - 1) / plan.parts
     if plan.has_one_tile:
         return clocks + t["shared_clocks"]
     rows, columns = (bn, bm) if plan.swap_ab else (bm, bn)

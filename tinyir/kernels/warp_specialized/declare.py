@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
+from ...kit.numbers import Number, least, uniform
 from ...target.arch import ARCHS
 from ...target.hopper import ATOM_BYTES, WARPGROUP
 from ..family import Array, Needs, Problem
@@ -30,7 +31,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     return Needs(
         memory.shared,
         memory.mbarriers,
-        min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8),
+        least(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8),
         accumulators_of(plan, kernel),
         LEAVING_BYTES if is_of_bytes else 0,
     )
@@ -89,13 +90,13 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> Needs:
     return Needs(tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan) + turns)
 
 
-def _ending(plan: Plan, region: Region, kernel: Contraction, taken: int) -> tuple[tuple[Array, ...], int]:
+def _ending(plan: Plan, region: Region, kernel: Contraction, taken: Number) -> tuple[tuple[Array, ...], int]:
     """What the outputs leave through beside a ring that takes so many bytes, and the barriers of that."""
     rows, columns, _ = plan.tile
     if ends_held(plan):
         return (sent_array(plan, kernel),), 1
     if plan.has_one_tile:
-        return sum_arrays(kernel.dtype, rows, columns, plan.parts), int(plan.parts > 1)
+        return sum_arrays(kernel.dtype, rows, columns, plan.parts), int(uniform(plan.parts > 1))
     sides = piece_beside(plan, region, taken)
     return tuple(output_array(plan, region, t, sides) for t in staged_outputs(plan, region)), 0
 
@@ -108,15 +109,20 @@ def ends_apart(plan: Plan) -> bool:
 def ends_held(plan: Plan) -> bool:
     """Whether the consumers of a cut sum end it in their registers: each CTA's share is whole pieces of the
     accumulator's columns, and these are the output's."""
-    return plan.parts > 1 and not plan.swap_ab and len(plan.tile) == 3 and plan.tile[1] % (PIECE * plan.parts) == 0
+    return len(plan.tile) == 3 and uniform(ends_held_of(plan.parts, plan.swap_ab, plan.tile[1]))
 
 
-def across_of(plan: Plan) -> tuple[int, int]:
+def ends_held_of(parts: Number, is_swapped: bool, columns: Number) -> Number:
+    """The same of a sum that is cut in so many parts, in tiles of so many columns."""
+    return (parts > 1) & (columns % (PIECE * parts) == 0) if not is_swapped else False
+
+
+def across_of(plan: Plan) -> tuple[Number, Number]:
     """CTAs of a cluster along the tile's rows and columns."""
     return (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
 
 
-def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[int, int]:
+def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[Number, Number]:
     """Rows and columns of a warpgroup's accumulator that leave together (`piece_beside`)."""
     return piece_beside(plan, region, _ring(plan, region, kernel).smem if leave_by_rows(plan, region) else 0)
 
@@ -127,7 +133,7 @@ def span_of(plan: Plan, tensor: str) -> int:
     return plan.load_of(tensor).swizzle or ATOM_BYTES
 
 
-def fetched_along(plan: Plan, kernel: Contraction, side: int, size: int) -> int:
+def fetched_along(plan: Plan, kernel: Contraction, side: int, size: Number) -> Number:
     """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these
     lie along it, as they do not in a copy that is turned."""
     read = (kernel.lhs, kernel.rhs)[side]
@@ -140,7 +146,7 @@ def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
     return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 
 
-def accumulators_of(plan: Plan, kernel: Contraction) -> int:
+def accumulators_of(plan: Plan, kernel: Contraction) -> Number:
     """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them."""
     words = max(1, kernel.dtype.bytes // 4)
     sums = (
@@ -149,7 +155,7 @@ def accumulators_of(plan: Plan, kernel: Contraction) -> int:
     return sums + _operand_of(plan, kernel)
 
 
-def _operand_of(plan: Plan, kernel: Contraction) -> int:
+def _operand_of(plan: Plan, kernel: Contraction) -> Number:
     """Registers a thread of a warpgroup whose left operand comes from there: of words, both parts of a step's where
     they are split, pieces of it where it lies across the sum."""
     read, side = _left_of(plan, kernel)
@@ -173,6 +179,7 @@ __all__ = [
     "across_of",
     "declare",
     "ends_held",
+    "ends_held_of",
     "fetched_along",
     "low_array",
     "operand_array",

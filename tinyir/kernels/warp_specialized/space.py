@@ -7,22 +7,24 @@ taken.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ...ir.expr import Bound
 from ...ir.model import Model
 from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, SplitK, Store
-from ...ir.plan.words import LEAST_SUM
+from ...ir.plan.words import LEAST_SUM, least_sum
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
+from ...kit.numbers import Number, entry, least, most
 from ...kit.phrase import Phrase
 from ...target.device import Device
 from ...target.hopper import HELD_COLUMNS, WARPGROUP_ROWS
-from ..candidate import batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes
-from ..family import Problem, Proposal
+from ..candidate import batch_bind, guarded, holds_everywhere, layout_of, math_of, parts_of_axes
+from ..family import Problem
 from ..parts.boxes import (
     LINE_BYTES,
     WGMMA_FACTORS,
@@ -35,11 +37,11 @@ from ..parts.boxes import (
     turned,
     view_of,
 )
-from ..parts.guards import guarded_axes
 from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES
 from ..problem import Contraction
 from ..resources import MAX_STAGES
-from .declare import OPERAND_DEPTH, OPERAND_SETS, allocated, piece_of
+from ..sheet import Sheet, columns_of, rows_of
+from .declare import OPERAND_DEPTH, OPERAND_SETS, allocated, ends_held_of, piece_of
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
 # along the columns A.
@@ -99,6 +101,7 @@ LEAST_STAGES = 3
 ENOUGH_STAGES = 8
 PARTIALS = (1, 2)  # sums of a promoted accumulator that are held
 PARTS = (2, 4, 8)  # of a sum that a cluster shares
+MOST_CONSUMERS = 3  # warpgroups of a tile
 RESIDENT = (1, 2)  # CTAs that end a sum in shared memory, on an SM: two hide one another's start and end
 SPLIT_TILES = ((64, 64, 1), (64, 128, 1), (64, 256, 1), (128, 64, 2), (128, 128, 2))  # rows, columns, warpgroups
 FEW_TILES = (
@@ -113,7 +116,7 @@ FEW_CLUSTERS = (
 FEW_ROWS = 128  # at most, for which tiles may be many; with more, none of the 64 of a product need be empty
 
 
-def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Proposal, ...]:
+def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Sheet, ...]:
     """Every tile with its clusters and orders, each with as many stages as fit; none where the tensor cores or the copy
     engine cannot serve."""
     kernel, region, model = problem.kernel, problem.region, problem.model
@@ -125,11 +128,15 @@ def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Proposal, 
     ]
     if len(views) < 2:
         return ()
-    found: list[Proposal] = []
+    found: list[Sheet] = []
+    place = 0  # from which on those of a way stand among all
     for way in _ways(kernel, model, region, views):
         if holds_everywhere(way.needs(kernel, model, LEAST_SUM[math]), model):
-            found += _proposals(kernel, region, model, card, way)
-            found += _shared_proposals(kernel, region, model, card, way) if math != "tf32x3" else ()
+            of_way = _Proposed(kernel, region, model, card, way)
+            for sheets in (of_way.staying(), of_way.shared() if math != "tf32x3" else ()):
+                several = [replace(sheet, places=[place + at for at in sheet.places]) for sheet in sheets]
+                place = max((at + 1 for sheet in several for at in sheet.places), default=place)
+                found += several
     return tuple(found)
 
 
@@ -200,69 +207,172 @@ def _lines(view: View) -> tuple[Bound, ...]:
     return multiple_of(view.dims[-1].size, LINE_BYTES // view.tensor.type.dtype.bytes)
 
 
-def _base(
-    kernel: Contraction, region: Region, card: Device, tile: tuple[int, int], consumers: int, is_swapped: bool = False
-) -> Plan:
-    """What all plans of a tile have in common."""
-    (rows, columns), math = tile, math_of(kernel, card)
-    shared = kernel.right if is_swapped else kernel.left
-    depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
-    outermost = f"{kernel.sum[0].name}.o"
-    cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
-    binds = (
-        *batch_bind(kernel),
-        Bind(parts_of_axes(kernel.left, "o"), "cta.y"),
-        Bind(parts_of_axes(kernel.right, "o"), "cta.x"),
-        Bind(parts_of_axes(shared, "i"), "warpgroup"),
-    )
-    whole = (rows, columns, depth)
-    guarded = {name for group, size in zip(kernel.groups, whole) for name in guarded_axes(group, size)}
-    return Plan(
-        regions=(region.name,),
-        arch=card.arch.name,
-        family="contraction",
-        algo="warp_specialized",
-        tile=whole,
-        math=math,
-        promote=depth if kernel.lhs.dtype.bytes == 1 or math == "tf32x3" else 0,
-        consumers=Consumers(consumers, "cooperative"),
-        regs=(SPLIT_REGS if math == "tf32x3" else REGS).get(consumers),
-        bind=binds,
-        swap_ab=is_swapped,
-        cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
-        load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
-        predicate=tuple(a.name for a in (*region.iters, *kernel.sum) if a.name in guarded),
-        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
-        barrier="mbarrier",
-    )
+@dataclass(frozen=True, slots=True)
+class _Proposed:
+    """The plans of one way."""
 
+    kernel: Contraction
+    region: Region
+    model: Model
+    card: Device
+    way: Way
 
-def _shared_proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
-    """Every tile whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or
-    transposed, where there are few rows or no more CTAs than SMs."""
-    found = [(tile, parts, (1, 1), False) for tile in SPLIT_TILES for parts in PARTS if way.takes(False)]
-    found += [(*how, True) for how in _few_tiles(kernel, model, card)] if way.takes(True) else []
-    for (rows, columns, consumers), parts, shape, is_swapped in found:
+    @property
+    def math(self) -> str:
+        """How tensor cores multiply the factors."""
+        return math_of(self.kernel, self.card)
+
+    def staying(self) -> Iterator[Sheet]:
+        """Those whose CTAs stay and walk over the tiles: every tile with its clusters, orders and partial sums. The
+        operands of a transposed product stand the other way round, and its outputs may leave otherwise."""
+        sizes, place = {t.name: t.type.dtype.bytes for t in self.region.outputs}, 0
+        is_staged = all(sizes[s.tensor] == 2 for s in self.way.stores)
+        found = _tiles(self.way, is_staged, max(self.kernel.lhs.dtype.bytes, *sizes.values()))
+        for is_swapped, several in itertools.groupby(found, key=lambda tile: tile[4]):
+            stores = () if is_swapped and not is_staged else self.way.stores
+            tiles = [tile for tile in several if self._holds(tile, stores)]
+            if tiles:
+                sheet = self._staying(tiles, stores, is_swapped, place)
+                place += sheet.count
+                yield sheet
+
+    def _holds(self, tile: tuple, stores: tuple[Store, ...]) -> bool:
+        """Whether registers hold what a warpgroup needs of a tile beside its sums."""
+        rows, columns, consumers, _, is_swapped = tile
+        down, across = (columns, rows) if is_swapped else (rows, columns)
+        is_tall = down > WARPGROUP_ROWS * consumers
+        if self.math == "tf32x3" and (consumers not in SPLIT_REGS or is_tall or across > SPLIT_COLUMNS):
+            return False
+        return not (is_tall and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores))
+
+    def _staying(self, tiles: list[tuple], stores: tuple[Store, ...], is_swapped: bool, place: int) -> Sheet:
+        """The sheet of some tiles, all of them swapped or none."""
+        kernel, region, card = self.kernel, self.region, self.card
+        rows, columns, consumers = columns_of(tile[:3] for tile in tiles)
         base = replace(
-            _base(kernel, region, card, (rows, columns), consumers, is_swapped),
-            layout=layout_of(way.padded, way.turned, model),
-            regs=None,
+            self._base(rows, columns, consumers, is_swapped),
+            persistent=card.sms,  # a cluster's CTAs together, as `_whole` rounds it
+            store=stores,
+            assume=self.way.needs(kernel, self.model, LEAST_SUM[self.math], with_stores=bool(stores)),
         )
-        base = replace(base, split_k=SplitK(parts, "cluster") if parts > 1 else None, cluster=_cluster(kernel, shape))
-        base = replace(base, assume=way.needs(kernel, model, base.least_sum, with_stores=False))
-        if not holds_everywhere(base.assume, model):
-            continue
-        for resident in RESIDENT:
-            most = _stages(base, region, kernel, card, resident)
-            for stages in (
-                dict.fromkeys((*((most,) if parts == 1 else ()), min(most, ENOUGH_STAGES)))
-                if resident == 1 or most >= LEAST_STAGES
-                else ()
-            ):
-                yield Proposal(
-                    replace(base, stages=max(stages, 1), asynchrony=Async(max(stages, 1))),
-                    Phrase("only {stages} stages fit", stages=stages) if stages < LEAST_STAGES else "",
-                )
+        fitting = _stages(base, region, kernel, card)
+        partials = PARTIALS if base.promote and not base.is_split else (1,)
+        of_tile, down, across, width, sums = columns_of(
+            (number, *shape, order, held)
+            for number, tile in enumerate(tiles)
+            for shape in tile[3]
+            for order, held in itertools.product(ORDERS, partials)
+        )
+        fitting = fitting[of_tile]
+        stages = most(fitting, 1)
+        plan = replace(
+            rows_of(base, of_tile),
+            partials=sums,
+            stages=stages,
+            cluster=Cluster((down, across), (kernel.lhs.tensor, kernel.rhs.tensor)),
+            order=Order("group", width),
+            asynchrony=Async(stages, "epilogue"),
+        )
+        stops = _too_narrow(plan, region, kernel) | _too_few(fitting)
+        return Sheet(plan, len(of_tile), range(place, place + len(of_tile)), stops, self._whole)
+
+    def shared(self) -> Iterator[Sheet]:
+        """Those whose sum ends in shared memory: cut in parts, where there are as many steps at every shape set, or
+        transposed, where there are few rows or no more CTAs than SMs."""
+        found = [(tile, parts, (1, 1), False) for tile in SPLIT_TILES for parts in PARTS if self.way.takes(False)]
+        found += (
+            [(*how, True) for how in _few_tiles(self.kernel, self.model, self.card)] if self.way.takes(True) else []
+        )
+        assumed = {parts: self._assumed(parts) for parts in (1, *PARTS)}
+        alike: dict[tuple, list[tuple]] = {}  # what rows of a sheet have in common
+        for number, (tile, parts, shape, is_swapped) in enumerate(found):
+            if holds_everywhere(assumed[parts], self.model):
+                key = is_swapped, parts > 1, ends_held_of(parts, is_swapped, tile[1]), assumed[parts]
+                alike.setdefault(key, []).append((number, *tile, parts, *shape))
+        for (is_swapped, is_cut, _, assume), several in alike.items():
+            yield self._shared(several, is_swapped, is_cut, assume)
+
+    def _assumed(self, parts: int) -> tuple[Bound, ...]:
+        """What a sum that is cut in so many parts assumes."""
+        depth = DEPTH_BYTES // self.kernel.lhs.dtype.bytes
+        return self.way.needs(self.kernel, self.model, least_sum(depth, parts, self.math), with_stores=False)
+
+    def _shared(self, tiles: list[tuple], is_swapped: bool, is_cut: bool, assume: tuple[Bound, ...]) -> Sheet:
+        """The sheet of some tiles whose sum ends in shared memory: with as long a ring as fits, alone on an SM or
+        beside another CTA, where the sum is whole, and with one that is long enough."""
+        kernel, region, card, both = self.kernel, self.region, self.card, len(RESIDENT) * 2
+        numbers, rows, columns, consumers, parts, down, across = columns_of(tiles)
+        base = replace(
+            self._base(rows, columns, consumers, is_swapped),
+            regs=None,
+            split_k=SplitK(parts, "cluster") if is_cut else None,
+            cluster=Cluster((down, across), (kernel.lhs.tensor, kernel.rhs.tensor)),
+            assume=assume,
+        )
+        longest = [_stages(base, region, kernel, card, resident).tolist() for resident in RESIDENT]
+        found = [
+            (tile, stages, number * both + at * 2 + of_ring)
+            for tile, number in enumerate(numbers.tolist())
+            for at, (resident, fitting) in enumerate(zip(RESIDENT, longest))
+            if resident == 1 or fitting[tile] >= LEAST_STAGES
+            for of_ring, stages in enumerate(
+                dict.fromkeys((*(() if is_cut else (fitting[tile],)), min(fitting[tile], ENOUGH_STAGES)))
+            )
+        ]
+        of_tile, fitting, places = columns_of(found)
+        stages = most(fitting, 1)
+        plan = replace(rows_of(base, of_tile), stages=stages, asynchrony=Async(stages))
+        return Sheet(plan, len(found), places.tolist(), _too_few(fitting), self._whole)
+
+    def _base(self, rows: Number, columns: Number, consumers: Number, is_swapped: bool) -> Plan:
+        """What all plans of these tiles have in common."""
+        kernel, region, card = self.kernel, self.region, self.card
+        shared = kernel.right if is_swapped else kernel.left
+        depth = DEPTH_BYTES // kernel.lhs.dtype.bytes
+        outermost = f"{kernel.sum[0].name}.o"
+        cached = tuple(dict.fromkeys((kernel.lhs.tensor, kernel.rhs.tensor)))
+        binds = (
+            *batch_bind(kernel),
+            Bind(parts_of_axes(kernel.left, "o"), "cta.y"),
+            Bind(parts_of_axes(kernel.right, "o"), "cta.x"),
+            Bind(parts_of_axes(shared, "i"), "warpgroup"),
+        )
+        no_regs = Regs(0, card.arch.registers_per_thread)  # as many as there are
+        regs = [self._regs.get(count, no_regs) for count in range(MOST_CONSUMERS + 1)]
+        return Plan(
+            regions=(region.name,),
+            arch=card.arch.name,
+            family="contraction",
+            algo="warp_specialized",
+            tile=(rows, columns, depth),
+            math=self.math,
+            promote=depth if kernel.lhs.dtype.bytes == 1 or self.math == "tf32x3" else 0,
+            consumers=Consumers(consumers, "cooperative"),
+            regs=Regs(
+                entry([one.producer for one in regs], consumers), entry([one.consumer for one in regs], consumers)
+            ),
+            bind=binds,
+            swap_ab=is_swapped,
+            cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
+            load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
+            epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+            layout=layout_of(self.way.padded, self.way.turned, self.model),
+            barrier="mbarrier",
+        )
+
+    @property
+    def _regs(self) -> dict[int, Regs]:
+        return SPLIT_REGS if self.math == "tf32x3" else REGS
+
+    def _whole(self, plan: Plan) -> Plan:
+        """The plan of a row: one CTA alone is no cluster, whole clusters stay, what a tile may hang over is guarded."""
+        kernel, (down, across) = self.kernel, plan.cluster.shape
+        return replace(
+            guarded(plan, self.region, kernel),
+            cluster=_cluster(kernel, (down, across)),
+            persistent=plan.persistent // (down * across) * down * across,
+            regs=plan.regs and self._regs.get(plan.consumers.count),
+        )
 
 
 def _few_tiles(
@@ -295,58 +405,26 @@ def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
     return Cluster(shape, (shared,)) if shared else None
 
 
-def _proposals(kernel: Contraction, region: Region, model: Model, card: Device, way: Way) -> Iterator[Proposal]:
-    sizes, math = {t.name: t.type.dtype.bytes for t in region.outputs}, math_of(kernel, card)
-    is_staged = all(sizes[s.tensor] == 2 for s in way.stores)
-    for rows, columns, consumers, clusters, is_swapped in _tiles(
-        way, is_staged, max(kernel.lhs.dtype.bytes, *sizes.values())
-    ):
-        down, across = (columns, rows) if is_swapped else (rows, columns)
-        if math == "tf32x3" and (
-            consumers not in SPLIT_REGS or down > WARPGROUP_ROWS * consumers or across > SPLIT_COLUMNS
-        ):
-            continue
-        stores = () if is_swapped and not is_staged else way.stores
-        if down > WARPGROUP_ROWS * consumers and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores):
-            continue
-        assume = way.needs(kernel, model, LEAST_SUM[math], with_stores=bool(stores))
-        base = replace(
-            _base(kernel, region, card, (rows, columns), consumers, is_swapped),
-            persistent=card.sms,
-            store=stores,
-            assume=assume,
-            layout=layout_of(way.padded, way.turned, model),
-        )
-        stages = _stages(base, region, kernel, card)
-        for shape in clusters:
-            count = shape[0] * shape[1]
-            for width, partials in itertools.product(ORDERS, PARTIALS if base.promote and not base.is_split else (1,)):
-                plan = replace(
-                    base,
-                    partials=partials,
-                    stages=max(stages, 1),
-                    cluster=_cluster(kernel, shape),
-                    persistent=card.sms // count * count,
-                    order=Order("group", width),
-                    asynchrony=Async(max(stages, 1), "epilogue"),
-                )
-                yield Proposal(
-                    plan,
-                    Phrase("only {stages} stages fit", stages=stages)
-                    if stages < LEAST_STAGES
-                    else _too_narrow(plan, region, kernel),
-                )
+def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> dict[int, str]:
+    """By row why an output cannot leave through shared memory in pieces of these columns, in words."""
+    staged = [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
+    pieces = piece_of(plan, region, kernel)[not plan.swap_ab] if staged else ()
+    columns = np.broadcast_to(pieces, plan.tile[0].shape).tolist() if staged else []
+    return {
+        row: Phrase("{name} leaves in rows of {columns} bytes", name=narrow.name, columns=wide)
+        for row, wide in enumerate(columns)
+        for narrow in staged[::-1]
+        if wide * narrow.type.dtype.bytes < LEAST_SWIZZLE
+    }
 
 
-def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> str:
-    """Why an output cannot leave through shared memory in pieces of these columns, in words; empty when all can."""
-    columns = piece_of(plan, region, kernel)[not plan.swap_ab]
-    narrow = (
-        t.name
-        for t in region.outputs
-        if plan.store_of(t.name).by in STAGED_STORES and columns * t.type.dtype.bytes < LEAST_SWIZZLE
-    )
-    return next((Phrase("{name} leaves in rows of {columns} bytes", name=name, columns=columns) for name in narrow), "")
+def _too_few(stages: Number) -> dict[int, str]:
+    """By row why a ring that has so many stages is too short."""
+    return {
+        row: Phrase("only {stages} stages fit", stages=count)
+        for row, count in enumerate(stages.tolist())
+        if count < LEAST_STAGES
+    }
 
 
 def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
@@ -370,12 +448,18 @@ def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
             yield tile
 
 
-def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> int:
-    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident."""
+def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> Number:
+    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident; a column."""
     arch = card.arch
-    most = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
-    taken = functools.cache(lambda count: allocated(replace(plan, stages=count), region, kernel).smem)
-    found = min(MAX_STAGES, max(0, 1 + (most - taken(1)) // (taken(2) - taken(1))))
-    return next(
-        n for n in range(found, MAX_STAGES + 1) if n == MAX_STAGES or taken(n + 1) > most
-    )  # what leaves takes less room where there is less
+    room = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
+
+    def taken(count: Number) -> Number:
+        return allocated(replace(plan, stages=count), region, kernel).smem
+
+    one = taken(1)
+    found = least(MAX_STAGES, most(0, 1 + (room - one) // (taken(2) - one)))
+    while True:  # what leaves takes less room where there is less
+        more = (found < MAX_STAGES) & (taken(found + 1) <= room)
+        if not more.any():
+            return found
+        found = found + more

@@ -15,10 +15,11 @@ from ...ir.model import is_constant
 from ...ir.plan import Plan
 from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
-from ...kernels.candidate import Candidate, Regions
+from ...kernels.candidate import Regions
 from ...kernels.siblings import likeness_of, names_of
 from ...target.device import Device
-from .choose import chosen, least_us, of_launch, ranked, readers_of
+from .choose import chosen, of_launch, readers_of
+from .judge import Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,13 @@ class Planner:
 
     def __init__(self, card: Device):
         self.card = card
-        self._found: dict[Hashable, tuple[Regions, list[Candidate]]] = {}
+        self._found: dict[Hashable, tuple[Regions, Judged]] = {}
         self._last: _Known | None = None
 
     def us(self, module: Module, *group: Region) -> float:
         """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of
         siblings in one launch; infinite where no plan serves."""
-        return least_us(self._judged(module, group)[1])
+        return self._judged(module, group)[1].least_us
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
         """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no
@@ -56,11 +57,11 @@ class Planner:
         known = self._known(module)
         group = _whole(group, known)
         first, found = self._judged(module, group)
-        if first != group and math.isinf(least_us(found)):  # the reasons are told in the launch's own names
+        if first != group and math.isinf(found.least_us):  # the reasons are told in the launch's own names
             first, found = group, of_launch(module, group, known.sizes, self.card)
-        return tuple(_in_names_of(one, first, group) for one in chosen(ranked(found, first), group[0]))
+        return tuple(_in_names_of(one, first, group) for one in chosen(found, group))
 
-    def _judged(self, module: Module, group: Regions) -> tuple[Regions, list[Candidate]]:
+    def _judged(self, module: Module, group: Regions) -> tuple[Regions, Judged]:
         """The regions that were judged, and their candidates."""
         known = self._known(module)
         group = _whole(group, known)

@@ -1,0 +1,229 @@
+"""What is thought of a family's proposals: the stop rule that each breaks, what it takes on a card, and its place among
+the others. Sheets are judged by columns, and a row of them becomes a plan when somebody asks for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...analysis.work import Work
+from ...ir.plan import Plan
+from ...kernels import resources
+from ...kernels.candidate import Candidate
+from ...kernels.cost import cost_of, costs_of
+from ...kernels.family import Family, Needs, Problem, Proposal
+from ...kernels.sheet import Sheet
+from ...kit.numbers import Number, at_row
+from ...kit.phrase import Phrase
+from ...target.arch import Arch
+from ...target.device import Device
+
+SMEM_SHARE = 0.8
+MOST_NUMBERS = 3  # of a tile, of threads, of a micro tile, of a cluster
+Stop = tuple[Number, Callable[[int], str]]  # whether a plan breaks a rule, and the rule in words, by row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Candidates of one family, judged, by row: where each stands among all of the family, whether it is rejected, its
+    microseconds, what decides between equal ones, and how much it assumes. `candidate` makes that of a row."""
+
+    places: Sequence[int]
+    is_rejected: np.ndarray
+    microseconds: np.ndarray
+    order: np.ndarray
+    assumed: np.ndarray
+    candidate: Callable[[int], Candidate]
+
+
+class Judged(Sequence[Candidate]):
+    """The candidates of a launch in the order in which they were proposed. Those that nobody looks at are rows of
+    numbers."""
+
+    def __init__(self, groups: Sequence[Sequence[Group]]):
+        self._groups = [group for several in groups for group in several]
+        of_family = [number for number, several in enumerate(groups) for _ in several]
+        sizes = [len(group.places) for group in self._groups]
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        places = [at for group in self._groups for at in group.places]
+        order = np.lexsort((places, np.repeat(of_family, sizes))) if places else owner
+        rows = np.array([row for size in sizes for row in range(size)], np.int64)
+        self._owner, self._row = owner[order].tolist(), rows[order].tolist()
+        self._is_rejected = self._joined("is_rejected", order, bool)
+        self._microseconds = self._joined("microseconds", order, float)
+        self._order = self._joined("order", order, np.int64)
+        self._assumed = self._joined("assumed", order, np.int64)
+
+    def _joined(self, name: str, order: np.ndarray, kind: type) -> np.ndarray:
+        found = [getattr(group, name) for group in self._groups if len(group.places)]
+        return np.concatenate(found)[order].astype(kind) if found else np.empty(0, kind)
+
+    def __len__(self) -> int:
+        return len(self._owner)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[number] for number in range(*at.indices(len(self)))]
+        return self._groups[self._owner[at]].candidate(self._row[at])
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return (self[number] for number in range(len(self)))
+
+    @property
+    def least_us(self) -> float:
+        """Microseconds of the cheapest; infinite where all are rejected."""
+        return min(self._microseconds[~self._is_rejected].tolist(), default=math.inf)
+
+    def kept(self) -> list[int]:
+        """The places of those that are not rejected, the cheapest first: by time, then the better occupied, then the
+        wider accesses, then the smaller."""
+        kept = np.flatnonzero(~self._is_rejected)
+        if not len(kept):
+            return []
+        times = [round(us, 6) for us in self._microseconds[kept].tolist()]
+        return kept[np.lexsort((*self._order[kept].T[::-1], times))].tolist()
+
+    def rejected(self) -> list[int]:
+        """The places of the others."""
+        return np.flatnonzero(self._is_rejected).tolist()
+
+    def assumed(self, place: int) -> tuple[int, ...]:
+        """How much a plan assumes: the number of its guards, and how many elements they ask for."""
+        return tuple(self._assumed[place].tolist())
+
+
+def judged_of(
+    family: Family, problem: Problem, work: Work, sizes: dict[str, int], card: Device, names: tuple[str, ...] = ()
+) -> list[Group]:
+    """What a family proposes for a problem, judged. Of siblings, whose `names` their plans have, there are no copies:
+    templates make them for one alone."""
+    proposed = list(family.space(problem, card))
+    if names:
+        proposed = [replace(p, plan=replace(p.plan, regions=names)) for p in proposed if not p.plan.layout]
+    sheets = [p for p in proposed if isinstance(p, Sheet)]
+    plans = [p for p in proposed if isinstance(p, Proposal)]
+    found = [_judged_sheet(family, sheet, problem, work, sizes, card) for sheet in sheets]
+    if plans:
+        found.append(_group([_judged(family, p, problem, work, sizes, card) for p in plans]))
+    return found
+
+
+def _judged_sheet(
+    family: Family, sheet: Sheet, problem: Problem, work: Work, sizes: dict[str, int], card: Device
+) -> Group:
+    needs = family.declare(sheet.plan, problem)
+    taken = resources.taken_by(sheet.plan, needs)
+    rules = _stops(family, sheet.plan, needs, card.arch, taken.occupancy)
+    costs = costs_of(family, sheet.plan, problem, work, sizes, card, taken)
+    is_rejected = np.zeros(sheet.count, bool)
+    is_rejected[list(sheet.stops)] = True
+    for is_broken, _ in rules:
+        is_rejected |= is_broken
+
+    def candidate(row: int) -> Candidate:
+        plan, stop = sheet.row(row), sheet.stops.get(row) or _first(rules, row)
+        if stop and not at_row(taken.occupancy, row):
+            return Candidate(plan, None, stop)
+        cost = costs.row(row)
+        return Candidate(replace(plan, estimate=cost.estimate()), cost, stop)
+
+    return Group(
+        sheet.places,
+        is_rejected,
+        np.broadcast_to(np.asarray(costs.microseconds, float), (sheet.count,)),
+        _order_of(sheet.plan, taken.occupancy, sheet.count),
+        np.broadcast_to(_assumed(sheet.plan), (sheet.count, 2)),
+        candidate,
+    )
+
+
+def _judged(
+    family: Family, proposal: Proposal, problem: Problem, work: Work, sizes: dict[str, int], card: Device
+) -> Candidate:
+    needs = family.declare(proposal.plan, problem)
+    taken = resources.taken_by(proposal.plan, needs)
+    stop = proposal.stop or _first(_stops(family, proposal.plan, needs, card.arch, taken.occupancy), 0)
+    if stop and not taken.occupancy:
+        return Candidate(proposal.plan, None, stop)
+    cost = cost_of(family, proposal.plan, problem, work, sizes, card, taken)
+    return Candidate(replace(proposal.plan, estimate=cost.estimate()), cost, stop)
+
+
+def _group(found: Sequence[Candidate]) -> Group:
+    """Candidates that are plans already."""
+    return Group(
+        range(len(found)),
+        np.array([bool(c.rejected) for c in found]),
+        np.array([c.cost.microseconds if c.cost else math.inf for c in found]),
+        np.concatenate([_order_of(c.plan, c.cost.occupancy if c.cost else 0, 1) for c in found]),
+        np.array([_assumed(c.plan) for c in found]),
+        found.__getitem__,
+    )
+
+
+def _stops(family: Family, proposed: Plan, needs: Needs, arch: Arch, ctas: Number) -> tuple[Stop, ...]:
+    """The stop rules, and whether a plan breaks them that needs so much, with so many CTAs on an SM. Two of them hold
+    for sm80 alone: Hopper's best kernels fill an SM with one CTA."""
+    smem = needs.smem
+    most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
+    held = needs.accumulators + needs.leaving + resources.ADDRESSING // 2
+    is_static = family.has_static_smem
+    return (
+        (smem > arch.smem_per_cta, lambda row: Phrase("{smem} B of shared memory", smem=at_row(smem, row))),
+        (
+            (smem > arch.static_smem) & is_static,
+            lambda row: Phrase(
+                "{smem} B of shared memory, {static_smem} at most without asking",
+                smem=at_row(smem, row),
+                static_smem=arch.static_smem,
+            ),
+        ),
+        (held > most, lambda row: Phrase("over {most} registers a thread", most=at_row(most, row))),
+        (
+            ctas == 0,
+            lambda row: Phrase(
+                "{registers} registers a thread do not fit an SM", registers=at_row(needs.registers, row)
+            ),
+        ),
+        (
+            (smem > SMEM_SHARE * arch.smem_per_cta) & (not arch.has_tma),
+            lambda row: Phrase("{smem} B of shared memory, over 80 %", smem=at_row(smem, row)),
+        ),
+        ((ctas == 1) & (not arch.has_tma), lambda row: Phrase("one CTA per SM")),
+    )
+
+
+def _first(rules: Sequence[Stop], row: int) -> str:
+    """The first rule that the plan of a row breaks, in words; empty where it keeps all."""
+    return next((words(row) for is_broken, words in rules if at_row(is_broken, row)), "")
+
+
+def _order_of(plan: Plan, occupancy: Number, count: int) -> np.ndarray:
+    """What decides between plans that take the same time, by row: the first of two that differ there is the smaller."""
+    shape = plan.cluster.shape if plan.cluster else ()
+    is_alone = math.prod(shape) == 1  # of a row: one CTA is no cluster
+    several = [np.where(is_alone, -1, size) for size in shape]
+    numbers = (
+        -occupancy,
+        -plan.widest,
+        *(
+            size
+            for sizes in (plan.tile, plan.threads, plan.micro, several)
+            for size in (*sizes, *(-1,) * (MOST_NUMBERS - len(sizes)))
+        ),
+        plan.order.width if plan.order else 0,
+        plan.parts,
+        len(plan.layout),
+    )
+    return np.stack([np.broadcast_to(np.asarray(n, np.int64), (count,)) for n in numbers], axis=1)
+
+
+def _assumed(one: Plan) -> tuple[int, int]:
+    return len(one.assume), sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
+
+
+__all__ = ["Group", "Judged", "judged_of"]
