@@ -113,7 +113,7 @@ def map_runs(region: Region) -> tuple[Run, ...]:
 def map_run(region: Region, count: int, width: int) -> Run | None:
     """The run of a map's last `count` axes in vectors of `width`; None where it is none. One along all axes may end in
     a piece of a vector."""
-    if not all(map(_is_by_neighbours, bodies_of(region))):
+    if not _folds_by_neighbours(region):
         return None
     axes = region.iters[len(region.iters) - count :]
     starts = _starts(region, (axes,), is_everywhere=True)
@@ -135,6 +135,11 @@ def singles_of(region: Region, count: int, width: int) -> tuple[int, ...]:
 
 def _singles(starts: Iterable[Start], width: int) -> tuple[int, ...]:
     return tuple(s.step * s.size for s in starts if not s.is_written and (s.step > 1 or not is_multiple(s.at, width)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _folds_by_neighbours(region: Region) -> bool:
+    return all(map(_is_by_neighbours, bodies_of(region)))
 
 
 def _is_by_neighbours(body: Body) -> bool:
@@ -182,7 +187,8 @@ def _is_worth_cutting(run: Run) -> bool:
     return run.extent.constant is None or run.extent.constant >= WORTH_CUTTING * run.width
 
 
-def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> list[Start]:
+@functools.lru_cache(maxsize=4096)
+def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> tuple[Start, ...]:
     """Where the first element of the run lies in what is written, then in what is read at all points; empty where
     neighbours do not lie side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every
     write is along them."""
@@ -191,8 +197,8 @@ def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere:
     is_moved = any(isinstance(n, Transpose) or isinstance(n, Ref) and n.index is not None for n in nodes)
     is_chosen = any(along & _all_axes(region, n.at) for n in nodes if isinstance(n, Gather))
     if not along or is_moved or is_chosen or any(along & guard_names(y.guard) for y in region.yields):
-        return []
-    found = []
+        return ()
+    found: list[Start] = []
     writes = [(y.output, y.index, True) for y in region.yields]
     for name, index, is_write in dict.fromkeys(
         [*writes, *((n.tensor, n.index, False) for n in nodes if isinstance(n, Read))]
@@ -208,9 +214,9 @@ def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere:
             (None, 0),
         )
         if start is None:
-            return []
+            return ()
         found.append(Start(start, region.tensor(name).type.dtype.bytes, is_write, step))
-    return found
+    return tuple(found)
 
 
 def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: frozenset[str]) -> bool:

@@ -15,6 +15,7 @@ plain         anything: each result by a thread that computes all it needs; no r
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import ClassVar, Union
 
@@ -185,6 +186,7 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
     return Map(region.iters) if family == "map" and not folds_own_iters(region) and not scans_of(region) else None
 
 
+@functools.lru_cache(maxsize=4096)
 def why_none(region: Region) -> str:
     """What in the region no family of kernels covers, as the text has it; empty when there is nothing of the kind."""
     beside = _beside_product(region)
@@ -237,6 +239,7 @@ def _operand_of(factor: Body) -> Read | None:
     return max(reads, key=lambda r: (len(axes_of(r)), not any(map(has_floor, r.index)), r.dtype.bytes))
 
 
+@functools.lru_cache(maxsize=4096)
 def _prefix_of(region: Region) -> Prefix | None:
     scans = scans_of(region)
     if not scans or folds_own_iters(region) or _scans_inside(region) or len({(s.axis, s.reverse) for s in scans}) > 1:
@@ -267,6 +270,7 @@ def _scatters(region: Region) -> bool:
     return any(isinstance(node, Scatter) for body in bodies_of(region) for node in walk(body))
 
 
+@functools.lru_cache(maxsize=4096)
 def _contraction_of(region: Region) -> Contraction | None:
     if _uncovered(region) or scans_of(region) or _scatters(region):
         return None
@@ -316,6 +320,7 @@ def _together(axes: tuple[Axis, ...], read: Read) -> tuple[Axis, ...]:
     return axes[first:]
 
 
+@functools.lru_cache(maxsize=4096)
 def _row_of(region: Region) -> Row | None:
     folds = folds_of(region)
     if (
