@@ -100,9 +100,16 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
     if not ways:
         return None
     fused = time_of(module, one)
-    timed = [Materialized(one, parts, fused, sum(time_of(module, part) for part in parts)) for parts in ways]
-    best = min(timed, key=lambda m: m.apart)
-    if best.apart >= fused:
+    best = None
+    for parts in ways:
+        limit, apart = fused if best is None else best.apart, 0.0
+        for part in parts:  # the first ones may take as long already
+            apart += time_of(module, part)
+            if apart >= limit:
+                break
+        else:
+            best = Materialized(one, parts, fused, apart)
+    if best is None:
         return None
     made |= {_nameless(part): part.outputs[0] for part in best.parts[:-1]}
     return best

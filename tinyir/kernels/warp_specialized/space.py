@@ -255,7 +255,7 @@ class _Proposed:
             store=stores,
             assume=self.way.needs(kernel, self.model, LEAST_SUM[self.math], with_stores=bool(stores)),
         )
-        fitting = _stages(base, region, kernel, card)
+        (fitting,) = _stages(base, region, kernel, card)
         partials = PARTIALS if base.promote and not base.is_split else (1,)
         of_tile, down, across, width, sums = columns_of(
             (number, *shape, order, held)
@@ -309,7 +309,7 @@ class _Proposed:
             cluster=Cluster((down, across), (kernel.lhs.tensor, kernel.rhs.tensor)),
             assume=assume,
         )
-        longest = [_stages(base, region, kernel, card, resident).tolist() for resident in RESIDENT]
+        longest = [stages.tolist() for stages in _stages(base, region, kernel, card, RESIDENT)]
         found = [
             (tile, stages, number * both + at * 2 + of_ring)
             for tile, number in enumerate(numbers.tolist())
@@ -448,18 +448,23 @@ def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
             yield tile
 
 
-def _stages(plan: Plan, region: Region, kernel: Contraction, card: Device, resident: int = 1) -> Number:
-    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident; a column."""
+def _stages(
+    plan: Plan, region: Region, kernel: Contraction, card: Device, residents: tuple[int, ...] = (1,)
+) -> list[Number]:
+    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident: a column for each
+    number of these."""
     arch = card.arch
-    room = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
 
     def taken(count: Number) -> Number:
         return allocated(replace(plan, stages=count), region, kernel).smem
 
     one = taken(1)
-    found = least(MAX_STAGES, most(0, 1 + (room - one) // (taken(2) - one)))
-    while True:  # what leaves takes less room where there is less
-        more = (found < MAX_STAGES) & (taken(found + 1) <= room)
-        if not more.any():
-            return found
-        found = found + more
+    each = taken(2) - one
+    found = []
+    for resident in residents:
+        room = min(arch.smem_per_cta, arch.smem_per_sm // resident - arch.smem_reserved)
+        stages = least(MAX_STAGES, most(0, 1 + (room - one) // each))
+        while (more := (stages < MAX_STAGES) & (taken(stages + 1) <= room)).any():
+            stages = stages + more  # what leaves takes less room where there is less
+        found.append(stages)
+    return found

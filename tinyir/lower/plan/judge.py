@@ -30,13 +30,14 @@ Stop = tuple[Number, Callable[[int], str]]  # whether a plan breaks a rule, and 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
     """Candidates of one family, judged, by row: where each stands among all of the family, whether it is rejected, its
-    microseconds, what decides between equal ones, and how much it assumes. `candidate` makes that of a row."""
+    microseconds, and how much it assumes. `order` gives what decides between equal ones, `candidate` makes that of a
+    row."""
 
     places: Sequence[int]
     is_rejected: np.ndarray
     microseconds: np.ndarray
-    order: np.ndarray
     assumed: np.ndarray
+    order: Callable[[], np.ndarray]
     candidate: Callable[[int], Candidate]
 
 
@@ -55,11 +56,11 @@ class Judged(Sequence[Candidate]):
         self._owner, self._row = owner[order].tolist(), rows[order].tolist()
         self._is_rejected = self._joined("is_rejected", order, bool)
         self._microseconds = self._joined("microseconds", order, float)
-        self._order = self._joined("order", order, np.int64)
         self._assumed = self._joined("assumed", order, np.int64)
+        self._by_place = order
 
     def _joined(self, name: str, order: np.ndarray, kind: type) -> np.ndarray:
-        found = [getattr(group, name) for group in self._groups if len(group.places)]
+        found = [getattr(group, name) for group in self._groups]
         return np.concatenate(found)[order].astype(kind) if found else np.empty(0, kind)
 
     def __len__(self) -> int:
@@ -85,7 +86,8 @@ class Judged(Sequence[Candidate]):
         if not len(kept):
             return []
         times = [round(us, 6) for us in self._microseconds[kept].tolist()]
-        return kept[np.lexsort((*self._order[kept].T[::-1], times))].tolist()
+        order = np.concatenate([group.order() for group in self._groups])[self._by_place][kept]
+        return kept[np.lexsort((*order.T[::-1], times))].tolist()
 
     def rejected(self) -> list[int]:
         """The places of the others."""
@@ -135,8 +137,8 @@ def _judged_sheet(
         sheet.places,
         is_rejected,
         np.broadcast_to(np.asarray(costs.microseconds, float), (sheet.count,)),
-        _order_of(sheet.plan, taken.occupancy, sheet.count),
         np.broadcast_to(_assumed(sheet.plan), (sheet.count, 2)),
+        lambda: _order_of(sheet.plan, taken.occupancy, sheet.count),
         candidate,
     )
 
@@ -159,8 +161,8 @@ def _group(found: Sequence[Candidate]) -> Group:
         range(len(found)),
         np.array([bool(c.rejected) for c in found]),
         np.array([c.cost.microseconds if c.cost else math.inf for c in found]),
-        np.concatenate([_order_of(c.plan, c.cost.occupancy if c.cost else 0, 1) for c in found]),
         np.array([_assumed(c.plan) for c in found]),
+        lambda: np.concatenate([_order_of(c.plan, c.cost.occupancy if c.cost else 0, 1) for c in found]),
         found.__getitem__,
     )
 

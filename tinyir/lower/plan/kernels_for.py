@@ -195,7 +195,7 @@ def parts_by(
 
     surroundings = Surroundings(names, lambda one: planner.us(module, one), sizes, least_of)
     for one in module.program.regions:
-        found[one.name] = (one,) if is_kept(one) else rewrite(one, surroundings)
+        found[one.name] = (one,) if is_kept(one) else planner.parts_of(module, one, rewrite, surroundings)
         names.taken_by(found[one.name])
     for one in module.program.regions:
         shared = tuple(part.name for name in one.must_fuse for part in found[name])

@@ -8,13 +8,14 @@ plan layer1 : ... cache [X0 -> smem at k0.o, W1 -> smem at k0.o]   →   plan la
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 
 from ...ir.model import is_constant
 from ...ir.plan import Plan
 from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
+from ...kernels.alternatives.parts import Surroundings
 from ...kernels.candidate import Regions
 from ...kernels.siblings import likeness_of, names_of
 from ...target.device import Device
@@ -45,6 +46,7 @@ class Planner:
         self.card = card
         self._found: dict[Hashable, tuple[Regions, Judged]] = {}
         self._last: _Known | None = None
+        self._whole: set[Hashable] = set()  # what a rewrite leaves as it is
 
     def us(self, module: Module, *group: Region) -> float:
         """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of
@@ -65,21 +67,40 @@ class Planner:
         """The regions that were judged, and their candidates."""
         known = self._known(module)
         group = _whole(group, known)
-        names = [name for one in group for name in names_of(one)[0]]
-        key = (
-            *map(likeness_of, group),
-            *map(names.index, names),
-            *(name in known.constants for name in names),
-            *known.sizes.items(),
-        )  # who shares what is part of it
+        key = _likeness(group, known)
         if key not in self._found:
             self._found[key] = group, of_launch(module, group, known.sizes, self.card)
         return self._found[key]
+
+    def parts_of(
+        self, module: Module, one: Region, rewrite: Callable[..., Regions], surroundings: Surroundings
+    ) -> Regions:
+        """What a rewrite that asks for times makes of a region. Of one that is like another, which it left as it was,
+        it is not asked again."""
+        key = rewrite, bool(one.must_fuse), _likeness((one,), self._known(module))
+        if key in self._whole:
+            return (one,)
+        parts = rewrite(one, surroundings)
+        if parts == (one,):
+            self._whole.add(key)
+        return parts
 
     def _known(self, module: Module) -> _Known:
         if self._last is None or self._last.module is not module:
             self._last = _Known.of(module)
         return self._last
+
+
+def _likeness(group: Regions, known: _Known) -> Hashable:
+    """What launches have in common that are the same but for names: who shares what, and what is a constant, is part of
+    it."""
+    names = [name for one in group for name in names_of(one)[0]]
+    return (
+        *map(likeness_of, group),
+        *map(names.index, names),
+        *(name in known.constants for name in names),
+        *known.sizes.items(),
+    )
 
 
 def _whole(group: Regions, known: _Known) -> Regions:
