@@ -82,7 +82,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the
-    model that a value is, `users` the nodes that read it."""
+    model that a value is, `users` the nodes that read it, `values` every value of the program by name."""
 
     module: poly.Module
     nodes: dict[str, Node]
@@ -90,8 +90,10 @@ class Graph:
     leaves: dict[str, tiny.Value]
     results: dict[str, tuple[str, ...]]
     users: dict[str, tuple[str, ...]] = field(init=False)
+    values: dict[str, tiny.Value] = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", self.program.value_of())
         users: dict[str, dict[str, None]] = {}
         for node in self.nodes.values():
             for source in node.sources:

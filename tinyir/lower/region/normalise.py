@@ -36,11 +36,21 @@ MOST_FOLDED = 64  # folds and places that data choose, in one thread: each keeps
 def drafted(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> Region:
     """The region of a cluster in normal form, all that it reads and writes under its values' own names."""
     outputs = {name: (name,) for name in cluster.escaping(graph)}
-    tensors = {name: Tensor(name, kind) for name, kind in graph.types.items()}
+    tensors = _Memory(graph)
     region = Writer(graph, replace(cluster).in_order(order), outputs, tensors.__getitem__, tensors).region("draft")
     for rewrite in PASSES:
         region = rewrite(region)
     return region
+
+
+class _Memory(dict[str, Tensor]):
+    """Each value of a graph as memory of its own name, made when it is asked for: a draft names few of them."""
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+
+    def __missing__(self, name: str) -> Tensor:
+        return self.setdefault(name, Tensor(name, self.graph.types[name]))
 
 
 def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> str:

@@ -57,13 +57,12 @@ def _places(reader: Node, source: str, read: Read, producer: Cluster, graph: Gra
     if home not in producer.place:
         return None
     scope = Scope(tuple((a.name, a.size) for a in producer.members[home].own), graph.ranges())
-    values = graph.program.value_of()
     tops = (reader.name,) if reader.kind == "movement" else reader.value.operands
     for top in tops:
         index = written_at(
             top,
             source,
-            values,
+            graph.values,
             graph.types,
             Scope(tuple((a.name, a.size) for a in graph.nodes[source].own), graph.ranges()),
         )

@@ -20,10 +20,17 @@ from ...ir.types import TensorType
 def turn_keys(program: Program) -> Program:
     """The program with such buffers turned, where they are written and where they are read."""
     aliased = {t.attr("alias") for t in program.buffers}
+    readers: dict[str, list[Region]] = {}
+    for region in program.regions:
+        for tensor in region.inputs:
+            readers.setdefault(tensor.name, []).append(region)
     turned = {
         t.name: Tensor(t.name, TensorType(t.type.dtype, _swapped(t.type.shape)), t.attrs)
         for t in program.buffers
-        if not t.attrs and t.name not in aliased and len(t.type.shape) > 1 and _is_turned(t.name, program)
+        if not t.attrs
+        and t.name not in aliased
+        and len(t.type.shape) > 1
+        and _is_turned(t.name, readers.get(t.name, []))
     }
     if not turned:
         return program
@@ -31,9 +38,9 @@ def turn_keys(program: Program) -> Program:
     return replace(program, buffers=tuple(turned.get(t.name, t) for t in program.buffers), regions=regions)
 
 
-def _is_turned(name: str, program: Program) -> bool:
-    """Whether all reads of a buffer are by sums of deferred regions, along its last dim but one."""
-    readers = [r for r in program.regions if any(t.name == name for t in r.inputs)]
+def _is_turned(name: str, readers: list[Region]) -> bool:
+    """Whether all reads of a buffer, which the `readers` read, are by sums of deferred regions, along its last dim but
+    one."""
     for region in readers:
         if not any(t.attr("materialize") == "deferred" for t in region.outputs):
             return False

@@ -47,6 +47,16 @@ LONGEST = 5  # ops and operands of what may stand inside another expression; lon
 Point = Mapping[str, Like]
 
 
+class _Either(Container[str]):
+    """The names that one or the other has: each has those of a whole program, of which few are asked for."""
+
+    def __init__(self, one: Container[str], other: Container[str]):
+        self.one, self.other = one, other
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.one or name in self.other
+
+
 class Writer:
     """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside; `known` is
     memory by its name, `in_order` brings what there is for each axis of a tensor in the order of the axes in memory."""
@@ -64,7 +74,7 @@ class Writer:
         self.cluster = cluster
         self.outputs = outputs
         self.tensor_of, self.known, self.in_order = tensor_of, known, in_order
-        self.taken = known.keys() | graph.types.keys()  # by memory, which an index cannot name beside an axis
+        self.taken = _Either(known, graph.types)  # by memory, which an index cannot name beside an axis
         self.length: dict[str, int] = {}
         self.lets = self._choose_lets()
         self.iter_of, self.iters = self._name_axes()
