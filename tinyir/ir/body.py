@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Union
 
+from ..kit.records import dataclass, field, fields, replace
 from ..kit.span import Span
 from .expr import Bound, Expr, Like, show_guard
 from .model import show_name

@@ -14,11 +14,11 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Union
 
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, field
 
 MOST_TERMS = 512  # of a product: sizes of real models have a dozen
 MOST_BITS = 256  # of one integer: four times what a machine has

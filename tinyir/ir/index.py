@@ -26,10 +26,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.records import dataclass
 from ..kit.text import Grammar, body_of, header, is_count, is_word, token_span
 from . import tiny
 from .book import check_book

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..kit.records import dataclass
 from .expr import Expr, Floor
 
 INT_MAX = (1 << 31) - 1

@@ -25,10 +25,10 @@ tiled, staged and bound is the plan's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.records import dataclass, field, fields
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
 from . import prove_region, verify_region

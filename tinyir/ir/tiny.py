@@ -16,10 +16,10 @@ one kernel must compute; a movement among them means the value that it moves.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
 from . import verify

@@ -6,7 +6,7 @@ A card's own figures (how many SMs, clocks, bandwidth) are `analysis/devices/*.t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..kit.records import dataclass
 
 SHARED_ALIGNMENT = 128  # bytes: where each array in shared memory begins
 

@@ -26,9 +26,9 @@ one statement makes it, a `wait` takes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...kit.diag import Diag
+from ...kit.records import dataclass
 from ...kit.text import Grammar, body_of, header
 from .. import plan as plan_text
 from .. import region as region_text

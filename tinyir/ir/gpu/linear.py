@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from ...kit.records import dataclass, field
 from ..expr import ZERO, Atom, Expr, Floor, Monomial
 from ..intervals import Interval, interval_of
 from ..remainder import exact_quotient

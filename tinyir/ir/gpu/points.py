@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from ...kit.records import dataclass, replace
 from ..expr import ONE, Bound, Expr, Floor, show_guard
 from ..sets import WORDS, identifiers, read_map
 from .nodes import Kernel

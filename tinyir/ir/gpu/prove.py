@@ -7,8 +7,8 @@ rest is asked of `ir.gpu.linear`, which takes all facts together.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
 
+from ...kit.records import dataclass, field, replace
 from ..expr import Bound, Expr
 from ..intervals import Interval, interval_of
 from ..remainder import remainders

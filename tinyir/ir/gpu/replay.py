@@ -8,11 +8,11 @@ that a cursor that starts wrong, a wait that leaves one group too many, and a ba
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from ..body import Read
 from ..expr import Expr
 from . import nodes

@@ -9,11 +9,11 @@ it for all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from ..body import Read
 from . import nodes
 from .nodes import Kernel, Place, Statement

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from ...kit.records import dataclass, fields, is_dataclass
 from ..body import Body, walk
 from ..expr import ONE, ZERO, Expr
 from ..intervals import LARGEST_SIZE, Interval

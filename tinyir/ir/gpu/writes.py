@@ -16,11 +16,11 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ..expr import ONE, ZERO, Bound, Expr
 from ..scope import has_floor
 from ..sets import read_set, within_steps

@@ -31,10 +31,10 @@ order x, y, z; `micro` in the tile's order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ...kit.diag import Diag, Refused
+from ...kit.records import dataclass
 from ...kit.span import Span
 from ...kit.text import Grammar, body_of, header
 from .. import region as region_text

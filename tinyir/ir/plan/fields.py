@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ...kit.records import dataclass, field
 from ...kit.span import Span
 from ..expr import Bound
 from .words import LEAST_SUM

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ...ir.model import is_constant, show_name
@@ -15,6 +14,7 @@ from ...ir.plan.verify import fault_of
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ...target.arch import ARCHS
 from .. import family_of, resources
 from ..attention import Streaming

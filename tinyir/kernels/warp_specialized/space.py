@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from ...ir.expr import Bound
 from ...ir.model import Model
@@ -19,6 +18,7 @@ from ...ir.plan.words import LEAST_SUM
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ...target.device import Device
 from ...target.hopper import HELD_COLUMNS, WARPGROUP_ROWS
 from ..candidate import batch_bind, holds_everywhere, layout_of, math_of, parts_of_axes

@@ -10,13 +10,12 @@ included; device functions come from `target.intrinsics`, each only where it is 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...analysis.work import bytes_of, flops_of
 from ...ir import gpu, manifest
 from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...kit.diag import Refused
+from ...kit.records import replace
 from ...target.intrinsics import intrinsics_of, show_intrinsics
 from .kernel import Emitted, alignment_of, emit
 from .library import LIBRARY

@@ -16,7 +16,6 @@ start early (`early`). What is not shown to be inside has a guard (`guarded`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
 
 from ...ir import gpu, plan
 from ...ir.alike import Form
@@ -27,6 +26,7 @@ from ...ir.region import Tensor
 from ...kernels.family import Before
 from ...kernels.launch import before, launch, likeness
 from ...kit.diag import Diag, Refused
+from ...kit.records import dataclass, replace
 from .early import with_early_starts
 from .guarded import with_guards
 from .unused import without_unused

@@ -4,12 +4,12 @@ registers has no use for its column, a role that splits every tile none for the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ...ir.gpu import nodes
 from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import Statement
 from ...ir.gpu.walk import names_in
+from ...kit.records import replace
 
 
 def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:

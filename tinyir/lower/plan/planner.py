@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import replace
 
 from ...ir.model import is_constant
 from ...ir.plan import Plan
@@ -17,6 +16,7 @@ from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
 from ...kernels.candidate import Candidate, Regions
 from ...kernels.siblings import likeness_of, names_of
+from ...kit.records import replace
 from ...target.device import Device
 from .choose import chosen, least_us, of_launch, ranked, readers_of
 

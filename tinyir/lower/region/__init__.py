@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
@@ -13,6 +12,7 @@ from ...ir.tiny import MustFuse
 from ...ir.verify import check_must_fuse
 from ...kernels import can_hold, why_not_held
 from ...kit.diag import Diag, Refused
+from ...kit.records import dataclass, replace
 from . import graph as graphs
 from .distribute import distribute, rounding
 from .fuse import Partition, Verdict
