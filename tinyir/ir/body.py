@@ -258,7 +258,8 @@ def show_body(body: Body, beside: DType | None = None) -> str:
 
 def operands_of(body: Body) -> tuple[Body, ...]:
     """The expressions directly inside one."""
-    return tuple(getattr(body, name) for name in _INNER[type(body)])
+    names = _INNER[type(body)]
+    return tuple([getattr(body, name) for name in names]) if names else ()
 
 
 def walk(body: Body) -> Iterator[Body]:

@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from ...kit.diag import Diag
 from ...kit.records import dataclass
 from ...kit.text import Grammar, body_of, header
+from ...kit.work import span
 from .. import plan as plan_text
 from .. import region as region_text
 from ..model import show_name
@@ -127,7 +128,13 @@ def check(module: Module) -> list[Diag]:
     from .verify import check_kernels
     from .writes import check_writes
 
-    return [*plan_text.check(module.plans), *check_kernels(module)] or [*check_writes(module)]
+    with span("plans"):
+        found = plan_text.check(module.plans)
+    found = [*found, *check_kernels(module)]
+    if found:
+        return found
+    with span("writes"):
+        return [*check_writes(module)]
 
 
 __all__ = ["Kernel", "Launch", "Module", "check", "parse", "show", "show_kernel", "show_statement"]
