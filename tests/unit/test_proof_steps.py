@@ -54,7 +54,7 @@ def spent(module: Any) -> tuple[int, ...]:
     check_gpu(module)  # imports
     forget()
     before = dict(work.counts)
-    calls, diags = counted(gpu.check, gpu.Module(module.plans, module.kernels, module.buffers))
+    calls, diags = counted(gpu.check, gpu.Module(module.plans, module.launches, module.buffers))
     assert diags == []
     return -(-calls // 1000), *(work.counts[kind] - before.get(kind, 0) for kind in KINDS)
 

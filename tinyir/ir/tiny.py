@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.held import once
 from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
@@ -208,6 +209,7 @@ def show_value(value: Value, value_names: Iterable[str]) -> str:
     return f"{left:<71} : {value.type}"
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of tiny text, one function each in `ir.verify`, in this order:
 

@@ -34,6 +34,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...kit.diag import Diag, Refused
+from ...kit.held import once
 from ...kit.records import dataclass
 from ...kit.span import Span
 from ...kit.text import Grammar, body_of, header
@@ -142,6 +143,7 @@ def show_plan(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of plan text, whatever the families are, in this order; `kernels.check` holds those that each family
     asks for, and what reads a text asks both:

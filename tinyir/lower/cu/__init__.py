@@ -16,6 +16,7 @@ from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...kit.diag import Refused
 from ...kit.records import replace
+from ...kit.work import span
 from ...target.intrinsics import intrinsics_of, show_intrinsics
 from .kernel import Emitted, alignment_of, emit
 from .library import LIBRARY
@@ -34,9 +35,10 @@ def lower(module: gpu.Module) -> manifest.Module:
     for kernel in module.kernels:
         entry = entries.of("kernel", kernel.name)
         try:
-            emitted[kernel.name] = emit(
-                kernel, module.plans, entry, module.buffers, alignment, tuple(served[kernel.name])
-            )
+            with span("kernel", kernel.name):
+                emitted[kernel.name] = emit(
+                    kernel, module.plans, entry, module.buffers, alignment, tuple(served[kernel.name])
+                )
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
